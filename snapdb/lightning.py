@@ -252,6 +252,6 @@ class SnapDataModule(LightningDataModule):
             if opened is not None and opened[0] == os.getpid():
                 return opened[1]
         # Whoever may write keeps what sampling sorts, for the other ranks too; but nobody makes a database here.
-        found = connect(self.path, read_only=not os.access(self.path, os.W_OK))
-        self._own = (os.getpid(), found)
-        return found
+        database = connect(self.path, read_only=not os.access(self.path, os.W_OK))
+        self._own = (os.getpid(), database)
+        return database

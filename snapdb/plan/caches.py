@@ -42,8 +42,8 @@ class RefreshCachePlan(Plan):
 def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
     """The cache of a sampler; in memory, and as large as all rows, where nothing else is said."""
     name, room = statement.name, statement.room
-    found = context.catalog.caches.get(name.text.lower())
-    if (there := check_own(statement, "cache", found)) is not None:
+    existing = context.catalog.caches.get(name.text.lower())
+    if (there := check_own(statement, "cache", existing)) is not None:
         return NothingPlan(there)
     cache = Cache(
         id=0,
@@ -54,7 +54,7 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
         created=now(),
         author=author(),
     )
-    return CreateCachePlan(cache, found)
+    return CreateCachePlan(cache, existing)
 
 
 def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:

@@ -181,14 +181,14 @@ def _bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
         raise BindError("COPY TO needs a path", span=statement.path_span, code="bad-path")
     format_ = _file_format(statement)
     writer = [_WRITERS[format_], *_writer_options(statement, format_)]
-    asked = _copied_rows(statement, context)
-    return CopyToPlan(asked, statement.path, statement.path_span, format_, ", ".join(filter(None, writer)))
+    rows = _copied_rows(statement, context)
+    return CopyToPlan(rows, statement.path, statement.path_span, format_, ", ".join(filter(None, writer)))
 
 
 def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
     """The rows of a query, of a table at some version, or of a snapshot's element."""
     if statement.query is not None:
-        return context.asked(statement.query)
+        return context.bind_query(statement.query)
     assert statement.table is not None, "the parser wants one of them"
     if statement.snapshot is not None:
         source, names = _snapshot_element(context, statement.snapshot, statement.table)
@@ -211,28 +211,30 @@ def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
         raise
 
 
-def _snapshot_element(context: BindContext, name: Name, said: Name) -> tuple[str, Names]:
+def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> tuple[str, Names]:
     """What a snapshot shows of an element, or a table of facts, as SQL names it."""
     if name.text.lower() == SCHEMA:
-        return _system_table(context, said)
+        return _system_table(context, element_name)
     snapshot = find_snapshot(context, name)
     known = {e.name.lower(): e.name for e in snapshot.graph.elements}
-    if (element := known.get(said.text.lower())) is None:
-        hint = did_you_mean(said.text, known.values()) or f"; it has {', '.join(known.values())}"
+    if (element := known.get(element_name.text.lower())) is None:
+        hint = did_you_mean(element_name.text, known.values()) or f"; it has {', '.join(known.values())}"
         raise BindError(
-            f'snapshot {snapshot.name} has no element "{said}"{hint}', span=said.span, code="unknown-element"
+            f'snapshot {snapshot.name} has no element "{element_name}"{hint}',
+            span=element_name.span,
+            code="unknown-element",
         )
     views = context.views(snapshot, {element})
     return f"{quote_odd(snapshot.name)}.{quote_odd(element)}", Names(schemas={snapshot.name: views})
 
 
-def _system_table(context: BindContext, said: Name) -> tuple[str, Names]:
-    """A table of facts, as SQL names it."""
-    table = said.text.lower()
+def _system_table(context: BindContext, name: Name) -> tuple[str, Names]:
+    """A system table, as SQL names it."""
+    table = name.text.lower()
     if table not in SYSTEM_TABLES:
-        names = ", ".join(f"{SCHEMA}.{name}" for name in SYSTEM_TABLES)
-        hint = did_you_mean(table, SYSTEM_TABLES) or f"; there are {names}"
-        raise BindError(f"no table {SCHEMA}.{said}{hint}", span=said.span, code="unknown-table")
+        known = ", ".join(f"{SCHEMA}.{known}" for known in SYSTEM_TABLES)
+        hint = did_you_mean(table, SYSTEM_TABLES) or f"; there are {known}"
+        raise BindError(f"no table {SCHEMA}.{table}{hint}", span=name.span, code="unknown-table")
     views, sources = context.facts({table})
     return f"{SCHEMA}.{table}", Names(schemas={SCHEMA: views}, sources=sources)
 
@@ -249,33 +251,33 @@ def _chosen_columns(statement: CopyTo, context: BindContext, source: str, names:
 
 def _file_format(statement: CopyTo) -> FileFormat:
     """The format, said or told by the file's ending; Parquet where it has none."""
-    said = next((value for name, value in statement.options if name.text.lower() == "format"), None)
+    option = next((value for name, value in statement.options if name.text.lower() == "format"), None)
     place = next((name.span for name, _ in statement.options if name.text.lower() == "format"), statement.path_span)
-    if said is None:
+    if option is None:
         ending = re.search(r"\.(\w+)(\.gz|\.zst)?$", statement.path.lower())
         if ending is None:
             return "parquet"
-        if (told := _ENDINGS.get(ending[1])) is None:
+        if (implied := _ENDINGS.get(ending[1])) is None:
             hint = did_you_mean(ending[1], _ENDINGS) or f"; say which, e.g. (FORMAT {next(iter(_FILE_FORMATS))})"
             raise BindError(f"the ending .{ending[1][:40]} tells no format{hint}", span=place, code="unknown-format")
-        return told
-    if (found := _FILE_FORMATS.get(str(said).lower())) is None:
-        hint = did_you_mean(str(said), _FILE_FORMATS) or f"; it writes {', '.join(_FILE_FORMATS)}"
-        raise BindError(f"cannot COPY TO format {str(said)[:40]!r}{hint}", span=place, code="unknown-format")
-    return found
+        return implied
+    if (format_ := _FILE_FORMATS.get(str(option).lower())) is None:
+        hint = did_you_mean(str(option), _FILE_FORMATS) or f"; it writes {', '.join(_FILE_FORMATS)}"
+        raise BindError(f"cannot COPY TO format {str(option)[:40]!r}{hint}", span=place, code="unknown-format")
+    return format_
 
 
 def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
     """The other options as DuckDB's writer takes them, each once."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for name, value in statement.options:
         option = name.text.lower()
         if option != "format" and option not in _FILE_OPTIONS[format_]:
             raise _unknown_option(name, format_)
-        if (same := _DUCKDB_NAMES.get(option, option)) in found:
+        if (same := _DUCKDB_NAMES.get(option, option)) in options:
             raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
-        found[same] = f"{same.upper()} {_option_literal(value)}"
-    return [said for option, said in found.items() if option != "format"]
+        options[same] = f"{same.upper()} {_option_literal(value)}"
+    return [text for option, text in options.items() if option != "format"]
 
 
 def _unknown_option(name: Name, format_: FileFormat) -> ParseError:
@@ -316,27 +318,27 @@ def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> Copy
     )
 
 
-def _split_columns(snapshot: Snapshot, context: BindContext, said: _Chosen | None) -> Mapping[str, str]:
+def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | None) -> Mapping[str, str]:
     """Vertex type → the column of its table that splits its vertices, of those that have one."""
-    wanted = _SPLIT if said is None else said.value.lower()
+    wanted = _SPLIT if option is None else option.value.lower()
     columns = list(_shown_columns(snapshot, context))
-    found = [(element, column) for element, name, column in columns if name.lower() == wanted]
-    text = {element: column.name for element, column in found if key_family(column.type) == "VARCHAR"}
-    if said is None:
+    matches = [(element, column) for element, name, column in columns if name.lower() == wanted]
+    text = {element: column.name for element, column in matches if key_family(column.type) == "VARCHAR"}
+    if option is None:
         return text
-    if not found:
+    if not matches:
         known = {name for _, name, column in columns if key_family(column.type) == "VARCHAR"}
-        hint = did_you_mean(said.value, known) or "; SPLIT names a column of text of a vertex type"
+        hint = did_you_mean(option.value, known) or "; SPLIT names a column of text of a vertex type"
         raise BindError(
-            f'no vertex type of {snapshot.name} shows a column "{said.value}"{hint}',
-            span=said.span,
+            f'no vertex type of {snapshot.name} shows a column "{option.value}"{hint}',
+            span=option.span,
             code="unknown-column",
         )
     if not text:
-        element, column = found[0]
+        element, column = matches[0]
         raise BindError(
             f'column "{column.name}" of {element} is {column.type}; a split is text, such as train and test',
-            span=said.span,
+            span=option.span,
             code="column-type",
         )
     return text
@@ -355,9 +357,9 @@ def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamp
     """The sampler whose batches are written, and how."""
     options = _export_options(_COPY_SAMPLE, statement, _BATCH_OPTIONS)
     sample = bind_sample(statement.sample, context)
-    if (said := options.get("epochs")) is not None:
-        _check_epochs(statement, said)
-        sample = replace(sample, epochs=said.value)
+    if (epochs := options.get("epochs")) is not None:
+        _check_epochs(statement, epochs)
+        sample = replace(sample, epochs=epochs.value)
     return CopySamplePlan(
         replace(sample, delivers="batches"),
         statement.path,
@@ -367,13 +369,13 @@ def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamp
     )
 
 
-def _check_epochs(statement: CopySampleTo, said: _Chosen) -> None:
+def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
     """Refuse what is no number of epochs, and a second one beside that of the SAMPLE itself."""
-    if said.value < 1:
-        raise BindError(f"EPOCHS needs at least 1, found {said.value}", span=said.span, code="out-of-range")
+    if epochs.value < 1:
+        raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
     if statement.sample.clauses.epochs is not None:
         raise ParseError(
-            "EPOCHS is given in SAMPLE and as an option; keep one", span=said.span, code="duplicate-clause"
+            "EPOCHS is given in SAMPLE and as an option; keep one", span=epochs.span, code="duplicate-clause"
         )
 
 
@@ -385,7 +387,7 @@ class _Chosen(NamedTuple):
 
 
 def _export_options(
-    statement: str, asked: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
+    statement: str, copy: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
 ) -> dict[str, _Chosen]:
     """The options that are said, by their names in lower case.
 
@@ -398,20 +400,20 @@ def _export_options(
         BindError: no folder is named.
         ParseError: there is no such option, it is given twice, or its value is of another type.
     """
-    if not asked.path.strip():
-        raise BindError(f"{statement} needs a path", span=asked.path_span, code="bad-path")
-    found: dict[str, _Chosen] = {}
-    for name, value in asked.options:
+    if not copy.path.strip():
+        raise BindError(f"{statement} needs a path", span=copy.path_span, code="bad-path")
+    options: dict[str, _Chosen] = {}
+    for name, value in copy.options:
         option = name.text.lower()
         if option not in kinds:
             hint = did_you_mean(name.text, kinds) or f"; it takes {', '.join(kinds)}"
             raise ParseError(f"{statement} has no option {name}{hint}", span=name.span, code="unknown-option")
-        if option in found:
+        if option in options:
             raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
         if type(value) is not kinds[option]:  # True is an int too
             raise ParseError(f"{name} takes {_VALUE_WORDS[kinds[option]]}", span=name.span, code="bad-option")
-        found[option] = _Chosen(value, name.span)
-    return found
+        options[option] = _Chosen(value, name.span)
+    return options
 
 
 def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Collection[str]) -> str:
@@ -422,11 +424,11 @@ def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Coll
     """
     if "format" not in options:
         return next(iter(formats))
-    said, span = options["format"]
-    if (found := said.lower()) not in formats:
-        hint = did_you_mean(said, formats) or f"; it writes {', '.join(formats)}"
-        raise BindError(f"{statement} has no format {said[:40]!r}{hint}", span=span, code="unknown-format")
-    return str(found)
+    text, span = options["format"]
+    if (format_ := text.lower()) not in formats:
+        hint = did_you_mean(text, formats) or f"; it writes {', '.join(formats)}"
+        raise BindError(f"{statement} has no format {text[:40]!r}{hint}", span=span, code="unknown-format")
+    return str(format_)
 
 
 def _overwrites(options: Mapping[str, _Chosen]) -> bool:

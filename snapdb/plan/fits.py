@@ -98,13 +98,13 @@ def graph_times(
     for element in graph.elements if histories else ():
         changing = [(spec.name, spec.history) for spec in element.features if spec.history is not None]
         times += [(f"{element.name}.{name}", h.table, h.event_time) for name, h in changing]
-    found = []
+    columns = []
     for name, table_name, time in times:
         table = tables.get(table_name.lower())
         column = table.column(time) if table is not None and time is not None else None
         if table is not None and column is not None:
-            found.append((name, table.name, time_unit(column.type)))
-    return found
+            columns.append((name, table.name, time_unit(column.type)))
+    return columns
 
 
 def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
@@ -118,8 +118,8 @@ def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
         missing = [name for name, column in columns.items() if column is None]
         yield from (f'table {table.name} has no column "{name}"' for name in missing)
         if not missing:
-            found = {name: column for name, column in columns.items() if column is not None}
-            yield from _wrong_types(graph, element, table, found, tables)
+            present = {name: column for name, column in columns.items() if column is not None}
+            yield from _wrong_types(graph, element, table, present, tables)
         for spec in element.features:
             if spec.history is not None and isinstance(element, VertexElement):
                 yield from _wrong_history(element, table, spec, spec.history, tables)

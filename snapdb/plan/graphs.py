@@ -262,12 +262,12 @@ def _bind_features(
     Args:
         key: The vertex type's key, which histories refer to; None for an edge type, which has none.
     """
-    found: dict[str, FeatureSpec] = {}
+    features: dict[str, FeatureSpec] = {}
     for clause in clauses:
         spec = _spec(context, table, clause, standard, key)
-        before = found.get(spec.name.lower())
-        found[spec.name.lower()] = spec if before is None else _joined(before, spec, clause)
-    return tuple(found.values())
+        before = features.get(spec.name.lower())
+        features[spec.name.lower()] = spec if before is None else _joined(before, spec, clause)
+    return tuple(features.values())
 
 
 def _spec(
@@ -303,14 +303,14 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
             span=place,
             code="duplicate-name",
         )
-    for said, here, there in (
+    for what, here, there in (
         ("DEFAULTs", before.default, spec.default),
         ("TYPEs", before.dtype, spec.dtype),
         ("histories", before.history, spec.history),
     ):
         if here != there:
             raise BindError(
-                f'feature "{spec.name}" is built from columns with different {said}; give them one',
+                f'feature "{spec.name}" is built from columns with different {what}; give them one',
                 span=place,
                 code="feature-mix",
             )
@@ -448,23 +448,23 @@ def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
     if clause.key:
         return clause.key
     name = clause.alias or clause.table
-    said = [columns for columns in _referred(statement, name.text) if columns]
+    referred = [columns for columns in _referred(statement, name.text) if columns]
     written = quote_odd(name.text)
-    if not said:
+    if not referred:
         raise BindError(
             f"{name} has no KEY, and no edge says REFERENCES {written} (columns); write {written} KEY (columns)",
             span=name.span,
             code="missing-key",
         )
-    for other in said[1:]:
-        if _folded(other) != _folded(said[0]):
-            ways = f"({_listed(said[0])}) and by ({_listed(other)})"
+    for other in referred[1:]:
+        if _folded(other) != _folded(referred[0]):
+            ways = f"({_listed(referred[0])}) and by ({_listed(other)})"
             raise BindError(
                 f"the edges refer to {name} by {ways}; write which is its KEY, and refer to that",
                 span=other[0].span,
                 code="key-mismatch",
             )
-    return said[0]
+    return referred[0]
 
 
 def _referred(statement: CreateGraph, vertex: str) -> Iterator[ColumnList]:
@@ -485,8 +485,8 @@ def _listed(names: Sequence[Name]) -> str:
 
 def _check_ends(clause: EdgeClause) -> None:
     """Nothing when the two ends of an edge are told apart."""
-    said = clause.source_key or clause.destination_key
-    if not said and clause.source.text.lower() == clause.destination.text.lower():
+    keys = clause.source_key or clause.destination_key
+    if not keys and clause.source.text.lower() == clause.destination.text.lower():
         vertex = quote_odd(clause.source.text)
         raise BindError(
             f"{clause.table} would go from each {clause.source} to itself; say which columns are which "
@@ -556,22 +556,22 @@ def _key_column(table: Table, name: Name) -> Column:
 def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
     """The names of an element's labels; empty where none is said, and its own name stands for one."""
     own = clause.alias or clause.table
-    found: list[str] = []
+    labels: list[str] = []
     for label in clause.labels:
         name = (label.name or own).text
-        if name.lower() in {before.lower() for before in found}:
+        if name.lower() in {before.lower() for before in labels}:
             raise BindError(f'{own} has the label "{name}" twice; keep one', span=label.span, code="duplicate-name")
-        found.append(name)
-    return tuple(found)
+        labels.append(name)
+    return tuple(labels)
 
 
 def _bind_properties(table: Table, clause: VertexClause | EdgeClause) -> Properties | None:
     """What an element and its labels say that it shows, together; None: all columns."""
-    said = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
-    if not said:
+    clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
+    if not clauses:
         return None
-    named = _named(table, said, edge=isinstance(clause, EdgeClause))
-    excepted = [{find_column(table, name).name for name in p.excepted} for p in said if p.all]
+    named = _named(table, clauses, edge=isinstance(clause, EdgeClause))
+    excepted = [{find_column(table, name).name for name in p.excepted} for p in clauses if p.all]
     if clause.properties is None and _silent(clause.labels):
         excepted.append(set())  # a label that says nothing has all columns
     if not excepted:
@@ -586,10 +586,10 @@ def _silent(labels: Sequence[LabelClause]) -> bool:
     return any(label.properties is None for label in labels)
 
 
-def _named(table: Table, said: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
+def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
     """The columns that are listed, each once; BindError where two of them get one name."""
-    found: dict[str, Property] = {}
-    for item in (item for properties in said for item in properties.columns):
+    by_name: dict[str, Property] = {}
+    for item in (item for properties in clauses for item in properties.columns):
         column, name = find_column(table, item.column).name, item.name or item.column
         if edge and name.text.lower() == "e_id":
             raise BindError(
@@ -597,10 +597,10 @@ def _named(table: Table, said: Sequence[PropertiesClause], *, edge: bool) -> tup
                 span=name.span,
                 code="reserved-name",
             )
-        before = found.setdefault(name.text.lower(), Property(column, column if item.name is None else name.text))
+        before = by_name.setdefault(name.text.lower(), Property(column, column if item.name is None else name.text))
         if before.column != column:
             raise _taken(name, before.column, column)
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: VertexClause | EdgeClause) -> None:
@@ -609,8 +609,8 @@ def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: Ver
         return
     columns, plain = [c.name for c in table.columns], replace(element.properties, named=())
     owners = {name.lower(): column for column, name in plain.shown(columns, element.needed)}
-    said = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
-    for item in (item for properties in said for item in properties.columns):
+    clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
+    for item in (item for properties in clauses for item in properties.columns):
         column, name = find_column(table, item.column).name, item.name or item.column
         if owners.get(name.text.lower(), column) != column:
             raise _taken(name, owners[name.text.lower()], column)

@@ -67,71 +67,71 @@ def match_columns(session: Session, file: File, path: str, label: str) -> Matche
 
 
 def _from_parquet(session: Session, file: File, path: str, label: str) -> Matched:
-    found = session.describe(f"SELECT * FROM read_parquet({path}{file.said})")
-    return _by_name(file, label, [c.name for c in found], "read_parquet", file.said, tuple(c.type for c in found))
+    columns = session.describe(f"SELECT * FROM read_parquet({path}{file.said})")
+    return _by_name(file, label, [c.name for c in columns], "read_parquet", file.said, tuple(c.type for c in columns))
 
 
 def _from_json(session: Session, file: File, path: str, label: str) -> Matched:
     """JSON objects, one a line or in an array; a key that some lack is NULL there."""
     table = file.table
-    found = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.said})")}
-    if "json" in found and len(found) == 1 and table.column("json") is None:
+    names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.said})")}
+    if "json" in names and len(names) == 1 and table.column("json") is None:
         raise BindError(
             f"{label} holds no JSON objects, whose keys would be the columns of {table.name}", code="file-columns"
         )
-    extra = [name for folded, name in found.items() if table.column(folded) is None]
-    types = {found.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
+    extra = [name for folded, name in names.items() if table.column(folded) is None]
+    types = {names.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
     # Bytes are written as in SQL, '\\xFF', which DuckDB reads in a text but not in JSON.
     read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
-    said = f", columns = {_json_struct(read)}{file.said}"
-    return _by_name(file, label, [*types, *extra], "read_json", said)
+    options = f", columns = {_json_struct(read)}{file.said}"
+    return _by_name(file, label, [*types, *extra], "read_json", options)
 
 
 def _by_name(
-    file: File, label: str, found: Sequence[str], reader: str, said: str, types: tuple[str, ...] = ()
+    file: File, label: str, names: Sequence[str], reader: str, options: str, types: tuple[str, ...] = ()
 ) -> Matched:
     """Columns matched by name, whatever their case and order; all that are wanted, and no others, must be there."""
     table, wanted = file.table, file.wanted
-    named = {name.lower(): name for name in found}
+    named = {name.lower(): name for name in names}
     if missing := [w for w in wanted if w.lower() not in named]:
-        hint = did_you_mean(missing[0], found) or f"; it has {', '.join(found)}"
+        hint = did_you_mean(missing[0], names) or f"; it has {', '.join(names)}"
         raise BindError(f'{label} has no column "{missing[0]}" for table {table.name}{hint}', code="unknown-column")
-    extra = [name for name in found if table.column(name) is None]
+    extra = [name for name in names if table.column(name) is None]
     if extra:
         hint = f"name the columns to load: COPY {table.name} ({', '.join(wanted)}) FROM {label}"
         raise BindError(
             f'{label} has a column "{extra[0]}" that table {table.name} has not; {hint}', code="file-columns"
         )
     chosen = ", ".join(quote(named[w.lower()]) for w in wanted)
-    return Matched(chosen, reader, said, tuple(wanted), types)
+    return Matched(chosen, reader, options, tuple(wanted), types)
 
 
 def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
     """A CSV with a header that names the columns is read by name, any other by position."""
     table, wanted = file.table, file.wanted
-    found = session.describe(f"SELECT * FROM read_csv({path}{file.said})")
+    columns = session.describe(f"SELECT * FROM read_csv({path}{file.said})")
     types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
-    known = {c.name.lower(): c.name for c in found}
+    known = {c.name.lower(): c.name for c in columns}
     if any(w.lower() in known for w in wanted):
         cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}
-        said = f", types = {_json_struct(cast)}{file.said}"
-        return _by_name(file, label, [c.name for c in found], "read_csv", said)
-    if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in found):
-        names = ", ".join(c.name for c in found)
+        options = f", types = {_json_struct(cast)}{file.said}"
+        return _by_name(file, label, [c.name for c in columns], "read_csv", options)
+    if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in columns):
+        names = ", ".join(c.name for c in columns)
         raise BindError(
             f"{label} seems to begin with names ({names}) of which table {table.name} has none; say HEADER "
             "false if they are data, HEADER true to load by position",
             code="file-columns",
         )
-    if len(found) != len(wanted):
+    if len(columns) != len(wanted):
         raise BindError(
-            f"{label} has {len(found)} columns without the names of table {table.name}, which takes "
+            f"{label} has {len(columns)} columns without the names of table {table.name}, which takes "
             f"{len(wanted)} here ({', '.join(wanted)})",
             code="file-columns",
         )
     header = "" if file.headed else ", header = false"
-    said = f", columns = {_json_struct(types)}, auto_detect = true{file.said}{header}"
-    return Matched("*", "read_csv", said, tuple(wanted))
+    options = f", columns = {_json_struct(types)}, auto_detect = true{file.said}{header}"
+    return Matched("*", "read_csv", options, tuple(wanted))
 
 
 def _json_struct(types: Mapping[str, str]) -> str:
@@ -165,18 +165,18 @@ class NewFiles:
     def check_unmoved(self) -> None:
         """Nothing when every file to be loaded is still as it was found; else CommitConflict names the first."""
         for name, file in zip(self.names, self.files, strict=True):
-            if (found := stat_file(name)) != file:
-                how = "is gone" if found is None else "changed while it was read"
+            if (current := stat_file(name)) != file:
+                how = "is gone" if current is None else "changed while it was read"
                 raise CommitConflict(f"{name} {how}; nothing was loaded, run the statement again", code="file-moved")
 
 
 def find_new_files(session: Session, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
     """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
-    found = list(_files_behind(session, context, path))
-    known = loaded_files(context.store.catalog_db, table.id, (file.path for _, file in found))
+    candidates = list(_files_behind(session, context, path))
+    known = loaded_files(context.store.catalog_db, table.id, (file.path for _, file in candidates))
     known |= {file.path: LoadRecord(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
-    for name, file in found:
+    for name, file in candidates:
         session.check_stopped()
         if (memory := known.get(file.path)) is not None:
             if memory.file != file:

@@ -124,10 +124,10 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
     """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
     if statement.by_retention:
         return _bind_retained(statement, context)
-    asked = list(context.catalog.snapshots.values())
+    snapshots = list(context.catalog.snapshots.values())
     if statement.graph is not None:
         graph = find_graph(context, statement.graph)
-        asked = [s for s in asked if s.graph.name.lower() == graph.name.lower()]
+        snapshots = [s for s in snapshots if s.graph.name.lower() == graph.name.lower()]
     before = None if statement.older is None else _oldest_moment(context, statement.older)
     if statement.last is not None and statement.last < 1:
         raise BindError(
@@ -135,14 +135,14 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
             span=statement.last_span,
             code="out-of-range",
         )
-    asked.sort(key=lambda s: (s.made, s.id))
+    snapshots.sort(key=lambda s: (s.made, s.id))
     names: dict[int, str] = {}
     for tag in tags(context.store.catalog_db):
         names.setdefault(tag.version, tag.name)
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
-    newest = _newest_ids(asked, statement.last or 0)
-    found = []
-    for snapshot in asked:
+    newest = _newest_ids(snapshots, statement.last or 0)
+    decisions = []
+    for snapshot in snapshots:
         reason = None
         if before is not None and snapshot.made >= before:
             reason = f"not older than {spelled(before)}"
@@ -152,8 +152,8 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
             reason = f"version {snapshot.version} is tagged {names[snapshot.version]}"
         elif (sampler := samplers.get(snapshot.name.lower())) is not None:
             reason = f"sampler {sampler} is of it"
-        found.append((snapshot, reason))
-    return ExpirePlan(tuple(found), statement.dry_run)
+        decisions.append((snapshot, reason))
+    return ExpirePlan(tuple(decisions), statement.dry_run)
 
 
 def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPlan:
@@ -178,11 +178,11 @@ def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
 
 def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
     """The moment before which a snapshot is old; an interval counts back from now."""
-    asked = context.asked(older)
-    if type_of(context, asked) != "INTERVAL":
+    query = context.bind_query(older)
+    if type_of(context, query) != "INTERVAL":
         return time_value(context, older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
-    now = number(context, context.asked(SqlFragment("now()", older.span)), "SELECT epoch_us(", ")")
-    before = number(context, asked, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
+    now = number(context, context.bind_query(SqlFragment("now()", older.span)), "SELECT epoch_us(", ")")
+    before = number(context, query, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
     if before > now:
         raise BindError("OLDER THAN takes an interval that is not negative", span=older.span, code="out-of-range")
     return before

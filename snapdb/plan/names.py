@@ -118,14 +118,14 @@ def find_event_time(table: Table, name: Name) -> Column:
 
 def tables_of(graph: PropertyGraph) -> dict[str, set[str]]:
     """The tables that a graph reads, histories too, and their columns that it names; all case-folded."""
-    found: dict[str, set[str]] = {}
+    kinds: dict[str, set[str]] = {}
     for element in graph.elements:
-        found.setdefault(element.table.lower(), set()).update(name.lower() for name in element.columns)
+        kinds.setdefault(element.table.lower(), set()).update(name.lower() for name in element.columns)
         for spec in element.features:
             if (history := spec.history) is not None:
                 named = (*history.key, history.event_time, *spec.columns)
-                found.setdefault(history.table.lower(), set()).update(name.lower() for name in named)
-    return found
+                kinds.setdefault(history.table.lower(), set()).update(name.lower() for name in named)
+    return kinds
 
 
 def check_name(name: Name) -> None:
@@ -154,7 +154,7 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
 
 
 def check_own(
-    statement: CreateSampler | CreateCache | CreateTask, kind: str, found: Sampler | Cache | Task | None
+    statement: CreateSampler | CreateCache | CreateTask, kind: str, owner: Sampler | Cache | Task | None
 ) -> str | None:
     """Why there is nothing to do: IF NOT EXISTS, and there is one of this kind, whose names are their own; else None.
 
@@ -163,9 +163,9 @@ def check_own(
     """
     name = statement.name
     check_name(name)
-    if found is None or (statement.or_replace and not statement.if_not_exists):
+    if owner is None or (statement.or_replace and not statement.if_not_exists):
         return None
-    there = f'there is a {kind} "{found.name}" already'
+    there = f'there is a {kind} "{owner.name}" already'
     if statement.if_not_exists:
         return there
     raise BindError(
@@ -187,8 +187,8 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
 def find_tag(context: BindContext, name: Name) -> Tag:
     """The tag of that name, or BindError at its place."""
     known = tags(context.store.catalog_db)
-    found = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
-    if found is None:
+    match = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
+    if match is None:
         near = did_you_mean(name.text, [tag.name for tag in known])
         raise BindError(f'no tag "{name}"{near}', span=name.span, code="unknown-tag")
-    return found
+    return match

@@ -88,8 +88,8 @@ def push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     A condition drops what has no time, which bounds keep, and bounds tell nothing of ends: edge types with static
     edges or with ends keep their conditions.
     """
-    found = (_pushed_filters(plan, edge) for edge in plan.graph.edges)
-    return replace(plan, pushed=tuple(pushed for pushed in found if pushed.filters))
+    bounds = (_pushed_filters(plan, edge) for edge in plan.graph.edges)
+    return replace(plan, pushed=tuple(pushed for pushed in bounds if pushed.filters))
 
 
 def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
@@ -209,12 +209,12 @@ def optimize(plan: Plan, rules: Sequence[Rule] = RULES) -> Plan:
 
 
 def _optimize_explained(plan: ExplainPlan, rules: Sequence[Rule]) -> ExplainPlan:
-    found, names = plan.plan, []
-    if isinstance(found, ExplainPlan):
-        return replace(plan, bound=found, plan=_optimize_explained(found, rules))
+    optimized, names = plan.plan, []
+    if isinstance(optimized, ExplainPlan):
+        return replace(plan, bound=optimized, plan=_optimize_explained(optimized, rules))
     for rule in rules:
-        changed = rule(found)
-        if changed != found:
+        changed = rule(optimized)
+        if changed != optimized:
             names.append(rule.__name__)
-        found = changed
-    return replace(plan, bound=plan.plan, plan=found, rules=tuple(names))
+        optimized = changed
+    return replace(plan, bound=plan.plan, plan=optimized, rules=tuple(names))

@@ -53,11 +53,11 @@ class BoundQuery:
         """Where in the statement's text a part of `text` was written."""
         if span is None:
             return self.span
-        found = next((p for p in self.pieces if p.start <= span.start < p.stop), None)
-        if found is None:
+        piece = next((p for p in self.pieces if p.start <= span.start < p.stop), None)
+        if piece is None:
             return self.span
-        shift = found.place - found.start
-        return Span(span.start + shift, min(span.stop, found.stop) + shift)
+        shift = piece.place - piece.start
+        return Span(span.start + shift, min(span.stop, piece.stop) + shift)
 
 
 def written(
@@ -108,13 +108,13 @@ def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
             parameters = {**(parameters if isinstance(parameters, Mapping) else {}), **part.parameters}
         elif part.parameters is not None:
             parameters = part.parameters
-    asked = [part for part in parts if isinstance(part, BoundQuery)]
-    names = together(part.names for part in asked)
-    shapes = together(part.shapes or part.names for part in asked)
+    queries = [part for part in parts if isinstance(part, BoundQuery)]
+    names = together(part.names for part in queries)
+    shapes = together(part.shapes or part.names for part in queries)
     return BoundQuery(text, span, names, shapes, parameters, tuple(pieces))
 
 
-def explain_refusal(error: SnapdbError, asked: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
+def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
     """The error with what the catalog knows about its name, and its place in the statement.
 
     Args:
@@ -124,16 +124,16 @@ def explain_refusal(error: SnapdbError, asked: BoundQuery, inner: Span | None, c
     if error.code == "interrupted" or isinstance(error, CorruptError):
         error.span = None
         return
-    named = _mentioned(asked.text, error.message) if error.code.startswith(_NAMING) else None
+    named = _mentioned(query.text, error.message) if error.code.startswith(_NAMING) else None
     if inner is None or (named is not None and not (inner.start <= named.start < inner.stop)):
         inner = named or inner
     if error.code == "unknown-table":
-        said = asked.text[inner.start : inner.stop] if inner else ""
-        error.message = _unknown_table(error.message, said, catalog, asked.text)
-    elif error.code == "unknown-column" and (found := _QUALIFIED.search(error.message)):
-        known = sorted(set(_columns(asked, catalog)))
-        error.message += did_you_mean(found[2], known)
-    error.span = asked.place(inner)
+        fragment = query.text[inner.start : inner.stop] if inner else ""
+        error.message = _unknown_table(error.message, fragment, catalog, query.text)
+    elif error.code == "unknown-column" and (match := _QUALIFIED.search(error.message)):
+        known = sorted(set(_columns(query, catalog)))
+        error.message += did_you_mean(match[2], known)
+    error.span = query.place(inner)
 
 
 def _mentioned(text: str, message: str) -> Span | None:
@@ -158,10 +158,10 @@ def _is_letter(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _columns(asked: BoundQuery, catalog: Catalog) -> Iterator[str]:
+def _columns(query: BoundQuery, catalog: Catalog) -> Iterator[str]:
     """The columns of all tables that the query mentions, and of the elements of its snapshots."""
-    tables = {name.lower() for name in asked.names.views}
-    for schema, views in asked.names.schemas.items():
+    tables = {name.lower() for name in query.names.views}
+    for schema, views in query.names.schemas.items():
         if (snapshot := catalog.snapshots.get(schema.lower())) is not None:
             tables |= {element.table.lower() for element in snapshot.graph.elements}
         tables |= {name.lower() for name in views}
@@ -169,11 +169,12 @@ def _columns(asked: BoundQuery, catalog: Catalog) -> Iterator[str]:
         yield from (column.name for column in catalog.tables[name].columns)
 
 
-def _unknown_table(message: str, said: str, catalog: Catalog, query: str) -> str:
+def _unknown_table(message: str, fragment: str, catalog: Catalog, query: str) -> str:
     name = (re.findall('"(.*)"', message) or [""])[0]
-    if said.startswith("'"):
-        return f"no file {said}, or its name does not tell its format; say read_csv({said}), read_json or read_parquet"
-    schema, dot, element = said.partition(".")
+    if fragment.startswith("'"):
+        readers = f"read_csv({fragment}), read_json or read_parquet"
+        return f"no file {fragment}, or its name does not tell its format; say {readers}"
+    schema, dot, element = fragment.partition(".")
     if dot and schema.strip('"').lower() == SCHEMA:
         there = did_you_mean(name, SYSTEM_TABLES) or f"; there are {_facts_named()}"
         return f"no table {SCHEMA}.{name}{there}"

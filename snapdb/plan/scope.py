@@ -57,7 +57,7 @@ class BindContext:
     due: Due = field(kw_only=True)
     """When a task's schedule fires next: what knows it stands beside this room."""
 
-    def asked(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
+    def bind_query(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
         """An SQL fragment with the views of every table, snapshot and source that its text mentions.
 
         Args:
@@ -88,8 +88,8 @@ class BindContext:
         taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         if SCHEMA in words:
-            found, known = self.facts(words)
-            schemas[SCHEMA] = {name: _View(sql) for name, sql in found.items()}
+            tables, known = self.facts(words)
+            schemas[SCHEMA] = {name: _View(sql) for name, sql in tables.items()}
             sources |= known
         replacements = [(span, '"at"') for span in bare_ats(fragment.text)] if "at" in words else []
         replacements += counts.items()
@@ -156,12 +156,12 @@ class BindContext:
     def tables_at(self, version: int) -> Mapping[str, Table]:
         """The tables of a version, by case-folded name, without what an open transaction changed."""
         past = self.catalog.past
-        if (found := past.get(version)) is None:
-            found = tables_at(self.store.catalog_db, version)
+        if (tables := past.get(version)) is None:
+            tables = tables_at(self.store.catalog_db, version)
             if len(past) >= _PAST:
                 past.clear()
-            past[version] = found
-        return found
+            past[version] = tables
+        return tables
 
     def tables_under(self, snapshot: Snapshot) -> Mapping[str, Table]:
         """The tables of a snapshot's version, by case-folded name; those of its elements are among them."""
@@ -181,8 +181,8 @@ class BindContext:
         Raises:
             BindError: there was none; it says when there is one.
         """
-        if (found := self.tables_at(version).get(name.lower())) is not None:
-            return found
+        if (table := self.tables_at(version).get(name.lower())) is not None:
+            return table
         if (now := self.catalog.tables.get(name.lower())) is None:
             self.catalog.table(name)  # raises, and knows the nearest
             raise AssertionError("unreachable")
@@ -221,18 +221,18 @@ class BindContext:
             raise
         return f"snapdb version {version}", table
 
-    def describing(self, asked: BoundQuery) -> AbstractContextManager[Session]:
+    def describing(self, query: BoundQuery) -> AbstractContextManager[Session]:
         """A session that only tells of the SQL: its tables have their columns, and no rows."""
-        return self.session(asked if asked.shapes is None else replace(asked, names=asked.shapes))
+        return self.session(query if query.shapes is None else replace(query, names=query.shapes))
 
     @contextmanager
-    def session(self, asked: BoundQuery) -> Iterator[Session]:
+    def session(self, bound: BoundQuery) -> Iterator[Session]:
         """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
 
         def place(query: str, error: SnapdbError) -> None:
-            explain_refusal(error, asked, error.span if query == asked.text else None, self.catalog)
+            explain_refusal(error, bound, error.span if query == bound.text else None, self.catalog)
 
-        with self.store.sql_engine.session(asked.names, place) as session:
+        with self.store.sql_engine.session(bound.names, place) as session:
             yield session
 
     def _own_parameters(
@@ -335,37 +335,37 @@ def resolve_version(context: BindContext, at: VersionBound) -> int:
     try:
         match at.kind:
             case "TIMESTAMP":
-                return version_at(context.store.catalog_db, _moment(context, context.asked(at.value)))
+                return version_at(context.store.catalog_db, _moment(context, context.bind_query(at.value)))
             case "TAG":
                 return version_of_tag(context.store.catalog_db, _text(context, at.value))
     except SnapdbError as error:
         error.span = error.span or at.value.span
         raise
     head = context.catalog.version
-    found = time_value(context, at.value, "integer", "a version is a whole number")
-    if not 1 <= found <= head:
+    version = time_value(context, at.value, "integer", "a version is a whole number")
+    if not 1 <= version <= head:
         known = f"versions go from 1 to {head}" if head else "nothing was committed yet"
-        raise BindError(f"there is no version {found}; {known}", span=at.value.span, code="unknown-version")
-    return found
+        raise BindError(f"there is no version {version}; {known}", span=at.value.span, code="unknown-version")
+    return version
 
 
 def time_value(context: BindContext, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
     """A bound of a window as an integer in the graph's unit."""
     if (plain := _plain(fragment.text, unit)) is not None:
         return plain
-    asked = context.asked(fragment)
-    is_integer = type_of(context, asked) in INTEGERS
+    query = context.bind_query(fragment)
+    is_integer = type_of(context, query) in INTEGERS
     if unit == "integer" and not is_integer:
         why = why or "this graph's event times are integers"
         raise BindError(
-            f"{why}: write a bare number, not {type_of(context, asked)}", span=fragment.span, code="time-kind"
+            f"{why}: write a bare number, not {type_of(context, query)}", span=fragment.span, code="time-kind"
         )
     if unit == "timestamp" and is_integer:
         why = why or "this graph's event times are timestamps"
         raise BindError(
             f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=fragment.span, code="time-kind"
         )
-    return whole(context, asked) if is_integer else _moment(context, asked)
+    return whole(context, query) if is_integer else _moment(context, query)
 
 
 def _plain(text: str, unit: TimeUnit | None) -> int | None:
@@ -376,10 +376,10 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
     """
     if unit == "integer":
         return int(text) if _DIGITS.fullmatch(text) else None
-    if unit != "timestamp" or (found := _LITERAL.fullmatch(text)) is None:
+    if unit != "timestamp" or (match := _LITERAL.fullmatch(text)) is None:
         return None
     try:
-        moment = datetime.fromisoformat(found[1] or found[2])
+        moment = datetime.fromisoformat(match[1] or match[2])
     except ValueError:
         return None
     return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
@@ -387,75 +387,75 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
 
 def duration(context: BindContext, fragment: SqlFragment) -> int:
     """An INTERVAL as microseconds; months count 30 days."""
-    return number(context, context.asked(fragment), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
+    return number(context, context.bind_query(fragment), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
 
-def type_of(context: BindContext, asked: BoundQuery) -> str:
+def type_of(context: BindContext, query: BoundQuery) -> str:
     """The type of an expression, which is not evaluated."""
-    with context.describing(asked) as session:
-        return session.describe(asked.text, asked.parameters, around=("SELECT (", ")"))[0].type
+    with context.describing(query) as session:
+        return session.describe(query.text, query.parameters, around=("SELECT (", ")"))[0].type
 
 
-def whole(context: BindContext, asked: BoundQuery) -> int:
+def whole(context: BindContext, query: BoundQuery) -> int:
     """An integer expression. It may read tables; it is read once, here."""
-    return number(context, _widened(asked), "SELECT CAST((", ") AS HUGEINT)")
+    return number(context, _widened(query), "SELECT CAST((", ") AS HUGEINT)")
 
 
-def _widened(asked: BoundQuery) -> BoundQuery:
+def _widened(query: BoundQuery) -> BoundQuery:
     """Arithmetic of whole numbers in 128 bits: DuckDB's literals are of 32, which 86400000 * 30 overflows."""
-    tokens = scan(asked.text)
+    tokens = scan(query.text)
     if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
-        return asked
+        return query
     wide = [(token.span, f"{token.text}::HUGEINT") for token in tokens if _WHOLE.fullmatch(token.text)]
-    changed = written(SqlFragment(asked.text, asked.span), replacements=wide)
-    return replace(asked, text=changed.text, pieces=changed.pieces if asked.pieces else ())
+    changed = written(SqlFragment(query.text, query.span), replacements=wide)
+    return replace(query, text=changed.text, pieces=changed.pieces if query.pieces else ())
 
 
-def number(context: BindContext, asked: BoundQuery, before: str, after: str) -> int:
+def number(context: BindContext, query: BoundQuery, before: str, after: str) -> int:
     """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
-    value = _value(context, asked, before, after)
+    value = _value(context, query, before, after)
     if value is None:
-        raise BindError("a finite value is needed here, found NULL or infinity", span=asked.span, code="not-finite")
+        raise BindError("a finite value is needed here, found NULL or infinity", span=query.span, code="not-finite")
     if not -(2**63) <= value <= LAST:
         raise BindError(
-            "this is out of range; event times and versions are 64-bit integers", span=asked.span, code="not-finite"
+            "this is out of range; event times and versions are 64-bit integers", span=query.span, code="not-finite"
         )
     return int(value)
 
 
-def _moment(context: BindContext, asked: BoundQuery) -> int:
+def _moment(context: BindContext, query: BoundQuery) -> int:
     """An expression as microseconds since 1970; what has no zone is UTC."""
-    return number(context, asked, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
+    return number(context, query, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
 
 def _text(context: BindContext, fragment: SqlFragment) -> str:
-    value = _value(context, context.asked(fragment), "SELECT CAST((", ") AS VARCHAR)")
+    value = _value(context, context.bind_query(fragment), "SELECT CAST((", ") AS VARCHAR)")
     if value is None:
         raise BindError("a name is needed here, found NULL", span=fragment.span, code="null-name")
     return str(value)
 
 
-def _value(context: BindContext, asked: BoundQuery, before: str, after: str) -> Any:
+def _value(context: BindContext, query: BoundQuery, before: str, after: str) -> Any:
     """What a query gives; what DuckDB finds only while it runs is shown at the expression too."""
     try:
-        with context.session(asked) as session:
-            return session.wrap(before, asked.text, after, asked.parameters)[0][0]
+        with context.session(query) as session:
+            return session.wrap(before, query.text, after, query.parameters)[0][0]
     except SnapdbError as error:
-        error.span = error.span or asked.span
+        error.span = error.span or query.span
         raise
 
 
-def period(context: BindContext, asked: BoundQuery) -> Period | None:
+def period(context: BindContext, query: BoundQuery) -> Period | None:
     """The parts of an INTERVAL expression; None where it is NULL, or nothing, or less than that in a part.
 
     Raises:
         BindError: DuckDB cannot read it, at its place.
     """
     try:
-        with context.session(asked) as session:
-            ((months, days, rest),) = session.wrap(_SQL_PARTS, asked.text, ") AS INTERVAL) AS i)", asked.parameters)
+        with context.session(query) as session:
+            ((months, days, rest),) = session.wrap(_SQL_PARTS, query.text, ") AS INTERVAL) AS i)", query.parameters)
     except SnapdbError as error:
-        error.span = error.span or asked.span
+        error.span = error.span or query.span
         raise
     return _positive_period(months, days, rest)
 
@@ -466,19 +466,19 @@ def period_of_text(context: BindContext, text: str, span: Span) -> Period | None
     Raises:
         BindError: it is no length of time, or does not say of what.
     """
-    said = text.strip()
+    stripped = text.strip()
     try:
         with context.store.sql_engine.session() as session:
-            ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [said])
+            ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [stripped])
     except SnapdbError as error:
         raise BindError(
-            f"'{said[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
+            f"'{stripped[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
             span=span,
             code="bad-length",
         ) from error
-    if said.isdecimal():
+    if stripped.isdecimal():
         raise BindError(
-            f"'{said[:40]}' does not say of what; write a length of time such as '{said[:9]} minutes'",
+            f"'{stripped[:40]}' does not say of what; write a length of time such as '{stripped[:9]} minutes'",
             span=span,
             code="bad-length",
         )

@@ -136,7 +136,7 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
         case "TASK":
             return DescribePlan(find_task(context, name))
         case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
-            return QueryPlan(context.asked(SqlFragment(statement.text, statement.span)))
+            return QueryPlan(context.bind_query(SqlFragment(statement.text, statement.span)))
         case _:
             return DescribePlan(find_table(context, name))
 
@@ -148,8 +148,8 @@ def _kind(context: BindContext, name: str) -> str:
     registered = name.lower() in {source.lower() for source in context.sources}
     catalog = context.catalog
     own = {"SAMPLER": catalog.samplers, "CACHE": catalog.caches, "TASK": catalog.tasks}
-    found = (kind for kind, known in own.items() if name.lower() in known and not registered)
-    return next(found, "TABLE")
+    kinds = (kind for kind, known in own.items() if name.lower() in known and not registered)
+    return next(kinds, "TABLE")
 
 
 def _bind_summarize(statement: Summarize, context: BindContext) -> SummarizePlan:

@@ -179,7 +179,7 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
     for name in elements:
         meant = graph.labelled(name.text)
         if not meant:
-            known = [said for e in graph.elements for said in (e.name, *e.labels)]
+            known = [label for e in graph.elements for label in (e.name, *e.labels)]
             hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
             raise BindError(f'no element "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-element")
         for element in meant:
@@ -238,14 +238,14 @@ def _filters(
 ) -> tuple[Filter, ...]:
     """The parts of a condition, each given to the one element whose columns it names."""
     shapes = _element_shapes(graph, tables)
-    asked = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
-    with context.session(asked) as session:
+    query = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
+    with context.session(query) as session:
         check_repeatable(context.store.sql_engine, where, "what a snapshot holds must not change")
-        session.describe(asked.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
+        session.describe(query.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
-        found = tuple(_filter(part, columns, where.span) for part in conjuncts(session, asked.text))
-        _check_filters(session, found)  # in the form in which they will be read ever after
-        return found
+        filters = tuple(_filter(part, columns, where.span) for part in conjuncts(session, query.text))
+        _check_filters(session, filters)  # in the form in which they will be read ever after
+        return filters
 
 
 def _element_of(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | None:
@@ -266,9 +266,9 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
         raise
     owners = {owner for parts in named if (owner := _element_of(parts, columns)) is not None}
     if len(owners) != 1:
-        found = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
+        problem = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
         raise BindError(
-            f"each part of WHERE that AND joins is about one element; {found}", span=span, code="mixed-condition"
+            f"each part of WHERE that AND joins is about one element; {problem}", span=span, code="mixed-condition"
         )
     return Filter(owners.pop(), condition)
 
@@ -308,7 +308,7 @@ def _bind_window(
     """The bounds as integers, half-open."""
     if isinstance(bound, WindowBound):
         ending = None if bound.ending is None else time_value(context, bound.ending, unit)
-        return _trailing_window(context, context.asked(bound.length), unit, graph, tables, ending)
+        return _trailing_window(context, context.bind_query(bound.length), unit, graph, tables, ending)
     start = None if bound.start is None else time_value(context, bound.start, unit)
     stop = time_value(context, bound.stop, unit)
     if start is not None and stop < start:
@@ -368,7 +368,7 @@ def check_length(context: BindContext, length: BoundQuery, unit: TimeUnit | None
 
 def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
     """The greatest event time of the graph's edges; what has none, or is always there, counts for nothing."""
-    found = []
+    latest = []
     for edge in graph.edges:
         table = tables[edge.table.lower()]
         if edge.event_time is None or (column := table.column(edge.event_time)) is None:
@@ -377,15 +377,15 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
             f"SELECT max({time_expression(column)}) FROM ({context.rows(table, ordered=False)})", span
         )
         with context.session(greatest) as session:
-            found += [value for (value,) in session.rows(greatest.text) if value is not None]
-    if not found:
+            latest += [value for (value,) in session.rows(greatest.text) if value is not None]
+    if not latest:
         raise BindError(
             f"graph {graph.name} has no edge with an event time, so there is no event that WINDOW could "
             "end at; say ENDING and a time",
             span=span,
             code="needs-event-time",
         )
-    return int(max(found))
+    return int(max(latest))
 
 
 def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
@@ -403,9 +403,9 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     window, length = snapshot.window, snapshot.pin.window
     if length is not None:
         # Its words are not in this statement, so that a complaint about them is shown at the snapshot's name.
-        asked = replace(context.asked(SqlFragment(length, name.span)), pieces=())
+        query = replace(context.bind_query(SqlFragment(length, name.span)), pieces=())
         try:
-            window = _trailing_window(context, asked, snapshot.unit, snapshot.graph, tables)
+            window = _trailing_window(context, query, snapshot.unit, snapshot.graph, tables)
         except BindError as error:
             gone = f"snapshot {snapshot.name} has a window that ends at the latest event, and there is none now"
             error.message = f"{gone}; load edges first, or drop it"
@@ -512,7 +512,7 @@ def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
             return shape.width * shape.edges + 8 * (shape.nodes + 1)
 
 
-def choose_encoding(shape: EdgeShape, asked: Form | None, *, cheapest: bool = True) -> Encoding:
+def choose_encoding(shape: EdgeShape, layout: Form | None, *, cheapest: bool = True) -> Encoding:
     """The form that was asked for, or else the cheapest.
 
     Args:
@@ -525,7 +525,7 @@ def choose_encoding(shape: EdgeShape, asked: Form | None, *, cheapest: bool = Tr
     'ends'
     """
     form, reason = (
-        (_cheapest_form(shape) if cheapest else _OWN_ROWS) if asked is None else (asked, "asked for by WITH (layout)")
+        (_cheapest_form(shape) if cheapest else _OWN_ROWS) if layout is None else (layout, "asked for by WITH (layout)")
     )
     instead = f"leave WITH (layout) out for {shape.element}, or say 'bitmap' or 'materialized'"
     if form == "full" and shape.edges < shape.held:

@@ -210,7 +210,7 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
     replaces = context.catalog.tables.get(statement.name.text.lower())
     query, copies = None, tuple[str, ...]()
     if statement.query is not None:
-        query = context.asked(statement.query)
+        query = context.bind_query(statement.query)
         with context.describing(query) as session:
             columns = session.describe(query.text, query.parameters)
             if (path := whole_files(query.text)) is not None:
@@ -233,18 +233,18 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
     """A query whose columns match the table's, or those that were named."""
     table = find_table(context, statement.table)
     supplied = named_columns(table, statement.columns)
-    query = context.asked(statement.query)
+    query = context.bind_query(statement.query)
     with context.describing(query) as session:
         text = first_row(query.text) or query.text  # DuckDB reads all rows to describe them, and again to write them
-        found = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
+        columns = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
-        in_order = [c.name.lower() for c in found] == [c.name.lower() for c in table.columns]
+        in_order = [c.name.lower() for c in columns] == [c.name.lower() for c in table.columns]
         whole = path is not None and in_order and not statement.columns
         copies = copyable(session, files_behind(session, str(path)), table.columns) if whole else ()
-    if len(found) != len(supplied):
+    if len(columns) != len(supplied):
         raise BindError(
             f"{table.name} takes {counted(len(supplied), 'column')} here ({', '.join(supplied)}), the query gives "
-            f"{len(found)}",
+            f"{len(columns)}",
             span=statement.query.span,
             code="column-count",
         )
@@ -266,10 +266,10 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
                 span=Span(at + token.span.start, at + token.span.stop),
                 code="not-supported",
             )
-    asked = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
-    with context.session(asked) as session:
-        session.wrap("CREATE TABLE defined (", asked.text, "\n)")
-        found = session.rows(
+    query = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
+    with context.session(query) as session:
+        session.wrap("CREATE TABLE defined (", query.text, "\n)")
+        rows = session.rows(
             "SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() "
             f"WHERE table_name = 'defined' AND database_name = {text_literal(session.space)} ORDER BY column_index"
         )
@@ -288,7 +288,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
         try:
             return [
                 Column(name, type_, nullable, 0, _checked_default(context, session, default, type_))
-                for name, type_, nullable, default in found
+                for name, type_, nullable, default in rows
             ]
         except SnapdbError as error:
             error.span = definition.span
@@ -341,8 +341,12 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     for place, assignment in enumerate(statement.assignments):
         # In the order in which they were written, so that ? keep theirs.
         column = find_column(table, assignment.column)
-        said = default_value(column) if assignment.value.text.upper() == "DEFAULT" else context.asked(assignment.value)
-        values += ["(", said, f'\n) AS "snapdb set {place}", ']
+        new_value = (
+            default_value(column)
+            if assignment.value.text.upper() == "DEFAULT"
+            else context.bind_query(assignment.value)
+        )
+        values += ["(", new_value, f'\n) AS "snapdb set {place}", ']
     kept = ", ".join(f'{name}.{quote(c.name)} AS "snapdb was {i}"' for i, c in enumerate(table.columns))
     new = [
         f'"snapdb set {places[c.name]}"' if c.name in places else f'"snapdb was {i}"'
@@ -383,9 +387,9 @@ def _from_where(context: BindContext, rows: str, name: str, statement: Delete | 
     """FROM and WHERE of the rows that a statement is about."""
     parts: list[str | BoundQuery] = [f"({rows}) AS {name}"]
     if statement.others is not None:
-        parts += [", ", context.asked(statement.others)]
+        parts += [", ", context.bind_query(statement.others)]
     if statement.where is not None:
-        parts += [" WHERE (", context.asked(statement.where), "\n)"]
+        parts += [" WHERE (", context.bind_query(statement.where), "\n)"]
     return parts
 
 
@@ -396,14 +400,14 @@ def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
     table = find_table(context, statement.table)
     match statement.action:
         case AddColumn() as action:
-            made = _add_column(context, table, action)
+            altered = _add_column(context, table, action)
         case DropColumn() as action:
-            made = _drop_column(context, table, action)
+            altered = _drop_column(context, table, action)
         case RenameColumn() as action:
-            made = _rename_column(context, table, action)
-    if isinstance(made, NothingPlan):
-        return made
-    columns, did = made
+            altered = _rename_column(context, table, action)
+    if isinstance(altered, NothingPlan):
+        return altered
+    columns, did = altered
     return AlterPlan(table, columns, did, context.catalog.version, statement.message)
 
 
@@ -414,10 +418,12 @@ def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[
         raise BindError(
             "ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span, code="one-column"
         )
-    if (found := table.column(column.name)) is not None:
+    if (existing := table.column(column.name)) is not None:
         if action.if_not_exists:
-            return NothingPlan(f'table {table.name} has a column "{found.name}" already')
-        raise BindError(f'table {table.name} has a column "{found.name}" already', span=definition.span, code="exists")
+            return NothingPlan(f'table {table.name} has a column "{existing.name}" already')
+        raise BindError(
+            f'table {table.name} has a column "{existing.name}" already', span=definition.span, code="exists"
+        )
     if not column.nullable and column.default is None and table.next_row:
         raise BindError(
             f'column "{column.name}" is NOT NULL, but the rows that are there would have no value in it; '
@@ -510,8 +516,8 @@ def _bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     if not statement.new_only:  # which passes over the database's own files
         check_foreign_path(context.store.db_dir.path, statement.path, statement.path_span)
     format_, options = _copy_options(statement)
-    said = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
-    file = File(format_, "header" in options, said, table, wanted)
+    reader_options = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
+    file = File(format_, "header" in options, reader_options, table, wanted)
     new, copies = None, tuple[str, ...]()
     with context.store.sql_engine.session() as session:
         try:
@@ -559,9 +565,9 @@ def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int 
     format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
     if format_ not in _COPY_OPTIONS:
         hint = f"it reads {', '.join(_COPY_OPTIONS)}{did_you_mean(format_, _COPY_OPTIONS)}"
-        said = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
+        span = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
         raise BindError(
-            f"cannot COPY FROM format {format_!r}; {hint}", span=said or statement.path_span, code="unknown-format"
+            f"cannot COPY FROM format {format_!r}; {hint}", span=span or statement.path_span, code="unknown-format"
         )
     for name, _ in statement.options:
         if name.text.lower() not in ("format", *_COPY_OPTIONS[format_]):
@@ -571,8 +577,8 @@ def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int 
 
 
 def _format_of_path(path: str) -> str:
-    found = re.search(r"\.(parquet|csv|tsv|txt|jsonl|ndjson|json)[*?]*(\.gz|\.zst)?$", path.lower())
-    return "parquet" if found is None else _ENDINGS.get(found[1], "parquet")
+    match = re.search(r"\.(parquet|csv|tsv|txt|jsonl|ndjson|json)[*?]*(\.gz|\.zst)?$", path.lower())
+    return "parquet" if match is None else _ENDINGS.get(match[1], "parquet")
 
 
 def _option_literal(value: str | bool | int | float) -> str:
@@ -581,7 +587,7 @@ def _option_literal(value: str | bool | int | float) -> str:
 
 FAMILY = PlanFamily(
     binders={
-        Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
+        Query: lambda statement, context: QueryPlan(context.bind_query(statement.query)),
         CreateTable: _bind_create_table,
         Insert: _bind_insert,
         CopyFrom: _bind_copy_from,

@@ -69,8 +69,8 @@ class ExecuteTaskPlan(Plan):
 def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
     """The task, whose body was read already; names in it are looked up by each run."""
     name = statement.name
-    found = context.catalog.tasks.get(name.text.lower())
-    if (there := check_own(statement, "task", found)) is not None:
+    existing = context.catalog.tasks.get(name.text.lower())
+    if (there := check_own(statement, "task", existing)) is not None:
         return NothingPlan(there)
     if statement.when is not None:
         check_condition(statement.when, context.store.sql_engine)
@@ -90,7 +90,7 @@ def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
         created=created,
         author=author(),
     )
-    return CreateTaskPlan(replace(task, **_options(context, statement.options)), found)
+    return CreateTaskPlan(replace(task, **_options(context, statement.options)), existing)
 
 
 def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
@@ -99,8 +99,8 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
     match statement.action:
         case "SET":
             after = replace(task, **_options(context, statement.options))
-            said = ", ".join(option.name for option in statement.options)
-            return AlterTaskPlan(task, after, None, f"{said} set")
+            names = ", ".join(option.name for option in statement.options)
+            return AlterTaskPlan(task, after, None, f"{names} set")
         case "SUSPEND" if task.suspended:
             return NothingPlan(f"task {task.name} is suspended already")
         case "SUSPEND":
@@ -124,13 +124,13 @@ def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Sch
         line, _, zone = schedule.cron.rpartition(" ")
         return Schedule(f"USING CRON {schedule.cron}", line, zone, None, anchor)
     try:
-        every = period(context, context.asked(schedule.every))
+        every = period(context, context.bind_query(schedule.every))
     except QueryError as error:
         if error.code == "interrupted":
             raise
-        said = schedule.every.text[:40]
+        text = schedule.every.text[:40]
         raise BindError(
-            f"EVERY takes an interval such as INTERVAL '10 minutes', which {said} is not",
+            f"EVERY takes an interval such as INTERVAL '10 minutes', which {text} is not",
             span=schedule.every.span,
             code="bad-length",
         ) from error

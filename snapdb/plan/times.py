@@ -69,8 +69,8 @@ def time_bounds(condition: str, element: str, column: str, type_: str) -> Bounds
     for size in (1, 3):
         if _spelled_name(tokens[:size]) in names:
             return _bounds_after(tokens[size:], type_)
-        if _spelled_name(tokens[-size:]) in names and (found := _comparison_before(tokens[:-size])) is not None:
-            return _bounds_of(_REVERSED[found[0]], _literal_time(found[1], type_))
+        if _spelled_name(tokens[-size:]) in names and (comparison := _comparison_before(tokens[:-size])) is not None:
+            return _bounds_of(_REVERSED[comparison[0]], _literal_time(comparison[1], type_))
     return None
 
 
@@ -160,8 +160,8 @@ def _literal_moment(token: Token, kind: str) -> int | None:
     if not _LITERAL_MOMENT.fullmatch(text) or (kind == "DATE" and len(text) > len("2026-07-01")):
         return None
     try:
-        found = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         return None
-    passed = found - datetime(1970, 1, 1, tzinfo=UTC)
+    passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return passed.days * _DAY + passed.seconds * _SECOND + passed.microseconds

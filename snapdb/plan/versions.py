@@ -117,16 +117,16 @@ class DiffSnapshotPlan(Plan):
 def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     """A name for a version that is there."""
     name = statement.name.text
-    found = next((tag for tag in tags(context.store.catalog_db) if tag.name.lower() == name.lower()), None)
-    if found is not None and statement.if_not_exists:
-        return NothingPlan(f'there is a tag "{found.name}" already')
-    if found is not None and not statement.or_replace:
+    existing = next((tag for tag in tags(context.store.catalog_db) if tag.name.lower() == name.lower()), None)
+    if existing is not None and statement.if_not_exists:
+        return NothingPlan(f'there is a tag "{existing.name}" already')
+    if existing is not None and not statement.or_replace:
         raise BindError(
-            f'there is a tag "{found.name}" already; choose another name, or write CREATE OR REPLACE TAG',
+            f'there is a tag "{existing.name}" already; choose another name, or write CREATE OR REPLACE TAG',
             span=statement.name.span,
             code="exists",
         )
-    if found is None:  # one of an older snapdb may have any name, and can be moved
+    if existing is None:  # one of an older snapdb may have any name, and can be moved
         check_name(statement.name)
     version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
     if not version:
@@ -135,7 +135,7 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
             span=statement.name.span,
             code="unknown-version",
         )
-    return CreateTagPlan(Tag(name, version, 0), found is not None)
+    return CreateTagPlan(Tag(name, version, 0), existing is not None)
 
 
 def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePlan:

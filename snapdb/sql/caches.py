@@ -82,11 +82,11 @@ def _refresh(tree: Tree, place: Place) -> RefreshCache:
 def _room(tree: Tree | None) -> CacheRoom | None:
     if tree is None:
         return None
-    where, said = leaves(tree)
-    if not (bytes_ := size(string(said))):
+    where, size_leaf = leaves(tree)
+    if not (bytes_ := size(string(size_leaf))):
         raise ParseError(
-            f"IN {where.upper()} takes a size above 0 such as '4GB', in {', '.join(UNITS)}; found {said[:40]}",
-            span=span_of(said),
+            f"IN {where.upper()} takes a size above 0 such as '4GB', in {', '.join(UNITS)}; found {size_leaf[:40]}",
+            span=span_of(size_leaf),
             code="bad-size",
         )
     return CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))

@@ -27,17 +27,17 @@ class Explain(Statement):
 def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
     """EXPLAIN; ParseError where one of its settings is given twice."""
     explained = first_tree(tree, "explained")
-    said: set[str] = set()
+    options: set[str] = set()
     for leaf in [] if explained is None else [leaf for setting in trees(explained) for leaf in leaves(setting)]:
-        if leaf.type in said or said | {leaf.type} >= {"TEXT", "JSON"}:
+        if leaf.type in options or options | {leaf.type} >= {"TEXT", "JSON"}:
             raise ParseError(
                 f"{leaf.upper()} is given twice, or beside another FORMAT; keep one",
                 span=span_of(leaf),
                 code="duplicate-clause",
             )
-        said.add(leaf.type)
+        options.add(leaf.type)
     statement = reader.statement(leaves(tree)[0])
-    return Explain(*place, statement, has(tree, "analyze") or "ANALYZE" in said, "JSON" in said)
+    return Explain(*place, statement, has(tree, "analyze") or "ANALYZE" in options, "JSON" in options)
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:

@@ -222,8 +222,8 @@ def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | 
 
 
 def _print_options(options: Sequence[_CopyOption], *, new_only: bool = False) -> str | None:
-    said = [*map(_print_option, options), *(["NEW FILES ONLY"] if new_only else [])]
-    return f"({', '.join(said)})" if said else None
+    options_text = [*map(_print_option, options), *(["NEW FILES ONLY"] if new_only else [])]
+    return f"({', '.join(options_text)})" if options_text else None
 
 
 def _print_option(option: _CopyOption) -> str:

@@ -273,15 +273,15 @@ def _alias(tree: Tree) -> Name | None:
 def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
     if tree is None:
         return None
-    found, nulls = columns(first_tree(tree, "columns")), first_tree(tree, "nulls")
-    if len(found) > most:
+    names, nulls = columns(first_tree(tree, "columns")), first_tree(tree, "nulls")
+    if len(names) > most:
         takes = "one column" if most == 1 else "one column or two"
         raise ParseError(
-            f"EVENT TIME takes {takes} here: {why}; leave {found[most]} out",
-            span=found[most].span,
+            f"EVENT TIME takes {takes} here: {why}; leave {names[most]} out",
+            span=names[most].span,
             code="event-time-columns",
         )
-    return EventTime(found, nulls is not None and leaves(nulls)[0].type == "STATIC")
+    return EventTime(names, nulls is not None and leaves(nulls)[0].type == "STATIC")
 
 
 def _target(tree: Tree | None) -> Name | None:
@@ -335,11 +335,13 @@ def _written(group: Tree) -> str:
 def _sparse(tree: Tree | None) -> SparseClause | None:
     if tree is None:
         return None
-    said = first_tree(tree, "number")
-    width = None if said is None else integer(said, "SPARSE")
+    number_tree = first_tree(tree, "number")
+    width = None if number_tree is None else integer(number_tree, "SPARSE")
     if width is not None and not 1 <= width < 2**31:
         raise ParseError(
-            f"SPARSE takes a width from 1 to 2147483647, found {width}", span=span_of(said or tree), code="bad-number"
+            f"SPARSE takes a width from 1 to 2147483647, found {width}",
+            span=span_of(number_tree or tree),
+            code="bad-number",
         )
     return SparseClause(width, span_of(tree))
 
@@ -348,7 +350,7 @@ def _history(tree: Tree | None) -> HistoryClause | None:
     """Where a feature's values in time are: the first list is the key, the second the event time."""
     if tree is None:
         return None
-    key, time = (columns(found) for found in trees(tree, "columns"))
+    key, time = (columns(clause) for clause in trees(tree, "columns"))
     if len(time) > 1:
         message = "a history has one EVENT TIME, since when a row's values hold; leave the other column out"
         raise ParseError(message, span=time[1].span, code="event-time-columns")
@@ -366,26 +368,26 @@ class Labels(NamedTuple):
 def _build_labels(clauses: Iterable[Tree]) -> Labels:
     """The labels among an element's clauses; properties belong to the label before them."""
     own: PropertiesClause | None = None
-    found: list[LabelClause] = []
+    labels: list[LabelClause] = []
     for clause in clauses:
         if clause.data == "label":
             label = _label(clause)
-            if any(_folded(label) == _folded(before) for before in found):
+            if any(_folded(label) == _folded(before) for before in labels):
                 raise ParseError(
                     f"LABEL {label.name or 'of the same name'} is given twice; keep one",
                     span=label.span,
                     code="duplicate-clause",
                 )
-            found.append(label)
+            labels.append(label)
         elif clause.data == "properties":
-            said = _properties(clause)
-            if (found[-1].properties if found else own) is not None:
-                raise ParseError("PROPERTIES are given twice; keep one", span=said.span, code="duplicate-clause")
-            if found:
-                found[-1] = LabelClause(found[-1].name, said, found[-1].span)
+            properties = _properties(clause)
+            if (labels[-1].properties if labels else own) is not None:
+                raise ParseError("PROPERTIES are given twice; keep one", span=properties.span, code="duplicate-clause")
+            if labels:
+                labels[-1] = LabelClause(labels[-1].name, properties, labels[-1].span)
             else:
-                own = said
-    return Labels(tuple(found), own)
+                own = properties
+    return Labels(tuple(labels), own)
 
 
 def _label(tree: Tree) -> LabelClause:
@@ -462,8 +464,8 @@ def _print_edge(edge: EdgeClause) -> str:
 
 
 def _print_end(keyword: str, key: ColumnList, vertex: Name, columns: ColumnList) -> str:
-    said = f"{keyword} KEY {print_columns(key)} REFERENCES" if key else keyword
-    return join_clauses(said, print_name(vertex), bool(columns) and print_columns(columns))
+    head = f"{keyword} KEY {print_columns(key)} REFERENCES" if key else keyword
+    return join_clauses(head, print_name(vertex), bool(columns) and print_columns(columns))
 
 
 def _print_event_time(time: EventTime | None) -> str | None:

@@ -90,14 +90,14 @@ def tokens(text: str) -> Iterator[Token]:
     """What `scan` gives, one after another."""
     position, kinds = 0, _KINDS
     while position < len(text):
-        for found in _PATTERN.finditer(text, position):
-            group = found.lastgroup
+        for match in _PATTERN.finditer(text, position):
+            group = match.lastgroup
             if (kind := kinds.get(group)) is not None:
-                yield _token(Token, (kind, found[group], _token(Span, found.span(group))))  # type: ignore[index, arg-type]
+                yield _token(Token, (kind, match[group], _token(Span, match.span(group))))  # type: ignore[index, arg-type]
                 continue
             if group is None:
                 return
-            start, stop = found.span(group)
+            start, stop = match.span(group)
             position = _stop(text, group, start, stop)
             if group == "dollar":
                 yield Token("string", text[start:position], Span(start, position))
@@ -277,10 +277,10 @@ def is_complete(text: str) -> bool:
     (False, False, True)
     """
     try:
-        found = tuple(parts(text))
+        statements = tuple(parts(text))
     except ParseError:
         return False
-    return bool(found) and found[-1].ended
+    return bool(statements) and statements[-1].ended
 
 
 # Which runs of tokens inside our statements are DuckDB's to read, and folding each into one token
@@ -333,8 +333,8 @@ def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator
 
 def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
     """Whether the tokens from `first` on are these keywords or marks."""
-    found = tokens[first : first + len(words)]
-    return bool(found) and found[0].word == words[0] and [token.word for token in found[1:]] == [*words[1:]]
+    following = tokens[first : first + len(words)]
+    return bool(following) and following[0].word == words[0] and [token.word for token in following[1:]] == [*words[1:]]
 
 
 def no_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder

@@ -162,8 +162,8 @@ def _set_retention(tree: Tree, place: Place) -> SetRetention:
     graph = name(leaves(tree)[0])
     rules: dict[str, RetentionRule | None] = {}
     for item in trees(tree, "rule"):
-        said, *length = leaves(item)
-        word = name(said)
+        keeps, *length = leaves(item)
+        word = name(keeps)
         if word.text.lower() in rules:
             raise ParseError(f"{word} is given twice; keep one", span=word.span, code="duplicate-clause")
         rules[word.text.lower()] = _rule(item, word, length)
@@ -182,17 +182,17 @@ def _set_retention(tree: Tree, place: Place) -> SetRetention:
 
 def _rule(tree: Tree, word: Name, length: list[Leaf]) -> RetentionRule | None:
     """An item of RETENTION; None for KEEP_TAGGED, which has no length."""
-    said = word.text.lower()
-    if said == _TAGGED:
+    keeps = word.text.lower()
+    if keeps == _TAGGED:
         if length:
             raise ParseError("keep_tagged takes no length; leave it out", span=span_of(length[0]), code="bad-option")
         return None
-    if said not in _KEEPS:
-        hint = did_you_mean(said, (*_KEEPS, _TAGGED)) or f"; it knows {', '.join((*_KEEPS, _TAGGED))}"
+    if keeps not in _KEEPS:
+        hint = did_you_mean(keeps, (*_KEEPS, _TAGGED)) or f"; it knows {', '.join((*_KEEPS, _TAGGED))}"
         raise ParseError(f"RETENTION knows no {word.text[:40]}{hint}", span=word.span, code="unknown-option")
     if not length:
-        raise ParseError(f"expected a length after {said}, such as '7 days'", span=word.span, code="bad-option")
-    return RetentionRule(_KEEPS[said], string(length[0]), span_of(length[0]))
+        raise ParseError(f"expected a length after {keeps}, such as '7 days'", span=word.span, code="bad-option")
+    return RetentionRule(_KEEPS[keeps], string(length[0]), span_of(length[0]))
 
 
 def _expire(tree: Tree, place: Place) -> ExpireSnapshots:

@@ -204,11 +204,11 @@ def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
     ['ParseError', 'Query']
     """
     try:
-        found = tuple(parts(text))
+        statements = tuple(parts(text))
     except SnapdbError as error:
         yield error.located(text)
         return
-    for part in found:
+    for part in statements:
         try:
             yield _statement(part, text)
         except SnapdbError as error:

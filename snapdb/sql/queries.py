@@ -231,8 +231,8 @@ def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
     if not starts or any(token.word == "WITH" for token in tokens):
         return ()
     pairs = partners(tokens)
-    found = (_count(tokens, pairs, start) for start in starts)
-    return tuple(count for count in found if count is not None)
+    counts = (_count(tokens, pairs, start) for start in starts)
+    return tuple(count for count in counts if count is not None)
 
 
 def _counts(tokens: Sequence[Token], index: int) -> bool:
@@ -295,8 +295,8 @@ def first_row(query: str) -> str | None:
     >>> first_row("VALUES (1, 'it''s'), (-2.5e3, NULL)"), first_row("VALUES (1), (now())")
     ("VALUES (1, 'it''s')", None)
     """
-    found = _VALUES.fullmatch(query)
-    return None if found is None else found[1].rstrip()
+    match = _VALUES.fullmatch(query)
+    return None if match is None else match[1].rstrip()
 
 
 Value = int | float | Decimal | bool | str | None
@@ -319,8 +319,8 @@ def value_of(text: str) -> Value:
     >>> value_of("42"), value_of("1.50"), value_of("1e3"), value_of("NULL"), value_of("'42'"), value_of("007")
     (42, Decimal('1.50'), 1000.0, None, '42', '007')
     """
-    if found := _NUMBER.fullmatch(text):
-        fraction, exponent = found.groups()
+    if match := _NUMBER.fullmatch(text):
+        fraction, exponent = match.groups()
         return float(text) if exponent else Decimal(text) if fraction else int(text)
     if _QUOTED.fullmatch(text):
         return text[1:-1].replace("''", "'")

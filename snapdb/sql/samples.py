@@ -273,14 +273,14 @@ def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
     if "seeds" in given and "seed_edges" in given:
         later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))
         raise ParseError("SEEDS is given twice; keep one", span=later, code="duplicate-clause")
-    said: dict[str, Any] = {}
+    clauses: dict[str, Any] = {}
     for rule, tree in given.items():
         if rule == "within":
-            said[rule] = _within(tree, source)
+            clauses[rule] = _within(tree, source)
         else:
             field, build = _BUILDERS[rule]
-            said[field] = build(tree)
-    return Clauses(**said)
+            clauses[field] = build(tree)
+    return Clauses(**clauses)
 
 
 def _seeds(tree: Tree) -> SeedsClause:
@@ -413,13 +413,13 @@ def _backend(tree: Tree) -> Spanned[Backend]:
 
 def _memory(tree: Tree) -> Spanned[int] | None:
     """The bytes of WITH (memory = '2GB')."""
-    found: Spanned[int] | None = None
+    memory: Spanned[int] | None = None
     for option in trees(tree, "option"):
         key, value = leaves(option)
         if key.lower() != "memory":
             near = did_you_mean(key, ["memory"]) or "; SAMPLE takes memory"
             raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
-        if found is not None:
+        if memory is not None:
             raise ParseError("memory is given twice; keep one", span=span_of(option), code="duplicate-clause")
         if not (bytes_ := size(string(value))):
             raise ParseError(
@@ -427,23 +427,23 @@ def _memory(tree: Tree) -> Spanned[int] | None:
                 span=span_of(value),
                 code="bad-size",
             )
-        found = Spanned(bytes_, span_of(tree))
-    return found
+        memory = Spanned(bytes_, span_of(tree))
+    return memory
 
 
 def _refresh(tree: Tree) -> RefreshClause:
     """REFRESH."""
-    said = once(clause for clause in trees(tree) if clause.data != "percent")
+    clauses = once(clause for clause in trees(tree) if clause.data != "percent")
     percent = first_tree(tree, "percent")
     return RefreshClause(
         strategy=_STRATEGIES[leaves(tree)[0].type],
         percent=None if percent is None else _decimal(trees(percent)[0], "OTF"),
-        every=_every(said["every"]) if "every" in said else None,
-        amplify=_decimal(trees(said["amplify"])[0], "AMPLIFY") if "amplify" in said else None,
-        fetch=_decimal(trees(trees(said["fetch"])[0])[0], "FETCH") if "fetch" in said else None,
-        scope=_scope(said["scope"]) if "scope" in said else None,
-        shared="shared" in said,
-        above=integer(trees(said["above"])[0], "DEGREE ABOVE") if "above" in said else None,
+        every=_every(clauses["every"]) if "every" in clauses else None,
+        amplify=_decimal(trees(clauses["amplify"])[0], "AMPLIFY") if "amplify" in clauses else None,
+        fetch=_decimal(trees(trees(clauses["fetch"])[0])[0], "FETCH") if "fetch" in clauses else None,
+        scope=_scope(clauses["scope"]) if "scope" in clauses else None,
+        shared="shared" in clauses,
+        above=integer(trees(clauses["above"])[0], "DEGREE ABOVE") if "above" in clauses else None,
         span=span_of(tree),
     )
 
@@ -486,30 +486,30 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
 T = TypeVar("T")
 
 
-def _print_clauses(said: Clauses) -> Iterator[object]:
+def _print_clauses(clauses: Clauses) -> Iterator[object]:
     """Each clause that was said as text, in the grammar's order; what was not is no text."""
-    yield said.seeds and _print_seeds(said.seeds)
-    yield said.fanouts and f"FANOUT ({', '.join(map(_print_fanout, said.fanouts.value))})"
-    yield said.method and _print_method(said.method)
-    yield said.weights and f"WEIGHT BY {', '.join(map(_print_weight, said.weights.value))}"
-    yield _print_choice(said.replace, {True: "WITH REPLACEMENT", False: "WITHOUT REPLACEMENT"})
-    yield _print_choice(said.temporal, {True: "TEMPORAL <= SEED_TIME", False: "TEMPORAL < SEED_TIME"})
-    yield said.within and f"WITHIN {said.within.value.text}"
-    yield said.negatives and _print_negatives(said.negatives)
-    yield said.known and _print_known(said.known)
-    yield _print_choice(said.exclude, _EXCLUDED_WORDS)
-    yield said.subset and f"SUBSET {print_number(said.subset.value)} PERCENT PER EPOCH"
-    yield said.allow_duplicates and "ALLOW DUPLICATES"
-    yield said.layout and f"LAYOUT {said.layout.value}"
-    yield said.reuse_hops and "REUSE HOPS"
-    yield said.order and said.order.value
-    yield said.batch and f"BATCH {said.batch.value}"
-    yield said.repeatable and f"REPEATABLE ({said.repeatable.value})"
-    yield said.epochs and f"EPOCHS {said.epochs.value}"
-    yield said.refresh and print_refresh_clause(said.refresh)
-    yield said.device and f"ON {print_string(said.device.value)}"
-    yield said.backend and f"WITH {said.backend.value.upper()}"
-    yield said.memory and f"WITH (memory = {print_string(print_size(said.memory.value))})"
+    yield clauses.seeds and _print_seeds(clauses.seeds)
+    yield clauses.fanouts and f"FANOUT ({', '.join(map(_print_fanout, clauses.fanouts.value))})"
+    yield clauses.method and _print_method(clauses.method)
+    yield clauses.weights and f"WEIGHT BY {', '.join(map(_print_weight, clauses.weights.value))}"
+    yield _print_choice(clauses.replace, {True: "WITH REPLACEMENT", False: "WITHOUT REPLACEMENT"})
+    yield _print_choice(clauses.temporal, {True: "TEMPORAL <= SEED_TIME", False: "TEMPORAL < SEED_TIME"})
+    yield clauses.within and f"WITHIN {clauses.within.value.text}"
+    yield clauses.negatives and _print_negatives(clauses.negatives)
+    yield clauses.known and _print_known(clauses.known)
+    yield _print_choice(clauses.exclude, _EXCLUDED_WORDS)
+    yield clauses.subset and f"SUBSET {print_number(clauses.subset.value)} PERCENT PER EPOCH"
+    yield clauses.allow_duplicates and "ALLOW DUPLICATES"
+    yield clauses.layout and f"LAYOUT {clauses.layout.value}"
+    yield clauses.reuse_hops and "REUSE HOPS"
+    yield clauses.order and clauses.order.value
+    yield clauses.batch and f"BATCH {clauses.batch.value}"
+    yield clauses.repeatable and f"REPEATABLE ({clauses.repeatable.value})"
+    yield clauses.epochs and f"EPOCHS {clauses.epochs.value}"
+    yield clauses.refresh and print_refresh_clause(clauses.refresh)
+    yield clauses.device and f"ON {print_string(clauses.device.value)}"
+    yield clauses.backend and f"WITH {clauses.backend.value.upper()}"
+    yield clauses.memory and f"WITH (memory = {print_string(print_size(clauses.memory.value))})"
 
 
 _KNOWN_WORDS: dict[Literal["EVER", "BEFORE", "AT"], str] = {
@@ -526,8 +526,8 @@ _EXCLUDED_WORDS: dict[Literal["NONE", "PAIR", "BOTH"], str] = {
 }
 
 
-def _print_choice(said: Spanned[T] | None, words: Mapping[T, str]) -> str | None:
-    return None if said is None else words[said.value]
+def _print_choice(clause: Spanned[T] | None, words: Mapping[T, str]) -> str | None:
+    return None if clause is None else words[clause.value]
 
 
 def _print_seeds(seeds: SeedsClause) -> str:

@@ -135,24 +135,24 @@ def _layout(tree: Tree | None) -> LayoutClause | None:
     """The form that WITH names."""
     if tree is None:
         return None
-    found: LayoutClause | None = None
+    layout: LayoutClause | None = None
     for option in trees(tree):
         key, value = leaves(option)
         if key.lower() != "layout":
             near = did_you_mean(key, ["layout"]) or "; it takes layout"
             raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
-        if found is not None:
+        if layout is not None:
             raise ParseError("layout is given twice; keep one", span=span_of(option), code="duplicate-clause")
-        found = _form(value)
-    return found
+        layout = _form(value)
+    return layout
 
 
 def _form(value: Leaf) -> LayoutClause:
-    said = string(value) if value.type == "STRING" else name(value).text
-    form = next((form for form in FORMS if form == said.lower()), None)
+    text = string(value) if value.type == "STRING" else name(value).text
+    form = next((form for form in FORMS if form == text.lower()), None)
     if form is None:
-        near = did_you_mean(said, FORMS) or f"; layout is one of {', '.join(FORMS)}"
-        raise ParseError(f'no layout "{said[:40]}"{near}', span=span_of(value), code="unknown-layout")
+        near = did_you_mean(text, FORMS) or f"; layout is one of {', '.join(FORMS)}"
+        raise ParseError(f'no layout "{text[:40]}"{near}', span=span_of(value), code="unknown-layout")
     return LayoutClause(form, span_of(value))
 
 

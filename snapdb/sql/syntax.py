@@ -162,8 +162,8 @@ def leaves(tree: Tree) -> list[Leaf]:
 
 def trees(tree: Tree, rule: str | None = None) -> list[Tree]:
     """The trees directly under a tree, of one rule or of any."""
-    found = [child for child in tree.children if isinstance(child, lark.Tree)]
-    return [child for child in found if rule is None or child.data == rule]
+    subtrees = [child for child in tree.children if isinstance(child, lark.Tree)]
+    return [child for child in subtrees if rule is None or child.data == rule]
 
 
 def first_tree(tree: Tree, rule: str) -> Tree | None:
@@ -232,8 +232,8 @@ def fragment(leaf: Leaf) -> SqlFragment:
 
 def part(tree: Tree, rule: str) -> SqlFragment | None:
     """The fragment that a rule holds, if the statement has it."""
-    found = first_tree(tree, rule)
-    return None if found is None else fragment(leaves(found)[0])
+    subtree = first_tree(tree, rule)
+    return None if subtree is None else fragment(leaves(subtree)[0])
 
 
 def bound(tree: Tree) -> VersionBound:
@@ -293,12 +293,12 @@ def size(text: str) -> int | None:
     >>> size("2GB"), size("1.5 kib"), size("2")
     (2000000000, 1536, None)
     """
-    found = _SIZE.fullmatch(text)
-    unit = found and next((unit for unit in UNITS if unit.lower() == found[2].lower()), None)
-    if not found or not unit:
+    match = _SIZE.fullmatch(text)
+    unit = match and next((unit for unit in UNITS if unit.lower() == match[2].lower()), None)
+    if not match or not unit:
         return None
     power = "BKMGT".index(unit[0])
-    bytes_ = int(Decimal(found[1]) * (1024 if "i" in unit else 1000) ** power)
+    bytes_ = int(Decimal(match[1]) * (1024 if "i" in unit else 1000) ** power)
     return bytes_ if bytes_ < 2**63 else None
 
 
@@ -310,10 +310,10 @@ def bytes_of(name: str, given: int | str | None) -> int | None:
     """
     if not isinstance(given, str):
         return given
-    found = size(given)
-    if found is None:
+    count = size(given)
+    if count is None:
         raise ValueError(f"{name} is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {given!r}")
-    return found
+    return count
 
 
 def time_fragment(tree: Tree, source: str) -> SqlFragment:

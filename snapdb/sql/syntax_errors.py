@@ -66,20 +66,26 @@ def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[To
             f"unexpected end of the statement: expected {expected}", span=Span(end, end), code="unexpected-end"
         )
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
-    found = tokens[index]
+    unexpected = tokens[index]
     if part := _refreshed(tokens, index, accepted):
-        return ParseError(f"{found.text} is not expected here; {part}", span=found.span, code="unexpected-word")
+        return ParseError(
+            f"{unexpected.text} is not expected here; {part}", span=unexpected.span, code="unexpected-word"
+        )
     hint = (
         _property(tokens, index)
         or _fanout(tokens[index - 1])
         or _share(tokens[index - 1])
         or _room(tokens, index)
-        or _hint(found, accepted, parser)
+        or _hint(unexpected, accepted, parser)
         or _misread(tokens[index - 1], accepted, parser)
     )
     if "did you mean" in hint and len(expected) > _LONG:
-        return ParseError(f"{found.text[:40]} is not expected here{hint}", span=found.span, code="unexpected-word")
-    return ParseError(f"expected {expected}, found {found.text[:40]}{hint}", span=found.span, code="unexpected-word")
+        return ParseError(
+            f"{unexpected.text[:40]} is not expected here{hint}", span=unexpected.span, code="unexpected-word"
+        )
+    return ParseError(
+        f"expected {expected}, found {unexpected.text[:40]}{hint}", span=unexpected.span, code="unexpected-word"
+    )
 
 
 def _expected(accepted: Iterable[str], parser: Lark) -> str:
@@ -110,22 +116,22 @@ def _written(terminal: str, parser: Lark) -> str:
     return text if text[0].isalpha() else f'"{text}"'
 
 
-def _hint(found: Token, accepted: Iterable[str], parser: Lark) -> str:
+def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
     """What was probably meant, as the end of the message."""
     terminals = set(accepted)
-    if found.kind == "parameter":
+    if token.kind == "parameter":
         return "; parameters stand only inside queries and conditions, write the value here"
-    if found.kind == "quoted":
+    if token.kind == "quoted":
         return ""
-    if "$END" in terminals and found.word in _STARTS:
+    if "$END" in terminals and token.word in _STARTS:
         return '; end the statement before it with ";"'
-    if "NAME" in terminals and found.word in RESERVED:
-        return f'; {found.word} is reserved, write "{found.text}" in double quotes to use it as a name'
-    if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and found.text in {"+", "-", "*", "/", "("}:
+    if "NAME" in terminals and token.word in RESERVED:
+        return f'; {token.word} is reserved, write "{token.text}" in double quotes to use it as a name'
+    if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and token.text in {"+", "-", "*", "/", "("}:
         return "; put an expression in parentheses"
     keywords = _keywords(accepted, parser)
     meant = [*keywords, *READS] if "QUERY" in terminals else keywords
-    return did_you_mean(found.text, meant) if found.kind == "word" else ""
+    return did_you_mean(token.text, meant) if token.kind == "word" else ""
 
 
 def _property(tokens: Sequence[Token], index: int) -> str:
@@ -142,16 +148,16 @@ def _property(tokens: Sequence[Token], index: int) -> str:
 
 def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
     """How a part of REFRESH is written, or where it belongs, if it stands among other clauses of what is sampled."""
-    found, before = tokens[index], tokens[index - 1]
+    unexpected, before = tokens[index], tokens[index - 1]
     if "REFRESH" not in accepted:
         return ""
-    if (before.word, found.kind) == ("FCR", "number"):
-        return f"write EVERY {found.text} BATCHES for a period; a share of the rows is a part of REFRESH OTF"
-    if (before.word, found.word) == ("AUTO", "BATCHES"):
+    if (before.word, unexpected.kind) == ("FCR", "number"):
+        return f"write EVERY {unexpected.text} BATCHES for a period; a share of the rows is a part of REFRESH OTF"
+    if (before.word, unexpected.word) == ("AUTO", "BATCHES"):
         return "EVERY AUTO stands without it"
-    if found.word == "CACHE" or [token.word for token in tokens[index : index + 2]] == ["USING", "CACHE"]:
+    if unexpected.word == "CACHE" or [token.word for token in tokens[index : index + 2]] == ["USING", "CACHE"]:
         return "a cache serves every stream of its sampler, and is named by CREATE CACHE only"
-    clause = _REFRESHED_BY.get(found.word) if found.kind == "word" else None
+    clause = _REFRESHED_BY.get(unexpected.word) if unexpected.kind == "word" else None
     return f"it is a part of {clause}, and stands right after it" if clause else ""
 
 

@@ -246,9 +246,9 @@ def _change(tree: Tree) -> AddColumn | DropColumn | RenameColumn:
 
 
 def _required(tree: Tree, rule: str) -> SqlFragment:
-    found = part(tree, rule)
-    assert found is not None, "the grammar asks for one"
-    return found
+    fragment_ = part(tree, rule)
+    assert fragment_ is not None, "the grammar asks for one"
+    return fragment_
 
 
 def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:

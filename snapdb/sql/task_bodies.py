@@ -52,11 +52,11 @@ def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
     >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
     _Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
     """
-    said = filled(text, values).text
-    named = named_paths(said)
+    body = filled(text, values).text
+    named = named_paths(body)
     moved = [(path.span, path.absolute(folder)) for path in named if path.absolute(folder) != path.path]
     replacements = [(span, "'" + path.replace("'", "''") + "'") for span, path in moved]
-    return _Rendered(rewrite(said, replacements).text, tuple(sorted({path.place(folder) for path in named})))
+    return _Rendered(rewrite(body, replacements).text, tuple(sorted({path.place(folder) for path in named})))
 
 
 def filled(text: str, values: Mapping[str, str]) -> Rewritten:
@@ -65,7 +65,7 @@ def filled(text: str, values: Mapping[str, str]) -> Rewritten:
     >>> filled("CREATE SNAPSHOT shop_{date} OF shop", PLACEHOLDERS).text
     'CREATE SNAPSHOT shop_20260101 OF shop'
     """
-    return rewrite(text, [(Span(*found.span()), values[found[1]]) for found in _PLACEHOLDER.finditer(text)])
+    return rewrite(text, [(Span(*match.span()), values[match[1]]) for match in _PLACEHOLDER.finditer(text)])
 
 
 def statements_of(body: str) -> int:
@@ -212,8 +212,8 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
     >>> [named.path for named in named_paths(text)]
     ['a.csv', 'b.csv']
     """
-    found = [named for part in parts(text) for named in _paths(part.tokens)]
-    for named in found:
+    paths = [named for part in parts(text) for named in _paths(part.tokens)]
+    for named in paths:
         span, path, written = named
         if _URL.match(path) and (written or not _LOCAL.match(path)):
             raise ParseError(
@@ -228,7 +228,7 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
                 span=span,
                 code="task-everywhere",
             )
-    return tuple(sorted(found))
+    return tuple(sorted(paths))
 
 
 def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
@@ -366,7 +366,7 @@ def changed_graphs(condition: str) -> tuple[Changed, ...]:
     """
     tokens = scan(condition)
     pairs = partners(tokens)
-    found = []
+    changes = []
     for index, token in enumerate(tokens):
         if token.word != "CHANGED" or not says(tokens, index + 1, "(") or (index and says(tokens, index - 1, ".")):
             continue
@@ -374,8 +374,8 @@ def changed_graphs(condition: str) -> tuple[Changed, ...]:
         span = Span(token.span.start, tokens[closer].span.stop)
         if closer != index + 3 or tokens[index + 2].kind != "string":
             raise ParseError("changed takes a graph's name in quotes: changed('shop')", span=span, code="bad-changed")
-        found.append(Changed(string_value(tokens[index + 2]), span))
-    return tuple(found)
+        changes.append(Changed(string_value(tokens[index + 2]), span))
+    return tuple(changes)
 
 
 def with_counts(condition: str, counts: Mapping[str, int]) -> str:

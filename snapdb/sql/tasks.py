@@ -155,8 +155,8 @@ def _schedule(tree: Tree, source: str) -> Schedule:
     if every is not None:
         span = span_of(every)
         return Schedule(None, SqlFragment(source[span.start : span.stop], span), span_of(tree))
-    (said,) = leaves(tree)
-    return Schedule(cron(string(said), span_of(said)), None, span_of(tree))
+    (leaf,) = leaves(tree)
+    return Schedule(cron(string(leaf), span_of(leaf)), None, span_of(tree))
 
 
 def _options(tree: Tree | None) -> tuple[TaskOption, ...]:
@@ -175,56 +175,56 @@ def _option(tree: Tree) -> TaskOption:
     if option is None:
         hint = did_you_mean(key, _OPTIONS) or f"; a task takes {', '.join(_OPTIONS)}"
         raise ParseError(f"no option {key[:40]} of a task{hint}", span=span_of(key), code="unknown-option")
-    said: Tree | Leaf = words[0] if words else trees(tree)[0]
+    value: Tree | Leaf = words[0] if words else trees(tree)[0]
     span = span_of(tree)
     match option:
         case "retries":
-            return TaskOption(option, _count(said), span)
+            return TaskOption(option, _count(value), span)
         case "timeout":
-            return TaskOption(option, _length(said), span)
+            return TaskOption(option, _length(value), span)
         case _:
-            return TaskOption(option, _word(option, said), span)
+            return TaskOption(option, _word(option, value), span)
 
 
-def _count(said: Tree | Leaf) -> int:
+def _count(value: Tree | Leaf) -> int:
     """A number of retries."""
-    if isinstance(said, Leaf) or said.data != "number":
-        raise ParseError(f"retries takes a whole number, found {_shown(said)}", span=span_of(said), code="bad-number")
-    if not 0 <= (count := integer(said, "retries")) <= 100:
-        raise ParseError(f"retries takes 0 to 100, found {count}", span=span_of(said), code="bad-number")
+    if isinstance(value, Leaf) or value.data != "number":
+        raise ParseError(f"retries takes a whole number, found {_shown(value)}", span=span_of(value), code="bad-number")
+    if not 0 <= (count := integer(value, "retries")) <= 100:
+        raise ParseError(f"retries takes 0 to 100, found {count}", span=span_of(value), code="bad-number")
     return count
 
 
-def _length(said: Tree | Leaf) -> str:
+def _length(value: Tree | Leaf) -> str:
     """A length of time as text, said by a string or by INTERVAL."""
-    match said:
+    match value:
         case Leaf(type="STRING"):
-            return string(said)
+            return string(value)
         case lark.Tree(data="length"):
-            number, *unit = leaves(said)
+            number, *unit = leaves(value)
             return " ".join((string(number) if number.type == "STRING" else number, *unit))
         case _:
             raise ParseError(
-                f"timeout takes a string such as '30 minutes', found {_shown(said)}",
-                span=span_of(said),
+                f"timeout takes a string such as '30 minutes', found {_shown(value)}",
+                span=span_of(value),
                 code="bad-option",
             )
 
 
-def _word(option: _Option, said: Tree | Leaf) -> str:
+def _word(option: _Option, value: Tree | Leaf) -> str:
     """One of the words that an option may be, with quotes around it or without."""
-    if isinstance(said, Leaf):
-        word = (string(said) if said.type == "STRING" else name(said).text).lower()
+    if isinstance(value, Leaf):
+        word = (string(value) if value.type == "STRING" else name(value).text).lower()
         if word in _TAKEN[option]:
             return word
     raise ParseError(
-        f"{option} is one of {', '.join(_TAKEN[option])}, found {_shown(said)}", span=span_of(said), code="bad-option"
+        f"{option} is one of {', '.join(_TAKEN[option])}, found {_shown(value)}", span=span_of(value), code="bad-option"
     )
 
 
-def _shown(said: Tree | Leaf) -> str:
+def _shown(value: Tree | Leaf) -> str:
     """A value as it was written, about."""
-    return " ".join([said] if isinstance(said, Leaf) else leaves(said))[:40]
+    return " ".join([value] if isinstance(value, Leaf) else leaves(value))[:40]
 
 
 def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
@@ -245,10 +245,10 @@ def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> No
     except SnapdbError as error:
         if error.span is not None:
             error.span = _placed(error.span, sample, start)
-            found = _PLACEHOLDER.fullmatch(text[error.span.start - start : error.span.stop - start])
-            if found is not None and error.code == "unexpected-word":
-                said = error.message.replace(PLACEHOLDERS[found[1]], found[0])
-                error.message = f"{said}, which is digits; begin a name with a letter, such as s_{found[0]}"
+            placeholder = _PLACEHOLDER.fullmatch(text[error.span.start - start : error.span.stop - start])
+            if placeholder is not None and error.code == "unexpected-word":
+                message = error.message.replace(PLACEHOLDERS[placeholder[1]], placeholder[0])
+                error.message = f"{message}, which is digits; begin a name with a letter, such as s_{placeholder[0]}"
         raise
 
 
@@ -275,16 +275,16 @@ def _check(tokens: tuple[Token, ...]) -> None:
         if token.word == "TASK" and index and words[index - 1] in {"CREATE", "REPLACE"}:
             raise unsupported("CREATE TASK in a task", "a task makes no tasks", "make it by itself", token.span)
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
-            said, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            if said in PLACEHOLDERS:  # filled, were it written without blanks
+            word, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            if word in PLACEHOLDERS:  # filled, were it written without blanks
                 raise ParseError(
-                    f"{{{said}}} stands without blanks in its braces; take them away",
+                    f"{{{word}}} stands without blanks in its braces; take them away",
                     span=tokens[index + 1].span,
                     code="unknown-placeholder",
                 )
-            hint = did_you_mean(said, PLACEHOLDERS) or f"; it knows {known}"
+            hint = did_you_mean(word, PLACEHOLDERS) or f"; it knows {known}"
             raise ParseError(
-                f"a task knows no {{{said[:40]}}}{hint}", span=tokens[index + 1].span, code="unknown-placeholder"
+                f"a task knows no {{{word[:40]}}}{hint}", span=tokens[index + 1].span, code="unknown-placeholder"
             )
 
 
@@ -396,13 +396,13 @@ def cron(text: str, span: Span) -> str:
     if [word.upper() for word in words[:2]] != ["USING", "CRON"]:
         way = "'USING CRON 0 3 * * * UTC' or EVERY INTERVAL '1 day'"
         raise _bad(f"SCHEDULE takes {way}, found '{text[:40]}'", span)
-    said = words[2:]
-    fields, zones = [word.upper() for word in said[: len(_FIELDS)]], said[len(_FIELDS) :] or ["UTC"]
+    arguments = words[2:]
+    fields, zones = [word.upper() for word in arguments[: len(_FIELDS)]], arguments[len(_FIELDS) :] or ["UTC"]
     if len(fields) < len(_FIELDS) or fields[-1] == "UTC" or len(zones) > 1 or not zones[0][0].isalpha():
         names = ", ".join(field.name for field in _FIELDS)
         raise _bad(
             f"USING CRON takes {names} and perhaps a time zone, such as 0 3 * * * Europe/Berlin; found "
-            f"'{' '.join(said)[:60]}'",
+            f"'{' '.join(arguments)[:60]}'",
             span,
         )
     for word, allowed in zip(fields, _FIELDS, strict=True):
@@ -426,10 +426,10 @@ def _fits(item: str, field: _Field) -> bool:
     """Whether an item of a field names values within its bounds."""
     if field.more and re.fullmatch(field.more, item):
         return True
-    found = _ITEM.fullmatch(item)
-    if found is None:
+    match = _ITEM.fullmatch(item)
+    if match is None:
         return False
-    first, last, step = found.groups()
+    first, last, step = match.groups()
     low = field.least if first is None else _value(first, field)
     high = field.most if first is None else low if last is None else _value(last, field)
     if step is not None and (int(step) == 0 or (low == high and last is not None)):  # 5-5/10 is no 5/10
@@ -437,11 +437,11 @@ def _fits(item: str, field: _Field) -> bool:
     return field.least <= low <= high <= field.most
 
 
-def _value(said: str, field: _Field) -> int:
+def _value(text: str, field: _Field) -> int:
     """A number, or that of a name; below all bounds where it is neither."""
-    if said.isdigit():
-        return int(said)
-    return field.words.index(said) + field.least if said in field.words else -1
+    if text.isdigit():
+        return int(text)
+    return field.words.index(text) + field.least if text in field.words else -1
 
 
 def _check_zone(zone: str, span: Span) -> None:

@@ -69,7 +69,7 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     snapshot = find_snapshot(context, statement.snapshot)
     spec = _spec(statement, snapshot, context)
     query, clauses = statement.seeds.query, statement.clauses
-    seeds = context.asked(query, first=snapshot)
+    seeds = context.bind_query(query, first=snapshot)
     with about_seeds(seeds.span, None), context.describing(seeds) as session:
         check_repeatable(context.store.sql_engine, query, _WHY)
         described = session.describe(seeds.text, seeds.parameters)
@@ -91,14 +91,14 @@ def with_seeds(context: BindContext, plan: SamplePlan, seeds: Any) -> SamplePlan
     Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each. Ids
     are in the order in which they come where the sampler says IN ORDER.
     """
-    asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(context, plan, seeds)
+    query = _bind_outside(context, plan, seeds) if isinstance(seeds, str) else _given(context, plan, seeds)
     outside = seeds if isinstance(seeds, str) else ""
-    with about_seeds(asked.span, outside):
-        with context.describing(asked) as session:
-            described = session.describe(asked.text, asked.parameters)
-            order = bind_order(session, asked, described, plan.spec.order, None) if outside else ()
-        columns = _columns(context, described, plan.spec, plan.snapshot, asked.span, asked.span)
-    return replace(plan, seeds=asked, columns=columns._replace(order=order), outside=outside)
+    with about_seeds(query.span, outside):
+        with context.describing(query) as session:
+            described = session.describe(query.text, query.parameters)
+            order = bind_order(session, query, described, plan.spec.order, None) if outside else ()
+        columns = _columns(context, described, plan.spec, plan.snapshot, query.span, query.span)
+    return replace(plan, seeds=query, columns=columns._replace(order=order), outside=outside)
 
 
 def _places(clauses: Clauses) -> Places:
@@ -127,7 +127,7 @@ def _columns(
     return columns
 
 
-def _asked_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQuery:
+def _bind_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQuery:
     """A SELECT from outside; what is wrong in it is shown in it."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
@@ -135,13 +135,13 @@ def _asked_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQ
             "seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1), code="not-a-query"
         )
     try:
-        asked = context.asked(query.query, first=plan.snapshot)
-        with context.describing(asked) as session:
+        bound = context.bind_query(query.query, first=plan.snapshot)
+        with context.describing(bound) as session:
             check_repeatable(context.store.sql_engine, query.query, _WHY)
-            session.describe(asked.text, asked.parameters)
+            session.describe(bound.text, bound.parameters)
     except SnapdbError as error:
         raise error.located(seeds, query.span) from error.__cause__
-    return asked
+    return bound
 
 
 def _given(context: BindContext, plan: SamplePlan, seeds: Any) -> BoundQuery:
@@ -221,9 +221,9 @@ def _check_numbers(clauses: Clauses) -> None:
         raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
 
 
-def _or(said: Spanned[T] | None, default: U) -> T | U:
+def _or(clause: Spanned[T] | None, default: U) -> T | U:
     """What a clause says, or else the default."""
-    return default if said is None else said.value
+    return default if clause is None else clause.value
 
 
 def _share(subset: Spanned[Decimal]) -> Fraction:
@@ -241,15 +241,15 @@ def _share(subset: Spanned[Decimal]) -> Fraction:
     return Fraction(percent) / 100
 
 
-def _device(said: Spanned[str]) -> str | None:
+def _device(clause: Spanned[str]) -> str | None:
     """Where batches are made; None for the CPU."""
-    name = said.value.strip().lower()
+    name = clause.value.strip().lower()
     if name == "cpu":
         return None
     if not re.fullmatch(r"cuda(:\d{1,3})?", name, re.ASCII):
         raise BindError(
-            f"no device '{said.value}'; ON takes 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
-            span=said.span,
+            f"no device '{clause.value}'; ON takes 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
+            span=clause.span,
             code="unknown-device",
         )
     return name
@@ -275,8 +275,8 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
 def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan:
     """The sampler with its statement whole: of SAMPLE USING, what that came to."""
     name = statement.name
-    found = context.catalog.samplers.get(name.text.lower())
-    if (there := check_own(statement, "sampler", found)) is not None:
+    existing = context.catalog.samplers.get(name.text.lower())
+    if (there := check_own(statement, "sampler", existing)) is not None:
         return NothingPlan(there)
     sample = bind_sample(statement.sample, context)
     spec = sample.spec
@@ -293,7 +293,7 @@ def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan
         created=now(),
         author=author(),
     )
-    return CreateSamplerPlan(sampler, found, sample)
+    return CreateSamplerPlan(sampler, existing, sample)
 
 
 def statement_of(sampler: Sampler) -> Sample:
@@ -319,9 +319,9 @@ def resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
     """The whole statement of the sampler that is named, and where its parts were written."""
     base = statement_of(sampler)
     own, end = _spans(base.clauses), len(sampler.text)
-    said = _spans(statement.clauses)
-    replaced = [(own[name], span) for name, span in said.items() if name in own]
-    added = sorted(span for name, span in said.items() if name not in own)
+    spans = _spans(statement.clauses)
+    replaced = [(own[name], span) for name, span in spans.items() if name in own]
+    added = sorted(span for name, span in spans.items() if name not in own)
     source = statement.source
     composed = rewrite(sampler.text, [(old, source[new.start : new.stop]) for old, new in replaced])
     edits = [(new, old, dict(replaced)[old]) for new, old in composed.edits]
@@ -338,8 +338,8 @@ def resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
 
 def _spans(clauses: Clauses) -> dict[str, Span]:
     """Where each clause stands that is said, by its field."""
-    said = {field.name: getattr(clauses, field.name) for field in fields(clauses)}
-    return {name: clause.span for name, clause in said.items() if clause is not None}
+    clauses_by_name = {field.name: getattr(clauses, field.name) for field in fields(clauses)}
+    return {name: clause.span for name, clause in clauses_by_name.items() if clause is not None}
 
 
 @contextmanager

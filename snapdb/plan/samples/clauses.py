@@ -70,23 +70,23 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) ->
 
     METHOD FULL leaves a 0 and makes every other number FULL.
     """
-    said, method = statement.fanouts, statement.clauses.method
-    lengths = {len(clause.counts) for clause in said.value}
-    found: dict[tuple[str, str], Fanout] = {}
+    fanout_clause, method = statement.fanouts, statement.clauses.method
+    lengths = {len(clause.counts) for clause in fanout_clause.value}
+    by_relation: dict[tuple[str, str], Fanout] = {}
     defaults: dict[str, FanoutClause] = {}
-    for clause in said.value:
-        _check_counts(clause, lengths, said.span)
+    for clause in fanout_clause.value:
+        _check_counts(clause, lengths, fanout_clause.span)
         if clause.edge is None:
             _check_direction("DEFAULT", set(defaults), clause)
             defaults[clause.direction] = clause
             continue
         for edge in _meant(snapshot, clause.edge) or [find_edge_type(context, snapshot, clause.edge)]:
-            _check_direction(edge.name, {d for name, d in found if name == edge.name}, clause)
-            found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
-    named = {name for name, _ in found}
+            _check_direction(edge.name, {d for name, d in by_relation if name == edge.name}, clause)
+            by_relation[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
+    named = {name for name, _ in by_relation}
     rest = [edge for edge in snapshot.graph.edges if edge.name not in named]
     spread = (Fanout(e.type, default.direction, default.counts) for e in rest for default in defaults.values())
-    fanouts = (*found.values(), *spread)
+    fanouts = (*by_relation.values(), *spread)
     if method is not None and method.method == "FULL":
         return tuple(replace(f, counts=tuple(FULL if count > 0 else count for count in f.counts)) for f in fanouts)
     return fanouts
@@ -210,21 +210,21 @@ def _weights(
 ) -> dict[str, str]:
     """The weight column of each edge type that has one, in the graph's order."""
     clause = statement.clauses.weights
-    said = {} if clause is None else _said(clause.value, snapshot, walked, context, tables)
+    named = {} if clause is None else _named_weights(clause.value, snapshot, walked, context, tables)
     if method not in _BY_WEIGHT:
-        return {edge.name: said[edge.name] for edge in walked if edge.name in said}
-    found = {edge.name: said.get(edge.name) or edge.weight for edge in walked}
-    if missing := [name for name, column in found.items() if column is None]:
+        return {edge.name: named[edge.name] for edge in walked if edge.name in named}
+    weights = {edge.name: named.get(edge.name) or edge.weight for edge in walked}
+    if missing := [name for name, column in weights.items() if column is None]:
         raise BindError(
             f"METHOD {method} needs a weight of every edge type in FANOUT, and {missing[0]} has none; say "
             f"WEIGHT BY {quote_odd(missing[0])}.column, or give it a WEIGHT in the graph",
             span=_place(statement),
             code="needs-weight",
         )
-    return {name: column for name, column in found.items() if column is not None}
+    return {name: column for name, column in weights.items() if column is not None}
 
 
-def _said(
+def _named_weights(
     columns: Sequence[WeightColumn],
     snapshot: Snapshot,
     walked: Sequence[EdgeElement],
@@ -232,7 +232,7 @@ def _said(
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
     """What WEIGHT BY names, by edge type."""
-    found: dict[str, str] = {}
+    weights: dict[str, str] = {}
     for item in columns:
         if item.edge is None:
             if len(columns) > 1:
@@ -251,10 +251,10 @@ def _said(
                 span=item.edge.span,
                 code="weight-not-walked",
             )
-        if edge.name in found:
+        if edge.name in weights:
             raise BindError(f"WEIGHT BY names {edge.name} twice; keep one", span=item.edge.span, code="duplicate-name")
-        found[edge.name] = _weight_of(edge, item.column, tables, alone=True)
-    return found
+        weights[edge.name] = _weight_of(edge, item.column, tables, alone=True)
+    return weights
 
 
 def _weight_of(edge: EdgeElement, name: Name, tables: Mapping[str, Table], *, alone: bool) -> str:
@@ -311,7 +311,7 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, table
 
 def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: BindContext) -> tuple[EdgeType, ...]:
     """The edge types of EXCLUDE KNOWN … IN, which have the ends of the seeds' own."""
-    found: list[EdgeType] = []
+    types: list[EdgeType] = []
     for name in () if clauses.known is None else clauses.known.types:
         edge = find_edge_type(context, snapshot, name)
         if (edge.source, edge.destination) != (seeds.source, seeds.destination):
@@ -321,10 +321,10 @@ def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Bi
                 span=name.span,
                 code="other-ends",
             )
-        if edge.type in found:
+        if edge.type in types:
             raise BindError(f'edge type "{edge.name}" is named twice; keep one', span=name.span, code="duplicate-name")
-        found.append(edge.type)
-    return tuple(found)
+        types.append(edge.type)
+    return tuple(types)
 
 
 def _negatives(
@@ -391,15 +391,15 @@ def bind_temporal(
 
 
 def _length(context: BindContext, length: SqlFragment, unit: TimeUnit | None) -> int:
-    asked = context.asked(length)
+    query = context.bind_query(length)
     check_repeatable(context.store.sql_engine, length, "what a seed sees must be repeatable", "write the length itself")
-    check_length(context, asked, unit, "WITHIN")
-    found = whole(context, asked) if unit == "integer" else duration(context, length)
-    if found < 0:
+    check_length(context, query, unit, "WITHIN")
+    value = whole(context, query) if unit == "integer" else duration(context, length)
+    if value < 0:
         raise BindError(
             f"WITHIN takes a length of 0 or more, found {length.text}", span=length.span, code="out-of-range"
         )
-    return found
+    return value
 
 
 def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -> Refresh | None:
@@ -440,8 +440,8 @@ def with_every(spec: SampleSpec, every: int) -> SampleSpec:
     assert isinstance(statement, Sample), "a sampler's text is a SAMPLE statement"
     clause = statement.clauses.refresh
     assert clause is not None, "the text says what the spec does"
-    said = print_refresh_clause(replace(clause, every=every))
-    text = rewrite(spec.text, [(clause.span, said)]).text
+    printed = print_refresh_clause(replace(clause, every=every))
+    text = rewrite(spec.text, [(clause.span, printed)]).text
     return replace(spec, refresh=replace(spec.refresh, every=every), text=text)
 
 
@@ -472,10 +472,10 @@ def _clash(message: str, span: Span) -> BindError:
 
 def _amplify(clause: RefreshClause) -> Fraction:
     """How many times its fanout a row holds."""
-    said = _AMPLIFY if clause.amplify is None else clause.amplify
-    if said < 1:
-        raise _outside(clause, f"AMPLIFY takes 1 or more, found {said}")
-    return _exact(clause, "AMPLIFY", said)
+    amplify = _AMPLIFY if clause.amplify is None else clause.amplify
+    if amplify < 1:
+        raise _outside(clause, f"AMPLIFY takes 1 or more, found {amplify}")
+    return _exact(clause, "AMPLIFY", amplify)
 
 
 def _share(clause: RefreshClause, name: str, percent: Decimal) -> Fraction:
@@ -486,17 +486,17 @@ def _share(clause: RefreshClause, name: str, percent: Decimal) -> Fraction:
     return _exact(clause, name, percent) / 100
 
 
-def _exact(clause: RefreshClause, name: str, said: Decimal) -> Fraction:
-    exponent = said.as_tuple().exponent
+def _exact(clause: RefreshClause, name: str, value: Decimal) -> Fraction:
+    exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or not LEAST_PLACE <= exponent <= -LEAST_PLACE:
-        raise _outside(clause, f"{name} takes a number of at most {-LEAST_PLACE} decimals, found {said}")
-    return Fraction(said)
+        raise _outside(clause, f"{name} takes a number of at most {-LEAST_PLACE} decimals, found {value}")
+    return Fraction(value)
 
 
-def _whole(clause: RefreshClause, name: str, said: int, least: int, most: int) -> int:
-    if not least <= said <= most:
-        raise _outside(clause, f"{name} takes {least} to {most}, found {said}")
-    return said
+def _whole(clause: RefreshClause, name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise _outside(clause, f"{name} takes {least} to {most}, found {value}")
+    return value
 
 
 def _outside(clause: RefreshClause, message: str) -> BindError:

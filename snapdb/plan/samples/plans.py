@@ -118,8 +118,8 @@ def _of_argument(message: str) -> str:
     >>> _of_argument("SEEDS gives y twice; keep one"), _of_argument("1 of 3 seeds is missing")
     ('seeds= gives y twice; keep one', 'seeds=: 1 of 3 seeds is missing')
     """
-    said, many = re.subn(r"\bSEEDS( EDGES)?\b", "seeds=", message)
-    return said if many else f"seeds=: {message}"
+    text, many = re.subn(r"\bSEEDS( EDGES)?\b", "seeds=", message)
+    return text if many else f"seeds=: {message}"
 
 
 def seed_types(spec: SampleSpec) -> set[str]:
@@ -132,15 +132,15 @@ def reached_relations(spec: SampleSpec) -> set[Relation]:
     walked: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
-        found = {
+        drawing = {
             relation
             for fanout in spec.fanouts
             if hop < len(fanout.counts) and fanout.counts[hop]
             for relation in fanout.relations
             if relation.expands in new
         }
-        walked |= found
-        reached = {relation.reaches for relation in found}
+        walked |= drawing
+        reached = {relation.reaches for relation in drawing}
         new = new | reached if spec.layout == "BLOCKS" else reached
     return walked
 

@@ -57,14 +57,14 @@ def _found(
 
 def _by_name(columns: Sequence[Column], key: tuple[int, ...]) -> dict[str, int]:
     """Where the columns beside the key stand, by their names in lower case."""
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     for i, column in enumerate(columns):
         if i in key:
             continue
-        if column.name.lower() in found:
+        if column.name.lower() in places:
             raise BindError(f"SEEDS gives {column.name.lower()} twice; keep one", code="duplicate-name")
-        found[column.name.lower()] = i
-    return found
+        places[column.name.lower()] = i
+    return places
 
 
 def _check_other(column: Column, taken: bool) -> None:
@@ -161,10 +161,10 @@ def bind_order(
             "IN ORDER takes the order of the seed query, which has no ORDER BY; add one", span=place, code="no-order"
         )
     places = {column.name.lower(): i for i, column in reversed([*enumerate(columns)])}
-    found = [k.column - 1 if isinstance(k.column, int) else places.get(k.column.lower()) for k in keys]
-    if None in found:
-        missing = keys[found.index(None)].column
+    positions = [k.column - 1 if isinstance(k.column, int) else places.get(k.column.lower()) for k in keys]
+    if None in positions:
+        missing = keys[positions.index(None)].column
         raise BindError(
             f'IN ORDER needs an ORDER BY over output columns; the query does not give "{missing}"', code="no-order"
         )
-    return tuple(place for place in found if place is not None)
+    return tuple(place for place in positions if place is not None)
