@@ -58,7 +58,7 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
 
 
 def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
-    """The cache, and its sampler with the next generation of rows."""
+    """Bind the cache, and its sampler with the next generation of rows."""
     cache = find_cache(context, statement.name)
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)
 

@@ -176,7 +176,6 @@ def _mask_note(column: str | None) -> str:
 
 
 def _bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
-    """The query whose rows are written, and how."""
     if not statement.path.strip():
         raise BindError("COPY TO needs a path", span=statement.path_span, code="bad-path")
     format_ = _file_format(statement)
@@ -186,7 +185,7 @@ def _bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
 
 
 def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
-    """The rows of a query, of a table at some version, or of a snapshot's element."""
+    """Bind the rows of a query, of a version of a table, or of an element of a snapshot."""
     if statement.query is not None:
         return context.bind_query(statement.query)
     assert statement.table is not None, "the parser wants one of them"
@@ -200,7 +199,6 @@ def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
 
 
 def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
-    """The table at the version that was asked for."""
     if statement.at is None:
         return find_table(context, name)
     version = resolve_version(context, statement.at)
@@ -229,7 +227,6 @@ def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> t
 
 
 def _system_table(context: BindContext, name: Name) -> tuple[str, Names]:
-    """A system table, as SQL names it."""
     table = name.text.lower()
     if table not in SYSTEM_TABLES:
         known = ", ".join(f"{SCHEMA}.{known}" for known in SYSTEM_TABLES)
@@ -268,7 +265,7 @@ def _file_format(statement: CopyTo) -> FileFormat:
 
 
 def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
-    """The other options as DuckDB's writer takes them, each once."""
+    """Return the remaining options as DuckDB's writer takes them."""
     options: dict[str, str] = {}
     for name, value in statement.options:
         option = name.text.lower()
@@ -303,7 +300,7 @@ def _option_literal(value: str | bool | int | float | ColumnList) -> str:
 
 
 def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> CopySnapshotPlan:
-    """The snapshot, its folder, and the columns that split its vertices."""
+    """Bind the snapshot, its folder, and the columns that split its vertices."""
     snapshot = find_snapshot(context, statement.snapshot)
     options = _export_options(_COPY_SNAPSHOT, statement, _SNAPSHOT_OPTIONS)
     format_ = _SNAPSHOT_FORMATS[_chosen_format(_COPY_SNAPSHOT, options, _SNAPSHOT_FORMATS)]
@@ -345,7 +342,7 @@ def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | N
 
 
 def _shown_columns(snapshot: Snapshot, context: BindContext) -> Iterator[tuple[str, str, Column]]:
-    """Every column of a vertex type that the snapshot shows: the type, its name there, and the table's column."""
+    """Yield each column of a vertex type that the snapshot shows: the type, its name there, and the table's column."""
     tables = context.tables_under(snapshot)
     for vertex in snapshot.graph.vertices:
         columns = {column.name: column for column in tables[vertex.table.lower()].columns}
@@ -354,7 +351,6 @@ def _shown_columns(snapshot: Snapshot, context: BindContext) -> Iterator[tuple[s
 
 
 def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamplePlan:
-    """The sampler whose batches are written, and how."""
     options = _export_options(_COPY_SAMPLE, statement, _BATCH_OPTIONS)
     sample = bind_sample(statement.sample, context)
     if (epochs := options.get("epochs")) is not None:
@@ -370,7 +366,7 @@ def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamp
 
 
 def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
-    """Refuse what is no number of epochs, and a second one beside that of the SAMPLE itself."""
+    """Raise for an invalid number of epochs, and where SAMPLE itself gives one."""
     if epochs.value < 1:
         raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
     if statement.sample.clauses.epochs is not None:
@@ -432,7 +428,6 @@ def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Coll
 
 
 def _overwrites(options: Mapping[str, _Chosen]) -> bool:
-    """Whether OVERWRITE is said, and not said to be false."""
     return "overwrite" in options and bool(options["overwrite"].value)
 
 

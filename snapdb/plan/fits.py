@@ -187,7 +187,7 @@ def _wrong_history(
 
 
 def _wrong_units(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
-    """Histories whose times cannot be compared with the graph's."""
+    """Yield the histories whose times cannot be compared with the graph's."""
     known = {unit for _, _, unit in graph_times(graph, tables, histories=False)}
     for name, table, unit in graph_times(graph, tables, elements=False):
         if known and unit not in known:

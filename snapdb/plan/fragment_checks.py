@@ -48,7 +48,7 @@ def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, ins
 
 
 def _check_facts(tokens: Sequence[Token], fragment: SqlFragment, why: str) -> None:
-    """Nothing when no facts about the database are read, which change with every statement."""
+    """Raise where a query reads system tables, which change with every statement."""
     for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         names = [identifier(token).lower() for token in (first, name) if token.kind in ("word", "quoted")]
         if dot.text == "." and names and names[0] == SCHEMA and names[-1] in SYSTEM_TABLES:
@@ -72,7 +72,7 @@ def _is_volatile(token: Token, following: tuple[Token, ...], volatile: frozenset
 
 
 def _arguments(following: tuple[Token, ...]) -> int:
-    """How many arguments stand between the parentheses that open here."""
+    """Return the number of arguments in the parentheses that open here."""
     depth, commas = 0, 0
     for token in following:
         depth += {"(": 1, ")": -1}.get(token.text, 0)
@@ -127,7 +127,7 @@ def _check_nested(sql_engine: SqlEngine, own: Path, text: str, span: Span, depth
 
 
 def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, parameters: Any) -> list[str]:
-    """The texts that an argument evaluates to; none where DuckDB cannot evaluate it, and so cannot read it either."""
+    """Return the texts that an argument evaluates to; none where DuckDB cannot evaluate it."""
     if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
         (token,) = argument
         return [string_value(token) if token.kind == "string" else identifier(token)]
@@ -153,7 +153,7 @@ def _flat(value: Any) -> Iterator[str]:
 
 
 def _leads_into(path: str, own: str) -> bool:
-    """Whether a path, glob or directory means a file in the directory `own`, whose links are followed."""
+    """Return whether a path, glob or directory names a file in the directory `own`, links followed."""
     local = _LOCAL.match(path)
     if "\0" in path or (local is None and _URL.match(path)):
         return False

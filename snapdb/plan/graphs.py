@@ -22,7 +22,6 @@ from snapdb.plan.names import check_new, find_column, find_event_time, find_tabl
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.sql.graphs import (
-    ClassesClause,
     CreateGraph,
     EdgeClause,
     EventTime,
@@ -32,7 +31,7 @@ from snapdb.sql.graphs import (
     PropertiesClause,
     VertexClause,
 )
-from snapdb.sql.syntax import ColumnList, Name
+from snapdb.sql.syntax import ColumnList, Name, Spanned
 from snapdb.sql_engine import quote_odd
 from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import (
@@ -89,7 +88,7 @@ class CreateGraphPlan(Plan):
 
 
 def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
-    """A definition in which every name is there and every type fits."""
+    """Bind a definition: every name exists and every type is valid for its role."""
     replacing = ("graph",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
@@ -175,7 +174,7 @@ def _target(table: Table, name: Name | None) -> str | None:
     return column.name
 
 
-def _classes(table: Table, target: str | None, clause: ClassesClause | None) -> tuple[str, ...] | None:
+def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] | None) -> tuple[str, ...] | None:
     """The classes that are declared of a target that is text, each once."""
     if clause is None or target is None:
         return None
@@ -187,9 +186,9 @@ def _classes(table: Table, target: str | None, clause: ClassesClause | None) -> 
             span=clause.span,
             code="column-type",
         )
-    if twice := next((value for i, value in enumerate(clause.values) if value in clause.values[:i]), None):
+    if twice := next((value for i, value in enumerate(clause.value) if value in clause.value[:i]), None):
         raise BindError(f"CLASSES names {twice!r} twice; keep one", span=clause.span, code="duplicate-name")
-    return clause.values
+    return clause.value
 
 
 def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
@@ -273,7 +272,7 @@ def _bind_features(
 def _spec(
     context: BindContext, table: Table, clause: FeatureClause, standard: str, key: Sequence[Column] | None
 ) -> FeatureSpec:
-    """One item of FEATURES by itself."""
+    """Bind one item of FEATURES."""
     name = standard if clause.name is None else _name(clause.name)
     dtype = "float32" if clause.dtype is None else _dtype(clause.dtype)
     history = None
@@ -284,7 +283,7 @@ def _spec(
     else:
         columns = tuple(_column(table, column) for column in clause.columns)
     _check_default(clause, name, dtype)
-    width = None if clause.sparse is None else clause.sparse.width
+    width = None if clause.sparse is None else clause.sparse.value
     return FeatureSpec(name, columns, clause.default, dtype, clause.sparse is not None, width, history)
 
 
@@ -468,7 +467,7 @@ def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
 
 
 def _referred(statement: CreateGraph, vertex: str) -> Iterator[ColumnList]:
-    """The columns after REFERENCES of every end of an edge at a vertex."""
+    """Yield the columns after REFERENCES of every edge end at a vertex."""
     for edge in statement.edges:
         for name, columns in ((edge.source, edge.source_columns), (edge.destination, edge.destination_columns)):
             if name.text.lower() == vertex.lower():
@@ -484,7 +483,7 @@ def _listed(names: Sequence[Name]) -> str:
 
 
 def _check_ends(clause: EdgeClause) -> None:
-    """Nothing when the two ends of an edge are told apart."""
+    """Raise where an edge's two ends would have the same columns."""
     keys = clause.source_key or clause.destination_key
     if not keys and clause.source.text.lower() == clause.destination.text.lower():
         vertex = quote_odd(clause.source.text)
@@ -529,7 +528,7 @@ def _bind_end(
 
 
 def _same_name(table: Table, column: str, vertex: Name) -> Name:
-    """The edge table's column that is called as one of the vertex's key, at the vertex's place."""
+    """Return the edge table's column with the name of a key column, with the vertex's span."""
     if table.column(column) is None:
         raise BindError(
             f'table {table.name} has no column "{column}", the key of {vertex}; write KEY (columns) '
@@ -541,7 +540,7 @@ def _same_name(table: Table, column: str, vertex: Name) -> Name:
 
 
 def _key_column(table: Table, name: Name) -> Column:
-    """The column of that name when it can be a key, or BindError at its place."""
+    """Return the column of that name; BindError where it cannot be a key."""
     column = find_column(table, name)
     if not is_key(column.type):
         raise BindError(
@@ -554,7 +553,7 @@ def _key_column(table: Table, name: Name) -> Column:
 
 
 def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
-    """The names of an element's labels; empty where none is said, and its own name stands for one."""
+    """Return the labels of an element; empty where it has none, and its own name is its label."""
     own = clause.alias or clause.table
     labels: list[str] = []
     for label in clause.labels:
@@ -589,29 +588,29 @@ def _silent(labels: Sequence[LabelClause]) -> bool:
 def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
     """The columns that are listed, each once; BindError where two of them get one name."""
     by_name: dict[str, Property] = {}
-    for item in (item for properties in clauses for item in properties.columns):
-        column, name = find_column(table, item.column).name, item.name or item.column
+    for listed, alias in (item for properties in clauses for item in properties.columns):
+        column, name = find_column(table, listed).name, alias or listed
         if edge and name.text.lower() == "e_id":
             raise BindError(
                 "a property cannot be called e_id, a name that snapshots need; give it another with AS",
                 span=name.span,
                 code="reserved-name",
             )
-        before = by_name.setdefault(name.text.lower(), Property(column, column if item.name is None else name.text))
+        before = by_name.setdefault(name.text.lower(), Property(column, column if alias is None else name.text))
         if before.column != column:
             raise _taken(name, before.column, column)
     return tuple(by_name.values())
 
 
 def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: VertexClause | EdgeClause) -> None:
-    """Nothing when no property has the name of another column that is shown."""
+    """Raise where two properties have one name."""
     if element.properties is None:
         return
     columns, plain = [c.name for c in table.columns], replace(element.properties, named=())
     owners = {name.lower(): column for column, name in plain.shown(columns, element.needed)}
     clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
-    for item in (item for properties in clauses for item in properties.columns):
-        column, name = find_column(table, item.column).name, item.name or item.column
+    for listed, alias in (item for properties in clauses for item in properties.columns):
+        column, name = find_column(table, listed).name, alias or listed
         if owners.get(name.text.lower(), column) != column:
             raise _taken(name, owners[name.text.lower()], column)
 

@@ -72,7 +72,7 @@ def _from_parquet(session: Session, file: File, path: str, label: str) -> Matche
 
 
 def _from_json(session: Session, file: File, path: str, label: str) -> Matched:
-    """JSON objects, one a line or in an array; a key that some lack is NULL there."""
+    """Match the keys of JSON objects, one per line or in an array; a missing key is NULL."""
     table = file.table
     names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.said})")}
     if "json" in names and len(names) == 1 and table.column("json") is None:
@@ -135,7 +135,7 @@ def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
 
 
 def _json_struct(types: Mapping[str, str]) -> str:
-    """Columns and their types, as DuckDB's readers take them."""
+    """Return columns and their types as a struct, as DuckDB's readers take them."""
     return f"{{{', '.join(f'{text_literal(name)}: {text_literal(type_)}' for name, type_ in types.items())}}}"
 
 
@@ -208,7 +208,7 @@ def _files_behind(session: Session, context: BindContext, path: str) -> Iterator
 
 
 def _unfinished(session: Session, name: str, file: LoadedFile, format_: str) -> str | None:
-    """Why a file cannot be whole yet; None where it may be. Text does not tell where it ends."""
+    """Return why a file is incomplete; None where it may be whole, as any text file may."""
     if not file.bytes:
         return "empty"
     if format_ == "parquet" and not (has_footer(name) and _is_readable(session, name)):
@@ -217,7 +217,7 @@ def _unfinished(session: Session, name: str, file: LoadedFile, format_: str) -> 
 
 
 def _is_readable(session: Session, name: str) -> bool:
-    """Whether what the footer says of a Parquet file can be read."""
+    """Return whether a Parquet file's footer describes readable columns."""
     try:
         session.describe(f"FROM read_parquet({file_literal(name)})")
     except SnapdbError as error:

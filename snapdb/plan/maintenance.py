@@ -157,7 +157,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
 
 
 def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPlan:
-    """Of one graph, which must have a retention, or of all that have one."""
+    """Bind the retention of one graph, which must have one, or of all graphs that have one."""
     if statement.graph is None:
         return RetainPlan(context.catalog.retentions, statement.dry_run)
     graph, retention = _find_retention(context, statement.graph)
@@ -165,7 +165,7 @@ def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPl
 
 
 def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
-    """The ids of the last so many of each graph, of snapshots with the oldest first."""
+    """Return the ids of the last `last` snapshots of each graph; `snapshots` has the oldest first."""
     seen: Counter[str] = Counter()
     kept = set()
     for snapshot in reversed(snapshots):
@@ -177,7 +177,7 @@ def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
 
 
 def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
-    """The moment before which a snapshot is old; an interval counts back from now."""
+    """Return the time before which a snapshot is old; an interval counts back from now."""
     query = context.bind_query(older)
     if type_of(context, query) != "INTERVAL":
         return time_value(context, older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
@@ -189,7 +189,7 @@ def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
 
 
 def _bind_retention(statement: SetRetention | DropRetention, context: BindContext) -> SetRetentionPlan:
-    """The plan of setting a retention, or of dropping the one that is there."""
+    """Bind SET RETENTION or DROP RETENTION."""
     if isinstance(statement, DropRetention):
         graph, _ = _find_retention(context, statement.graph)
         return SetRetentionPlan(graph, None, dry_run=False)
@@ -199,7 +199,7 @@ def _bind_retention(statement: SetRetention | DropRetention, context: BindContex
 
 
 def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
-    """The graph of that name and its retention, or BindError at its place."""
+    """Return the graph of that name and its retention; BindError where either is missing."""
     graph = find_graph(context, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
         way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
@@ -224,14 +224,13 @@ def _retention_rule(context: BindContext, rule: RetentionRule) -> Rule:
 
 
 def _bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
-    """The target of the copy."""
     if not statement.path.strip():
         raise BindError("BACKUP DATABASE needs a path", span=statement.path_span, code="bad-path")
     return BackupPlan(statement.path, statement.path_span, statement.copies)
 
 
 def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
-    """Which tables, and how long what is not needed stays."""
+    """Bind the tables to vacuum, and how long unreferenced files stay."""
     table = None if statement.table is None else find_table(context, statement.table)
     grace = _HOUR if statement.retain is None else duration(context, statement.retain)
     if grace < 0:

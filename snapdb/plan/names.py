@@ -54,7 +54,7 @@ def find_task(context: BindContext, name: Name) -> Task:
 
 
 def _placed(find: Callable[[str], T], name: Name) -> T:
-    """What the catalog finds; its complaint stands at the name."""
+    """Raise errors of a lookup in the catalog with the span of the name."""
     try:
         return find(name.text)
     except SnapdbError as error:

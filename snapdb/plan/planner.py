@@ -63,7 +63,7 @@ Rule = Callable[[Plan], Plan]
 
 
 def _rule_of(kind: type[P]) -> Callable[[Callable[[P], P]], Rule]:
-    """Make a rule of a function of one kind of plan; it reaches plans of that kind that are part of others too."""
+    """Make a rule of a function of one plan type; it applies to such plans inside others too."""
 
     def decorate(change: Callable[[P], P]) -> Rule:
         @wraps(change)
@@ -93,7 +93,7 @@ def push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
 
 
 def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
-    """What times tell of one edge type's conditions."""
+    """Return the event-time bounds that one edge type's conditions imply."""
     pushed = Pushed(edge.name)
     if edge.event_end is not None or edge.nulls_static:
         return pushed
@@ -149,7 +149,7 @@ def prune_columns(plan: SamplePlan) -> SamplePlan:
 
 
 def _delivered_elements(spec: SampleSpec) -> set[str]:
-    """The elements that batches have entries for."""
+    """Return the elements that batches have entries for."""
     types = [fanout.edge for fanout in spec.fanouts] + ([] if spec.link is None else [spec.link.edge])
     return {spec.seed_type, *(name for type_ in types for name in type_)}
 
@@ -168,7 +168,7 @@ def choose_method(plan: SamplePlan) -> SamplePlan:
 
 
 def _takes_all(spec: SampleSpec) -> bool:
-    """Whether each row is delivered whole, whatever the method. Weights are looked at, because they may be wrong."""
+    """Return whether every row is delivered whole by any method; weights are read, because they may be invalid."""
     counts = {count for fanout in spec.fanouts for count in fanout.counts}
     drawing = spec.drawing
     return counts <= {0, FULL} and not drawing.weighted and drawing.method not in ("FULL", "PRIORITY")

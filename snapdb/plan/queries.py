@@ -137,14 +137,14 @@ def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, c
 
 
 def _mentioned(text: str, message: str) -> Span | None:
-    """The place of the first quoted name of the message, where the text has it just once."""
+    """Return the span of the first quoted name of the message, if the text has it exactly once."""
     name = re.search(r'"([^"]+)"', message)
     places = [] if name is None else [*islice(_words(text, name[1]), 2)]
     return Span(places[0], places[0] + len(name[1])) if name is not None and len(places) == 1 else None
 
 
 def _words(text: str, word: str) -> Iterator[int]:
-    """Where a word stands by itself; it may be long, and a regular expression of it would be long in the making."""
+    """Yield where a word occurs by itself; it may be long, and compiling it as a regular expression would be slow."""
     place = text.find(word)
     while place >= 0:
         stop = place + len(word)
@@ -159,7 +159,7 @@ def _is_letter(character: str) -> bool:
 
 
 def _columns(query: BoundQuery, catalog: Catalog) -> Iterator[str]:
-    """The columns of all tables that the query mentions, and of the elements of its snapshots."""
+    """Yield the columns of all tables that the query mentions, and of its snapshots' elements."""
     tables = {name.lower() for name in query.names.views}
     for schema, views in query.names.schemas.items():
         if (snapshot := catalog.snapshots.get(schema.lower())) is not None:

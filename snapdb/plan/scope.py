@@ -105,7 +105,7 @@ class BindContext:
         return written(fragment, names, parameters, replacements, None if words & _PIVOTS else shapes)
 
     def _counted(self, fragment: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
-        """Where all rows of a table are counted, each with the number that takes its place."""
+        """Return where all rows of a table are counted, each with the number that replaces the count."""
         if not (counts := find_counts(tokens)):
             return
         travels = {travel.name.span: travel for travel in find_travels(tokens, fragment.text)}
@@ -123,7 +123,7 @@ class BindContext:
         return _View(self.rows(table), table.columns)
 
     def _elements(self, snapshot: Snapshot, words: Collection[str]) -> dict[str, _View]:
-        """The elements of a snapshot as views; only those among some words have rows, and need their files."""
+        """Return the elements of a snapshot as views; only those that `words` name read their files."""
         elements, tables = snapshot.graph.elements, self.tables_under(snapshot)
         shown = self.views(snapshot, {e.name for e in elements if e.name.lower() in words})
         return {e.name: _View(shown.get(e.name), element_columns(e, tables[e.table.lower()])) for e in elements}
@@ -279,7 +279,7 @@ class _View(NamedTuple):
 def _names(
     views: Mapping[str, _View], schemas: Mapping[str, Mapping[str, _View]], sources: Mapping[str, Any]
 ) -> tuple[Names, Names]:
-    """The names with their rows, and without."""
+    """Return the names with their rows, and the same names without."""
     full = Names(_read(views), {s: _read(own) for s, own in schemas.items()}, sources)
     bare = Names(
         {n: v.shape for n, v in views.items()},
@@ -295,7 +295,7 @@ def _read(views: Mapping[str, _View]) -> dict[str, str]:
 
 
 def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: list[str]) -> BindError:
-    """The error for a parameter, whose name is '' where ? stands for it, that nothing was given for."""
+    """Return the error for a parameter without a value; `name` is '' for ?."""
     mark = f"${name}" if name else "?"
     (start, stop) = next(t.span for t in tokens if t.text == mark or (not name and t.text.startswith("?")))
     there = did_you_mean(name, given) or (f"; there are: {', '.join(given)}" if given else "; none was given at all")
@@ -304,13 +304,13 @@ def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: 
 
 
 def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:
-    """The tokens that are no part of a time travel."""
+    """Return the tokens outside time travels."""
     spans = [travel.span for travel in travels]
     return [t for t in tokens if not any(span.start <= t.span.start < span.stop for span in spans)]
 
 
 def _opened(name: str, source: Any) -> Any:
-    """What DuckDB is given of a source; a stream that was read before would give no rows."""
+    """Return what DuckDB reads of a source; a stream that was read before would return no rows."""
     if not isinstance(source, Stream):
         return source
     if source.started:
@@ -321,7 +321,7 @@ def _opened(name: str, source: Any) -> Any:
 
 
 def _moved(bound: VersionBound, by: int) -> VersionBound:
-    """A bound whose places count in an SQL fragment, with places that count in the statement's text."""
+    """Shift a bound's spans from an SQL fragment to the statement's text."""
     value = SqlFragment(bound.value.text, Span(bound.value.span.start + by, bound.value.span.stop + by))
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
@@ -402,7 +402,7 @@ def whole(context: BindContext, query: BoundQuery) -> int:
 
 
 def _widened(query: BoundQuery) -> BoundQuery:
-    """Arithmetic of whole numbers in 128 bits: DuckDB's literals are of 32, which 86400000 * 30 overflows."""
+    """Widen integer arithmetic to 128 bits: DuckDB's literals have 32, which 86400000 * 30 overflows."""
     tokens = scan(query.text)
     if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
         return query
@@ -424,7 +424,7 @@ def number(context: BindContext, query: BoundQuery, before: str, after: str) -> 
 
 
 def _moment(context: BindContext, query: BoundQuery) -> int:
-    """An expression as microseconds since 1970; what has no zone is UTC."""
+    """Evaluate an expression as microseconds since 1970; a value without a zone is UTC."""
     return number(context, query, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
 
@@ -436,7 +436,7 @@ def _text(context: BindContext, fragment: SqlFragment) -> str:
 
 
 def _value(context: BindContext, query: BoundQuery, before: str, after: str) -> Any:
-    """What a query gives; what DuckDB finds only while it runs is shown at the expression too."""
+    """Evaluate a query; errors that DuckDB raises only at run time get the expression's span too."""
     try:
         with context.session(query) as session:
             return session.wrap(before, query.text, after, query.parameters)[0][0]

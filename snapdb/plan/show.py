@@ -94,7 +94,6 @@ class DropPlan(Plan):
 
 
 def _bind_show(statement: Show, context: BindContext) -> ShowPlan:
-    """What is listed; tables are those of the version that was asked for."""
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
     if statement.at is not None:
         tables = tuple(context.tables_at(resolve_version(context, statement.at)).values())
@@ -102,7 +101,7 @@ def _bind_show(statement: Show, context: BindContext) -> ShowPlan:
 
 
 def _shown_of(statement: Show, context: BindContext) -> str | None:
-    """The one whose versions, columns, snapshots or runs are asked for; versions and runs outlive what they are of."""
+    """Return the object whose versions, columns, snapshots or runs are listed; versions and runs outlive it."""
     if statement.of is None:
         return None
     if statement.what == "SNAPSHOTS":
@@ -142,7 +141,7 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
 
 
 def _kind(context: BindContext, name: str) -> str:
-    """The kind of what has the name; samplers, caches and tasks, whose names are their own, come last."""
+    """Return the kind of the object with that name; samplers, caches and tasks come last."""
     if (kind := context.catalog.kind_of(name)) is not None:
         return kind.upper()
     registered = name.lower() in {source.lower() for source in context.sources}
@@ -153,7 +152,6 @@ def _kind(context: BindContext, name: str) -> str:
 
 
 def _bind_summarize(statement: Summarize, context: BindContext) -> SummarizePlan:
-    """The snapshot."""
     return SummarizePlan(find_snapshot(context, statement.name))
 
 
@@ -181,7 +179,7 @@ def _bind_drop(statement: Drop, context: BindContext) -> Plan:
 def _dependants(
     context: BindContext, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
 ) -> tuple[PropertyGraph | Snapshot | Sampler | Cache, ...]:
-    """What depends on a thing: caches, then the samplers, snapshots and graphs, each of the next, that they are of."""
+    """Return what depends on an object: caches first, then samplers, snapshots and graphs."""
     match target:
         case Table():
             graphs = [g for g in context.catalog.graphs.values() if target.name.lower() in tables_of(g)]
@@ -214,7 +212,7 @@ def _caches_of(context: BindContext, samplers: Sequence[Sampler]) -> tuple[Cache
 
 
 def _dependants_text(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
-    """The first of them by kind and name, graphs first and caches last, and how many more there are."""
+    """Return the first dependants by kind and name, and the number of the others."""
     order = list(KINDS)
     named = [f"{KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
     more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []

@@ -132,7 +132,7 @@ class RefreshPlan(Plan):
 
 
 def _time_bounds_text(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
-    """Bounds of event times as a person reads them; nothing where there are none."""
+    """Print bounds of event times for people; '' where there are none."""
     begin, end = (
         moment if moment is None or unit != "timestamp" else f"'{spelled(moment)}'" for moment in (start, stop)
     )
@@ -167,7 +167,7 @@ def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Pl
         filters=filters,
         replaces=context.catalog.snapshots.get(statement.name.text.lower()),
         pin=_pin(statement),
-        layout=None if statement.layout is None else statement.layout.form,
+        layout=None if statement.layout is None else statement.layout.value,
     )
 
 
@@ -195,7 +195,7 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
 def _check_tables(
     context: BindContext, graph: PropertyGraph, version: int, statement: CreateSnapshot
 ) -> Mapping[str, Table]:
-    """The tables at the version, when they fit the graph."""
+    """Return the tables at the version; BindError where they do not fit the graph."""
     tables = context.tables_at(version)
     if problem := next(misfits(graph, tables), None):
         raise BindError(
@@ -208,7 +208,7 @@ def _check_tables(
 
 
 def _pin(statement: CreateSnapshot) -> Pin:
-    """What REFRESH resolves again: the version without AT or by a tag, a window that ends at the latest event."""
+    """Return what REFRESH resolves again: a version without AT or by a tag, a window that ends at the latest event."""
     at, bound = statement.at, statement.event_time
     tag = string_value(scan(at.value.text)[0]) if at is not None and at.kind == "TAG" else None
     trails = isinstance(bound, WindowBound) and bound.ending is None
@@ -217,18 +217,18 @@ def _pin(statement: CreateSnapshot) -> Pin:
 
 
 def _element_shapes(graph: PropertyGraph, tables: Mapping[str, Table]) -> Names:
-    """Every element of a graph with its columns, and no rows."""
+    """Return every element of a graph with its columns and no rows."""
     views = {e.name: no_rows(_shape_columns(e, tables[e.table.lower()])) for e in graph.elements}
     return Names(views, lasting=True)
 
 
 def _shape_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
-    """What a condition can name: a graph's PROPERTIES only choose what is shown."""
+    """Return the columns that a condition can name; PROPERTIES only affect what is shown."""
     return (*table.columns, Column("e_id", "BIGINT")) if isinstance(element, EdgeElement) else table.columns
 
 
 def _check_filters(session: Session, filters: Sequence[Filter]) -> None:
-    """Nothing when the conditions can be read in the form in which they are kept, from `element_shapes`."""
+    """Raise where the conditions cannot be read in their stored form."""
     selects = (f"SELECT 1 FROM {quote(f.element)} WHERE {f.condition}" for f in filters)
     session.describe("\nUNION ALL ".join(selects))
 
@@ -236,7 +236,7 @@ def _check_filters(session: Session, filters: Sequence[Filter]) -> None:
 def _filters(
     context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
 ) -> tuple[Filter, ...]:
-    """The parts of a condition, each given to the one element whose columns it names."""
+    """Split a condition into parts, each for the one element whose columns it names."""
     shapes = _element_shapes(graph, tables)
     query = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(query) as session:
@@ -249,7 +249,7 @@ def _filters(
 
 
 def _element_of(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | None:
-    """The element whose column, or whole row, a reference names; None for what is no column: a lambda's parameter."""
+    """Return the element that a reference to a column or row belongs to; None for a lambda's parameter."""
     names = [name.lower() for name in parts]
     for name in names[:-1] or names:
         if owner := next((element for element in columns if element.lower() == name), None):
@@ -305,7 +305,7 @@ def _bind_window(
     graph: PropertyGraph,
     tables: Mapping[str, Table],
 ) -> Window:
-    """The bounds as integers, half-open."""
+    """Return the bounds as integers, half-open."""
     if isinstance(bound, WindowBound):
         ending = None if bound.ending is None else time_value(context, bound.ending, unit)
         return _trailing_window(context, context.bind_query(bound.length), unit, graph, tables, ending)
@@ -345,7 +345,7 @@ def _trailing_window(
 
 
 def _closed_window(start: int | None, last: int) -> Window:
-    """The window up to a moment that is in it."""
+    """Return the window up to and including a time."""
     return Window(start, None if last == LAST else last + 1, closed=True)  # nothing is later than LAST
 
 
@@ -457,7 +457,7 @@ def _check_fits(
 
 
 def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
-    """What keeps a condition from being read at the version."""
+    """Return why a condition cannot be read at the version."""
     with context.store.sql_engine.session(_element_shapes(snapshot.graph, tables)) as session:
         for condition in snapshot.filters:
             try:

@@ -192,12 +192,10 @@ class AlterPlan(Plan):
 
 
 def _describe_source(query: BoundQuery, copies: tuple[str, ...]) -> PlanNode:
-    """Where rows come from: files that are copied as they are, or a query."""
     return PlanNode("CopyFiles", ", ".join(copies)) if copies else describe_query(query)
 
 
 def _describe_search(find: BoundQuery) -> PlanNode:
-    """A query that we composed, by the parts of it that the user wrote."""
     parts = (find.text[piece.start : piece.stop].split() for piece in find.pieces)
     return PlanNode("Find", ", ".join(" ".join(part) for part in parts if part) or "every row")
 
@@ -252,7 +250,7 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
 
 
 def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns with the fields by which files know them."""
+    """Return columns with the field ids that files know them by."""
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
@@ -313,7 +311,7 @@ def _checked_default(context: BindContext, session: Session, expression: str | N
 
 
 def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
-    """A query for the ids of the rows that go."""
+    """Bind the query for the ids of the removed rows."""
     table = find_table(context, statement.table)
     name = quote(str(statement.alias or table.name))
     distinct = "DISTINCT " if statement.others else ""  # one row may meet several
@@ -332,20 +330,13 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     table = find_table(context, statement.table)
     name = quote(str(statement.alias or table.name))
     places = {}
-    for place, assignment in enumerate(statement.assignments):
-        column = find_column(table, assignment.column)
-        if column.name in places:
-            raise BindError(f'column "{column.name}" is set twice', span=assignment.column.span, code="duplicate-name")
-        places[column.name] = place
     values: list[str | BoundQuery] = []
-    for place, assignment in enumerate(statement.assignments):
-        # In the order in which they were written, so that ? keep theirs.
-        column = find_column(table, assignment.column)
-        new_value = (
-            default_value(column)
-            if assignment.value.text.upper() == "DEFAULT"
-            else context.bind_query(assignment.value)
-        )
+    for place, (target, value) in enumerate(statement.assignments):  # in the order of the text, which ? follow
+        column = find_column(table, target)
+        if column.name in places:
+            raise BindError(f'column "{column.name}" is set twice', span=target.span, code="duplicate-name")
+        places[column.name] = place
+        new_value = default_value(column) if value.text.upper() == "DEFAULT" else context.bind_query(value)
         values += ["(", new_value, f'\n) AS "snapdb set {place}", ']
     kept = ", ".join(f'{name}.{quote(c.name)} AS "snapdb was {i}"' for i, c in enumerate(table.columns))
     new = [
@@ -353,8 +344,8 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
         for i, c in enumerate(table.columns)
     ]
     chosen = ", ".join(
-        f"CAST(CAST({value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"  # in a file meanwhile
-        for value, c in zip(new, table.columns, strict=True)
+        f"CAST(CAST({chosen_value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"  # in a file meanwhile
+        for chosen_value, c in zip(new, table.columns, strict=True)
     )
     find, shape = (
         compose(
@@ -372,19 +363,18 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
 
 
 def _selects(context: BindContext, table: Table) -> tuple[str, str]:
-    """The SELECT of a table with the ids of its rows, and one of the same columns that reads nothing."""
+    """Return the SELECT of a table with row ids, and one of the same columns without rows."""
     shape = no_rows((*table.columns, Column(ROW_ID, "BIGINT")))
     return context.rows(table, row_ids=True, ordered=False), shape
 
 
 def _check_query(context: BindContext, shape: BoundQuery) -> None:
-    """Nothing when a query can be read."""
     with context.describing(shape) as session:
         session.describe(shape.text, shape.parameters)
 
 
 def _from_where(context: BindContext, rows: str, name: str, statement: Delete | Update) -> list[str | BoundQuery]:
-    """FROM and WHERE of the rows that a statement is about."""
+    """Return FROM and WHERE of the rows that a statement changes."""
     parts: list[str | BoundQuery] = [f"({rows}) AS {name}"]
     if statement.others is not None:
         parts += [", ", context.bind_query(statement.others)]
@@ -483,7 +473,7 @@ def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> 
 
 
 def _check_unused(context: BindContext, table: Table, column: Column, name: Name, verb: str) -> None:
-    """Nothing when no graph names the column; a graph serves every version whose tables fit it."""
+    """Raise where a graph names the column; a graph serves every version whose tables fit it."""
     users = [g.name for g in context.catalog.graphs.values() if _is_used(g, table, column)]
     if users:
         raise BindError(

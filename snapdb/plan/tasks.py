@@ -112,7 +112,7 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
 
 
 def _bind_execute_task(statement: ExecuteTask, context: BindContext) -> ExecuteTaskPlan:
-    """The task of that name; names in its body are looked up when it runs."""
+    """Bind the task of that name; names in its body are resolved when it runs."""
     return ExecuteTaskPlan(find_task(context, statement.name))
 
 
@@ -145,7 +145,7 @@ def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Sch
 
 
 def _working_folder() -> str:
-    """The folder that relative paths count from."""
+    """Return the folder that relative paths count from."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -168,7 +168,7 @@ def _body_statements(body: str) -> str:
 
 
 def _options(context: BindContext, options: Sequence[TaskOption]) -> dict[str, Any]:
-    """What WITH or SET says, as fields of a task."""
+    """Return the options of WITH or SET as fields of a task."""
     return {option.name: _READ.get(option.name, _unchanged)(context, option) for option in options}
 
 
@@ -177,7 +177,7 @@ def _unchanged(context: BindContext, option: TaskOption) -> str | int:
 
 
 def _timeout(context: BindContext, option: TaskOption) -> int:
-    """Microseconds, by the clock."""
+    """Return the timeout in microseconds."""
     length = period_of_text(context, str(option.value), option.span)
     if length is None or microseconds(length) > _LONGEST:
         raise BindError(
@@ -214,7 +214,7 @@ def check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
 
 
 def _duckdb_edits(text: str) -> Iterator[tuple[Span, str]]:
-    """What DuckDB's parser would stumble over, and what it reads instead."""
+    """Return the parts that DuckDB's parser would not read, with their replacements."""
     travels = time_travels(text)
     yield from ((travel.span, travel.name.text) for travel in travels)
     others = [(changed.span, "0") for changed in changed_graphs(text)] + [(span, '"at"') for span in bare_ats(text)]
@@ -224,7 +224,7 @@ def _duckdb_edits(text: str) -> Iterator[tuple[Span, str]]:
 
 
 def _original_span(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span:
-    """A place of a text that was edited, the last edit first, as one of the statement."""
+    """Map a span of an edited text, the last edit first, to a span of the statement."""
     first, stop = span
     for edit in edits:
         first, stop = edit.place(first), edit.place(stop)

@@ -75,7 +75,7 @@ def time_bounds(condition: str, element: str, column: str, type_: str) -> Bounds
 
 
 def _bounds_after(tokens: Sequence[Token], type_: str) -> Bounds | None:
-    """What stands after the column: a sign and a literal, or BETWEEN two of them."""
+    """Return the bounds after the column: an operator and a literal, or BETWEEN two literals."""
     words = [token.word for token in tokens]
     if words[:1] == ["BETWEEN"] and words.count("AND") == 1:
         middle = words.index("AND")
@@ -89,7 +89,7 @@ def _bounds_after(tokens: Sequence[Token], type_: str) -> Bounds | None:
 
 
 def _comparison_before(tokens: Sequence[Token]) -> tuple[str, Sequence[Token]] | None:
-    """The comparison that some tokens end in, and what stands before it."""
+    """Return the comparison that some tokens end with, and the tokens before it."""
     for size in (2, 1):
         sign = _joined(tokens[-size:])
         if sign in _REVERSED:
@@ -106,14 +106,14 @@ def _bounds_of(sign: str, value: int | None) -> Bounds | None:
 
 
 def _without_brackets(tokens: Sequence[Token]) -> Sequence[Token]:
-    """The tokens without brackets around all of them."""
+    """Return the tokens without brackets around all of them."""
     while len(tokens) > 1 and tokens[0].text == "(" and tokens[-1].text == ")" and _is_enclosed(tokens):
         tokens = tokens[1:-1]
     return tokens
 
 
 def _is_enclosed(tokens: Sequence[Token]) -> bool:
-    """Whether the first bracket is closed by the last one."""
+    """Return whether the last bracket closes the first one."""
     depth = 0
     for token in tokens[:-1]:
         depth += (token.text == "(") - (token.text == ")")
@@ -123,14 +123,13 @@ def _is_enclosed(tokens: Sequence[Token]) -> bool:
 
 
 def _spelled_name(tokens: Sequence[Token]) -> tuple[str, ...]:
-    """The name that tokens spell, case-folded: one word, or two with a dot between; else nothing."""
+    """Return the case-folded name that tokens spell: one word, or two with a dot between; else ''."""
     if any(token.kind not in ("word", "quoted") for token in tokens[::2]) or any(t.text != "." for t in tokens[1::2]):
         return ()
     return tuple(identifier(token).lower() for token in tokens[::2])
 
 
 def _joined(tokens: Sequence[Token]) -> str:
-    """The text of tokens."""
     return "".join(token.text for token in tokens)
 
 
@@ -155,7 +154,7 @@ def _literal_time(tokens: Sequence[Token], type_: str) -> int | None:
 
 
 def _literal_moment(token: Token, kind: str) -> int | None:
-    """A date or a moment without a zone, as microseconds; None when it is written in another way, or is none."""
+    """Return a date or time without a zone in microseconds; None for any other text."""
     text = string_value(token)
     if not _LITERAL_MOMENT.fullmatch(text) or (kind == "DATE" and len(text) > len("2026-07-01")):
         return None

@@ -165,7 +165,7 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
 
 
 def _bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPlan:
-    """The graph over the tables of two versions, both of which fit it."""
+    """Bind the graph over the tables of two versions, both of which fit it."""
     graph = find_graph(context, statement.graph)
     before = resolve_version(context, statement.start)
     tables_before = context.tables_at(before)
@@ -190,7 +190,7 @@ def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table],
 
 
 def _bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSnapshotPlan:
-    """Two snapshots with an element in common."""
+    """Bind two snapshots with an element in common."""
     after, before = find_snapshot(context, statement.after), find_snapshot(context, statement.before)
     names = {e.name.lower() for e in after.graph.elements}
     if not any(e.name.lower() in names for e in before.graph.elements):

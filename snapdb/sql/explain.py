@@ -25,7 +25,7 @@ class Explain(Statement):
 
 
 def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
-    """EXPLAIN; ParseError where one of its settings is given twice."""
+    """Build EXPLAIN; ParseError where one of its options is given twice."""
     explained = first_tree(tree, "explained")
     options: set[str] = set()
     for leaf in [] if explained is None else [leaf for setting in trees(explained) for leaf in leaves(setting)]:
@@ -41,7 +41,7 @@ def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What follows EXPLAIN and its settings, but for another EXPLAIN."""
+    """Yield what follows EXPLAIN and its options, unless that is another EXPLAIN."""
     first = explained(tokens, pairs)
     if first < len(tokens) and tokens[first].word != "EXPLAIN":
         yield Run("STATEMENT", first, len(tokens))

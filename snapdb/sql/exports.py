@@ -177,7 +177,7 @@ def _copy_sample(tree: Tree, place: Place, reader: Reader) -> CopySampleTo:
 
 
 def _options(tree: Tree) -> tuple[tuple[_CopyOption, ...], Tree | None]:
-    """The options of a COPY, and where NEW FILES ONLY is among them."""
+    """Return the options of a COPY, and whether NEW FILES ONLY is among them."""
     options = first_tree(tree, "options")
     given = () if options is None else tuple(trees(options))
     new_files = next((rule for option in given if (rule := first_tree(option, "new_files")) is not None), None)
@@ -185,7 +185,6 @@ def _options(tree: Tree) -> tuple[tuple[_CopyOption, ...], Tree | None]:
 
 
 def _options_to(tree: Tree) -> tuple[_CopyOption, ...]:
-    """The options of a COPY … TO."""
     options, new_files = _options(tree)
     if new_files is not None:
         raise ParseError(
@@ -197,7 +196,7 @@ def _options_to(tree: Tree) -> tuple[_CopyOption, ...]:
 
 
 def _option(tree: Tree) -> _CopyOption:
-    """An option of COPY; one without a value is True."""
+    """Build an option of COPY; one without a value is True."""
     label, *words = leaves(tree)
     if numbers := trees(tree, "number"):
         whole = "".join(leaves(numbers[0])).lstrip("-").isdecimal()
@@ -213,7 +212,7 @@ def _option(tree: Tree) -> _CopyOption:
 
 
 def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | bool | int | float:
-    """The value of an option that names no columns; COPY … FROM has no other."""
+    """Return the value of an option that names no columns; COPY … FROM has no other."""
     if isinstance(value, tuple):
         raise ParseError(
             f"{label} takes one value in COPY … FROM; leave the parentheses out", span=value[0].span, code="bad-option"
@@ -227,7 +226,7 @@ def _print_options(options: Sequence[_CopyOption], *, new_only: bool = False) ->
 
 
 def _print_option(option: _CopyOption) -> str:
-    """An option; one that is true stands without a value."""
+    """Print an option; the value True is left out."""
     label, value = option
     if value is True:
         return print_name(label)
@@ -239,14 +238,14 @@ def _print_option(option: _CopyOption) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What stands between COPY ( and ), and the value of AT."""
+    """Yield the query of COPY (…) and the value of AT."""
     if 1 in pairs:
         yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") else "QUERY", 2, pairs[1])
     yield from at_values(tokens, pairs)
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for COPY … FROM into a table as it was."""
+    """Raise for COPY … FROM into an earlier version of a table."""
     top = list(top_level(tokens, partners(tokens)))
     if not any(tokens[index].word == "TO" for index in top[2:]):
         refuse_at(tokens)

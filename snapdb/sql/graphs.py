@@ -24,6 +24,7 @@ from snapdb.sql.syntax import (
     Family,
     Name,
     Place,
+    Spanned,
     Statement,
     Tree,
     columns,
@@ -53,14 +54,6 @@ class EventTime:
 
 
 @dataclass(frozen=True, slots=True)
-class SparseClause:
-    """SPARSE [n] of a feature."""
-
-    width: int | None
-    span: Span = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class HistoryClause:
     """FROM table KEY (columns) EVENT TIME (column) of a feature."""
 
@@ -79,16 +72,9 @@ class FeatureClause:
     default: float | None
     default_span: Span | None = field(compare=False)
     dtype: Name | None
-    sparse: SparseClause | None
+    sparse: Spanned[int | None] | None
+    """SPARSE [width]."""
     history: HistoryClause | None
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyColumn:
-    """One item of PROPERTIES: column [AS name]."""
-
-    column: Name
-    name: Name | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +82,8 @@ class PropertiesClause:
     """PROPERTIES (column [AS name], …) | PROPERTIES [ARE] ALL COLUMNS [EXCEPT (column, …)] | NO PROPERTIES."""
 
     all: bool
-    columns: tuple[PropertyColumn, ...]
-    """Of PROPERTIES (…)."""
+    columns: tuple[tuple[Name, Name | None], ...]
+    """Of PROPERTIES (…): each column, and the name after AS."""
     excepted: ColumnList
     """Of ALL COLUMNS EXCEPT."""
     span: Span = field(compare=False)
@@ -110,15 +96,6 @@ class LabelClause:
     name: Name | None
     """None: DEFAULT, the element's own name."""
     properties: PropertiesClause | None
-    span: Span = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ClassesClause:
-    """CLASSES ('text', …) of a target."""
-
-    values: tuple[str, ...]
-    """The code of each is its place."""
     span: Span = field(compare=False)
 
 
@@ -138,8 +115,8 @@ class VertexClause:
     labels: tuple[LabelClause, ...]
     properties: PropertiesClause | None
     """Those said before the first label."""
-    classes: ClassesClause | None
-    """Of TARGET."""
+    classes: Spanned[tuple[str, ...]] | None
+    """CLASSES ('text', …) of TARGET; the code of each is its position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +179,7 @@ def _create(tree: Tree, place: Place) -> CreateGraph:
 
 def _vertex(tree: Tree) -> VertexClause:
     clauses = _clauses(tree)
-    labels = _build_labels(trees(tree))
+    labels, properties = _labels(trees(tree))
     duplicate = clauses.get("on_duplicate")
     return VertexClause(
         table=name(leaves(tree)[0]),
@@ -213,14 +190,14 @@ def _vertex(tree: Tree) -> VertexClause:
         target=_target(clauses.get("target")),
         classes=_classes(clauses.get("target")),
         on_duplicate="ERROR" if duplicate is None else _DUPLICATES[leaves(duplicate)[0].type],
-        labels=labels.labels,
-        properties=labels.properties,
+        labels=labels,
+        properties=properties,
     )
 
 
 def _edge(tree: Tree) -> EdgeClause:
     clauses = _clauses(tree)
-    labels = _build_labels(trees(tree))
+    labels, properties = _labels(trees(tree))
     source, destination = _end(clauses["source"]), _end(clauses["destination"])
     weight, dangling = clauses.get("weight"), clauses.get("on_dangling")
     skips = dangling is not None and leaves(dangling)[0].type == "SKIP"
@@ -238,13 +215,13 @@ def _edge(tree: Tree) -> EdgeClause:
         weight=None if weight is None else name(leaves(weight)[0]),
         features=_features(clauses.get("features")),
         on_dangling="SKIP" if skips else "ERROR",
-        labels=labels.labels,
-        properties=labels.properties,
+        labels=labels,
+        properties=properties,
     )
 
 
 def _clauses(tree: Tree) -> dict[str, Tree]:
-    """The clauses of an element that stand at most once, by rule: all but labels and properties."""
+    """Return by rule the clauses that an element has at most once: all but labels and properties."""
     return once(clause for clause in trees(tree) if clause.data not in ("label", "properties"))
 
 
@@ -285,7 +262,7 @@ def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
 
 
 def _target(tree: Tree | None) -> Name | None:
-    """TARGET's column; a batch delivers it as y, so that no other alias can stand."""
+    """Return the column of TARGET; batches deliver it as y, so no other alias is possible."""
     if tree is None:
         return None
     alias = _alias(tree)
@@ -296,10 +273,9 @@ def _target(tree: Tree | None) -> Name | None:
     return name(leaves(tree)[0])
 
 
-def _classes(tree: Tree | None) -> ClassesClause | None:
-    """The classes that TARGET declares."""
+def _classes(tree: Tree | None) -> Spanned[tuple[str, ...]] | None:
     clause = None if tree is None else first_tree(tree, "classes")
-    return None if clause is None else ClassesClause(tuple(map(string, leaves(clause))), span_of(clause))
+    return None if clause is None else Spanned(tuple(map(string, leaves(clause))), span_of(clause))
 
 
 def _features(tree: Tree | None) -> tuple[FeatureClause, ...]:
@@ -332,7 +308,7 @@ def _written(group: Tree) -> str:
     return f"({', '.join(map(str, columns(group)))})"
 
 
-def _sparse(tree: Tree | None) -> SparseClause | None:
+def _sparse(tree: Tree | None) -> Spanned[int | None] | None:
     if tree is None:
         return None
     number_tree = first_tree(tree, "number")
@@ -343,11 +319,11 @@ def _sparse(tree: Tree | None) -> SparseClause | None:
             span=span_of(number_tree or tree),
             code="bad-number",
         )
-    return SparseClause(width, span_of(tree))
+    return Spanned(width, span_of(tree))
 
 
 def _history(tree: Tree | None) -> HistoryClause | None:
-    """Where a feature's values in time are: the first list is the key, the second the event time."""
+    """Build FROM … KEY … EVENT TIME: the first list is the key, the second the event time."""
     if tree is None:
         return None
     key, time = (columns(clause) for clause in trees(tree, "columns"))
@@ -357,16 +333,8 @@ def _history(tree: Tree | None) -> HistoryClause | None:
     return HistoryClause(name(leaves(tree)[0]), key, time[0], span_of(tree))
 
 
-class Labels(NamedTuple):
-    """What an element says of labels and properties."""
-
-    labels: tuple[LabelClause, ...]
-    properties: PropertiesClause | None
-    """Those before the first label, which are the element's own."""
-
-
-def _build_labels(clauses: Iterable[Tree]) -> Labels:
-    """The labels among an element's clauses; properties belong to the label before them."""
+def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], PropertiesClause | None]:
+    """Return an element's labels and its own properties; properties after a label belong to that label."""
     own: PropertiesClause | None = None
     labels: list[LabelClause] = []
     for clause in clauses:
@@ -387,7 +355,7 @@ def _build_labels(clauses: Iterable[Tree]) -> Labels:
                 labels[-1] = LabelClause(labels[-1].name, properties, labels[-1].span)
             else:
                 own = properties
-    return Labels(tuple(labels), own)
+    return tuple(labels), own
 
 
 def _label(tree: Tree) -> LabelClause:
@@ -405,7 +373,7 @@ def _folded(label: LabelClause) -> str | None:
 
 
 def _properties(tree: Tree) -> PropertiesClause:
-    """PROPERTIES (…), ALL COLUMNS or NO PROPERTIES."""
+    """Build PROPERTIES (…), PROPERTIES ARE ALL COLUMNS or NO PROPERTIES."""
     listed, all_ = trees(tree, "property"), first_tree(tree, "all_columns")
     return PropertiesClause(
         all=all_ is not None,
@@ -420,13 +388,12 @@ def _excepted(tree: Tree) -> ColumnList:
     return () if except_ is None else columns(first_tree(except_, "columns"))
 
 
-def _property(tree: Tree) -> PropertyColumn:
-    alias = first_tree(tree, "alias")
-    return PropertyColumn(name(leaves(tree)[0]), None if alias is None else name(leaves(alias)[0]))
+def _property(tree: Tree) -> tuple[Name, Name | None]:
+    return name(leaves(tree)[0]), _alias(tree)
 
 
 def _print_tables(keyword: str, elements: Sequence[str]) -> str:
-    """Elements in parentheses, one a line where all of them do not fit on one."""
+    """Print elements in parentheses, one per line where they do not fit on one."""
     line = f"{keyword} ({', '.join(elements)})"
     return line if len(line) <= WIDTH else f"{keyword} (\n    " + ",\n    ".join(elements) + ")"
 
@@ -440,12 +407,12 @@ def _print_vertex(vertex: VertexClause) -> str:
         _print_features(vertex.features),
         vertex.target and f"TARGET ({join_clauses(print_name(vertex.target), _print_classes(vertex.classes), 'AS y')})",
         vertex.on_duplicate != "ERROR" and f"ON DUPLICATE KEY {vertex.on_duplicate}",
-        *_print_told(vertex.properties, vertex.labels),
+        *_print_shown(vertex.properties, vertex.labels),
     )
 
 
-def _print_classes(classes: ClassesClause | None) -> str | None:
-    return None if classes is None else f"CLASSES ({', '.join(map(print_string, classes.values))})"
+def _print_classes(classes: Spanned[tuple[str, ...]] | None) -> str | None:
+    return None if classes is None else f"CLASSES ({', '.join(map(print_string, classes.value))})"
 
 
 def _print_edge(edge: EdgeClause) -> str:
@@ -459,7 +426,7 @@ def _print_edge(edge: EdgeClause) -> str:
         edge.weight and f"WEIGHT ({print_name(edge.weight)})",
         _print_features(edge.features),
         edge.on_dangling != "ERROR" and f"ON DANGLING {edge.on_dangling}",
-        *_print_told(edge.properties, edge.labels),
+        *_print_shown(edge.properties, edge.labels),
     )
 
 
@@ -481,9 +448,9 @@ def _print_features(features: Sequence[FeatureClause]) -> str | None:
 
 
 def _print_feature(feature: FeatureClause) -> str:
-    """A feature; one column in parentheses says the same as without them, but only under a name."""
+    """Print a feature; parentheses around one column are only valid with a name."""
     sparse = feature.sparse
-    width = "" if sparse is None or sparse.width is None else f" [{sparse.width}]"
+    width = "" if sparse is None or sparse.value is None else f" [{sparse.value}]"
     return join_clauses(
         print_name(feature.columns[0]) if len(feature.columns) == 1 else print_columns(feature.columns),
         print_named("AS", feature.name),
@@ -501,8 +468,8 @@ def _print_history(history: HistoryClause | None) -> str | None:
     return f"FROM {print_name(history.table)} KEY {key} EVENT TIME ({time})"
 
 
-def _print_told(properties: PropertiesClause | None, labels: Sequence[LabelClause]) -> list[str | None]:
-    """The element's own properties, then each label with its own."""
+def _print_shown(properties: PropertiesClause | None, labels: Sequence[LabelClause]) -> list[str | None]:
+    """Print the element's own properties, then each label with its properties."""
     return [_print_properties(properties), *map(_print_label, labels)]
 
 
@@ -519,7 +486,7 @@ def _print_properties(properties: PropertiesClause | None) -> str | None:
     if properties.all:
         excepted = properties.excepted
         return join_clauses("PROPERTIES ARE ALL COLUMNS", bool(excepted) and f"EXCEPT {print_columns(excepted)}")
-    items = (join_clauses(print_name(item.column), print_named("AS", item.name)) for item in properties.columns)
+    items = (join_clauses(print_name(column), print_named("AS", alias)) for column, alias in properties.columns)
     return f"PROPERTIES ({', '.join(items)})" if properties.columns else "NO PROPERTIES"
 
 

@@ -142,7 +142,7 @@ def _stop(text: str, group: str, start: int, stop: int) -> int:
 
 
 def _comment_stop(text: str, start: int) -> int:
-    """The end of a block comment; comments nest."""
+    """Return where a block comment ends; comments nest."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1

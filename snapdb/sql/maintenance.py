@@ -181,7 +181,7 @@ def _set_retention(tree: Tree, place: Place) -> SetRetention:
 
 
 def _rule(tree: Tree, word: Name, length: list[Leaf]) -> RetentionRule | None:
-    """An item of RETENTION; None for KEEP_TAGGED, which has no length."""
+    """Build an item of RETENTION; None for KEEP_TAGGED, which has no length."""
     keeps = word.text.lower()
     if keeps == _TAGGED:
         if length:
@@ -213,7 +213,7 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The interval of RETAIN after VACUUM, a parenthesised time or length after EXPIRE SNAPSHOTS."""
+    """Yield the interval of VACUUM's RETAIN, and a parenthesised time or length of EXPIRE SNAPSHOTS."""
     if tokens[0].word == "VACUUM":
         first = 2 if says(tokens, 1, "RETAIN") else 3
         if says(tokens, first - 1, "RETAIN"):
@@ -226,7 +226,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for changes of a graph other than of its retention."""
+    """Raise for an ALTER PROPERTY GRAPH that does not change the retention."""
     if tokens[0].word != "ALTER":
         return
     named = 3 if says(tokens, 1, "PROPERTY", "GRAPH") else 2

@@ -50,7 +50,7 @@ class _StatementLexer(Lexer):
 
 
 def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
-    """The terminal of a token; one that no grammar knows where the token can stand nowhere."""
+    """Return the terminal of a token; one outside every grammar where the token is not valid anywhere."""
     kind, word = token.kind, token.word
     keyword = keywords.get(word)
     if keyword is not None and keyword in accepted:
@@ -104,7 +104,7 @@ FAMILIES = (
 
 
 def _by_leading() -> dict[str, dict[str, Family]]:
-    """Families by the first word, and by the second where the first does not tell; else by ''."""
+    """Map families by their first word, and by the second where the first is shared; else by ''."""
     by_word: dict[str, dict[str, Family]] = {}
     for family in FAMILIES:
         for leading in family.leading:
@@ -128,7 +128,7 @@ _UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
 
 
 def _family_of(tokens: Sequence[Token]) -> Family | None:
-    """The family of a statement, or None for DuckDB's; ParseError for a statement that is not supported."""
+    """Return the family of a statement, or None for a query; ParseError for an unsupported statement."""
     leading = tokens[0].word
     if leading in _LEADING:
         family = _family(tokens, _LEADING[leading])
@@ -143,7 +143,7 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
 
 
 def _family(tokens: Sequence[Token], by_second: Mapping[str, Family]) -> Family:
-    """The family of a statement whose first word is one of ours."""
+    """Return the family of a statement whose first word is a keyword of snapdb."""
     if "" in by_second:
         return by_second[""]
     leading = tokens[0].word
@@ -254,6 +254,6 @@ def _statement(part: Part, text: str) -> Statement:
 
 
 def _inside(part: Part, leaf: Leaf) -> Part:
-    """The tokens of a statement that were folded into one leaf."""
+    """Return the tokens of a statement that were folded into one leaf."""
     start, stop = span_of(leaf)
     return Part(tuple(token for token in part.tokens if start <= token.span.start < stop), part.ended)

@@ -57,7 +57,7 @@ def check_query(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_patterns(tokens: Sequence[Token]) -> None:
-    """Raise at the first GRAPH_TABLE (…), and at what would list DuckDB's tables, of which there are none."""
+    """Raise at the first GRAPH_TABLE (…), and for statements that list DuckDB's own tables."""
     for index, token in enumerate(tokens):
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
@@ -70,7 +70,7 @@ def _refuse_patterns(tokens: Sequence[Token]) -> None:
 
 
 def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:
-    """The index of the statement that follows the common table expressions of the WITH at `index`."""
+    """Return the index of the statement after the common table expressions of the WITH at `index`."""
     while True:
         while index < len(tokens) and tokens[index].word != "AS":
             index = pairs.get(index, index) + 1
@@ -177,14 +177,14 @@ def _names(tokens: Sequence[Token], travels: Sequence[Span]) -> Iterator[Span]:
 
 
 def _is_travel(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a table's name stands here and AT (VERSION => after it."""
+    """Return whether a table name followed by AT (VERSION => starts here."""
     token = tokens[index]
     named = token.kind == "quoted" or (token.kind == "word" and token.word not in NO_NAMES)
     return named and opens_bound(tokens, index + 1)
 
 
 def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> TimeTravel:
-    """The time travel whose name and closing parenthesis stand at two indexes."""
+    """Build the time travel between the indexes of its name and its closing parenthesis."""
     name, at, kind, closer = tokens[index], tokens[index + 1], tokens[index + 3], tokens[last]
     if index and tokens[index - 1].word == "AS":
         raise ParseError(f"AT stands before the alias: write t AT (…) AS {name.text}", span=at.span, code="at-place")
@@ -236,13 +236,13 @@ def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
 
 
 def _counts(tokens: Sequence[Token], index: int) -> bool:
-    """Whether SELECT count(*) begins a query here."""
+    """Return whether SELECT count(*) starts here."""
     begins = index == 0 or (index > 0 and tokens[index - 1].word in _BEFORE)
     return begins and tuple(token.word for token in tokens[index : index + len(_COUNT)]) == _COUNT
 
 
 def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> _RowCount | None:
-    """The count whose word is at `start`; None where more than a table follows."""
+    """Build the row count whose word is at `start`; None where more than a table follows."""
     alias, place = _alias(tokens, start + 4)
     if _word(tokens, place) != "FROM" or not _is_name(tokens, place + 1):
         return None
@@ -257,7 +257,7 @@ def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> _RowCo
 
 
 def _alias(tokens: Sequence[Token], place: int) -> tuple[Token | None, int]:
-    """What the result is called, and the index after it."""
+    """Return the alias of the result, and the index after it."""
     if _word(tokens, place) == "AS" and _is_name(tokens, place + 1):
         return tokens[place + 1], place + 2
     return None, place

@@ -69,13 +69,8 @@ class MethodClause:
     span: Span = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightColumn:
-    """One item of WEIGHT BY: a column, or type.column."""
-
-    edge: Name | None
-    """None: of every edge type that is walked."""
-    column: Name
+WeightColumn = tuple[Name | None, Name]
+"""One item of WEIGHT BY: an edge type, or None for every one in FANOUT, and a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +216,7 @@ def _audit(tree: Tree, place: Place) -> Audit:
 
 
 def _inner(tree: Tree, place: Place) -> Sample | SampleUsing:
-    """The SAMPLE that stands in another statement."""
+    """Build the SAMPLE inside another statement."""
     sample = trees(tree)[-1]
     return _sampled(sample, Place(place.source, span_of(sample)))
 
@@ -269,7 +264,6 @@ _BACKENDS: dict[str, Backend] = by_word(Backend)
 
 
 def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
-    """What trees of clauses say, by rule."""
     if "seeds" in given and "seed_edges" in given:
         later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))
         raise ParseError("SEEDS is given twice; keep one", span=later, code="duplicate-clause")
@@ -298,7 +292,7 @@ def _fanout(tree: Tree) -> Spanned[tuple[FanoutClause, ...]]:
 
 
 def _item(tree: Tree) -> FanoutClause:
-    """An edge type, or none for DEFAULT, maybe a direction, and its counts."""
+    """Build an item of FANOUT: an edge type or DEFAULT, an optional direction, and the counts."""
     words = leaves(tree)
     edge = words.pop(0) if words and words[0].type not in _DIRECTIONS else None
     return FanoutClause(
@@ -310,50 +304,43 @@ def _item(tree: Tree) -> FanoutClause:
 
 
 def _number(clause: str) -> Callable[[Tree], Spanned[int]]:
-    """What reads a clause that is a whole number."""
+    """Return a builder of a clause that is a whole number."""
     return lambda tree: Spanned(integer(trees(tree)[0], clause), span_of(tree))
 
 
 def _flag(tree: Tree) -> Spanned[bool]:
-    """True: the clause is there."""
     return Spanned(True, span_of(tree))
 
 
 def _method(tree: Tree) -> MethodClause:
-    """METHOD."""
     dependent = first_tree(tree, "dependent")
     batches = 1 if dependent is None else integer(trees(dependent)[0], "DEPENDENT BATCHES")
     return MethodClause(_METHODS[leaves(tree)[0].type], batches, span_of(tree))
 
 
 def _weights(tree: Tree) -> Spanned[tuple[WeightColumn, ...]]:
-    """WEIGHT BY."""
     return Spanned(tuple(_weight(column) for column in trees(tree, "column")), span_of(tree))
 
 
 def _weight(tree: Tree) -> WeightColumn:
     *edge, column = leaves(tree)
-    return WeightColumn(name(edge[0]) if edge else None, name(column))
+    return (name(edge[0]) if edge else None), name(column)
 
 
 def _replacement(tree: Tree) -> Spanned[bool]:
-    """WITH REPLACEMENT is true."""
     return Spanned(leaves(tree)[0].type == "WITH", span_of(tree))
 
 
 def _temporal(tree: Tree) -> Spanned[bool]:
-    """TEMPORAL <= is true."""
     return Spanned(leaves(tree)[0].type == "UP_TO_TIME", span_of(tree))
 
 
 def _within(tree: Tree, source: str) -> Spanned[SqlFragment]:
-    """The length of WITHIN as it was written."""
     span = span_of(trees(tree)[0])
     return Spanned(SqlFragment(source[span.start : span.stop], span), span_of(tree))
 
 
 def _negatives(tree: Tree) -> NegativesClause:
-    """NEGATIVES."""
     weighted = first_tree(tree, "weighted")
     weight: Name | Literal["DEGREE"] | None = None
     if weighted is not None:
@@ -363,35 +350,31 @@ def _negatives(tree: Tree) -> NegativesClause:
 
 
 def _known(tree: Tree) -> KnownClause:
-    """EXCLUDE KNOWN; EVER where nothing is said."""
+    """Build EXCLUDE KNOWN; EVER is the default."""
     when, among = leaves(tree), first_tree(tree, "among")
     types = () if among is None else tuple(name(leaf) for leaf in leaves(among)[1:])
     return KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
 
 
 def _exclude(tree: Tree) -> Spanned[Literal["NONE", "PAIR", "BOTH"]]:
-    """EXCLUDE SEEDS or KEEP SEEDS."""
     words = leaves(tree)
     return Spanned(_EXCLUDED[words[0].type] if words else "PAIR", span_of(tree))
 
 
 def _order(tree: Tree) -> Spanned[SeedOrder]:
-    """SHUFFLE, IN ORDER or FIXED."""
     return Spanned(_ORDERS[leaves(tree)[0].type], span_of(tree))
 
 
 def _layout(tree: Tree) -> Spanned[Literal["NODES", "BLOCKS"]]:
-    """LAYOUT."""
     return Spanned("BLOCKS" if leaves(tree)[0].type == "BLOCKS" else "NODES", span_of(tree))
 
 
 def _subset(tree: Tree) -> Spanned[Decimal]:
-    """SUBSET's percentage, exactly as it was written."""
     return Spanned(_decimal(trees(tree)[0], "SUBSET"), span_of(tree))
 
 
 def _decimal(tree: Tree, clause: str) -> Decimal:
-    """A number of a clause, exactly as it was written."""
+    """Return the number of a clause exactly as it was written."""
     text = "".join(leaves(tree))
     try:
         return Decimal(text)
@@ -402,12 +385,10 @@ def _decimal(tree: Tree, clause: str) -> Decimal:
 
 
 def _device(tree: Tree) -> Spanned[str]:
-    """ON."""
     return Spanned(string(leaves(tree)[0]), span_of(tree))
 
 
 def _backend(tree: Tree) -> Spanned[Backend]:
-    """WITH numba or WITH torch."""
     return Spanned(_BACKENDS[leaves(tree)[-1].type.lower()], span_of(tree))
 
 
@@ -537,7 +518,7 @@ def _print_seeds(seeds: SeedsClause) -> str:
 
 
 def _print_fanout(item: FanoutClause) -> str:
-    """An item of FANOUT; IN is not said."""
+    """Print an item of FANOUT; IN is the default and left out."""
     edge = "DEFAULT" if item.edge is None else print_name(item.edge)
     direction = "" if item.direction == "IN" else f" {item.direction}"
     counts = ", ".join("FULL" if count == FULL else str(count) for count in item.counts)
@@ -550,9 +531,8 @@ def _print_method(method: MethodClause) -> str:
 
 
 def _print_weight(weight: WeightColumn) -> str:
-    return (
-        print_name(weight.column) if weight.edge is None else f"{print_name(weight.edge)}.{print_name(weight.column)}"
-    )
+    edge, column = weight
+    return print_name(column) if edge is None else f"{print_name(edge)}.{print_name(column)}"
 
 
 def _print_negatives(negatives: NegativesClause) -> str:
@@ -587,7 +567,7 @@ def print_refresh_clause(refresh: RefreshClause) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The contents of the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL; the word IN before others."""
+    """Yield the seed query and the lengths after INTERVAL."""
     for index in top_level(tokens, pairs):
         if index not in pairs or not index:
             continue

@@ -133,7 +133,6 @@ def _drop(tree: Tree, place: Place) -> Drop:
 
 
 def _print_kind(word: str) -> str:
-    """What a statement names, in full."""
     return f"PROPERTY {word}" if word in ("GRAPH", "GRAPHS") else word
 
 

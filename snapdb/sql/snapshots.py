@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from snapdb.errors import ParseError, Span
+from snapdb.errors import ParseError
 from snapdb.sql.lexer import Pairs, Run, Token, at_values, says, top_level
 from snapdb.sql.printer import (
     print_at,
@@ -24,6 +24,7 @@ from snapdb.sql.syntax import (
     Leaf,
     Name,
     Place,
+    Spanned,
     SqlFragment,
     Statement,
     TimeBound,
@@ -47,15 +48,6 @@ from snapdb.types import FORMS, Form, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutClause:
-    """WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
-
-    form: Form
-    span: Span = field(compare=False)
-    """Of the form."""
-
-
-@dataclass(frozen=True, slots=True)
 class CreateSnapshot(Statement):
     """CREATE [OR REPLACE] SNAPSHOT [IF NOT EXISTS] name OF graph [AT …] [FOR EVENT_TIME …] [ELEMENTS (…)] [WITH …] …"""
 
@@ -65,7 +57,8 @@ class CreateSnapshot(Statement):
     event_time: TimeBound | WindowBound | None
     elements: ColumnList
     """Empty: all elements of the graph."""
-    layout: LayoutClause | None
+    layout: Spanned[Form] | None
+    """Of WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
     where: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
@@ -77,7 +70,7 @@ class CreateSnapshot(Statement):
             print_at(self.at),
             self.event_time and f"FOR EVENT_TIME {_print_time(self.event_time)}",
             bool(self.elements) and f"ELEMENTS {print_columns(self.elements)}",
-            self.layout and f"WITH (layout = {print_string(self.layout.form)})",
+            self.layout and f"WITH (layout = {print_string(self.layout.value)})",
             print_fragment("WHERE", self.where),
         )
 
@@ -131,11 +124,10 @@ def _time(tree: Tree, source: str) -> TimeBound | WindowBound:
     return TimeBound(_BOUNDS[str(window.data)], start[0] if start else None, stop, span_of(tree))
 
 
-def _layout(tree: Tree | None) -> LayoutClause | None:
-    """The form that WITH names."""
+def _layout(tree: Tree | None) -> Spanned[Form] | None:
     if tree is None:
         return None
-    layout: LayoutClause | None = None
+    layout: Spanned[Form] | None = None
     for option in trees(tree):
         key, value = leaves(option)
         if key.lower() != "layout":
@@ -147,13 +139,13 @@ def _layout(tree: Tree | None) -> LayoutClause | None:
     return layout
 
 
-def _form(value: Leaf) -> LayoutClause:
+def _form(value: Leaf) -> Spanned[Form]:
     text = string(value) if value.type == "STRING" else name(value).text
     form = next((form for form in FORMS if form == text.lower()), None)
     if form is None:
         near = did_you_mean(text, FORMS) or f"; layout is one of {', '.join(FORMS)}"
         raise ParseError(f'no layout "{text[:40]}"{near}', span=span_of(value), code="unknown-layout")
-    return LayoutClause(form, span_of(value))
+    return Spanned(form, span_of(value))
 
 
 def _print_time(bound: TimeBound | WindowBound) -> str:
@@ -171,7 +163,7 @@ def _print_time(bound: TimeBound | WindowBound) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The value of AT, a parenthesised time or length, the condition after WHERE."""
+    """Yield the value of AT, a parenthesised time or length, and the condition after WHERE."""
     yield from _condition_fragments(tokens, pairs)
     yield from at_values(tokens, pairs)
     for index in top_level(tokens, pairs):
@@ -189,7 +181,6 @@ _BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "END
 
 
 def _condition_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The condition after WHERE, up to the end."""
     for index in top_level(tokens, pairs):
         if tokens[index].word == "WHERE":
             yield Run("CONDITION", index + 1, len(tokens))
@@ -217,7 +208,7 @@ def _length_fragments(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iter
 
 
 def _operand_stop(tokens: Sequence[Token], pairs: Pairs, first: int) -> int:
-    """Where an operand ends: a value with its sign, something in parentheses, or INTERVAL with its amount and unit."""
+    """Return where an operand ends: a signed value, parentheses, or INTERVAL with its amount and unit."""
     while first < len(tokens) and tokens[first].text in {"-", "+"}:
         first += 1
     if says(tokens, first, "INTERVAL"):

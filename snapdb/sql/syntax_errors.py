@@ -106,12 +106,11 @@ def _expected(accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _is_spelled(terminal: str, parser: Lark) -> bool:
-    """Whether it is a keyword or a mark; COLUMNS is one in SHOW, and stands for definitions in CREATE TABLE."""
+    """Return whether a terminal is a keyword or a mark; COLUMNS is both a keyword and a fragment."""
     return any(known.name == terminal for known in parser.terminals)
 
 
 def _written(terminal: str, parser: Lark) -> str:
-    """A keyword in capitals, or a mark in quotes."""
     text: str = parser.get_terminal(terminal).pattern.value.upper()
     return text if text[0].isalpha() else f'"{text}"'
 
@@ -135,7 +134,7 @@ def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _property(tokens: Sequence[Token], index: int) -> str:
-    """That no expression stands in PROPERTIES (…), if the token is inside."""
+    """Hint that PROPERTIES (…) takes no expressions, if the token is inside one."""
     opened = next((i for i in range(index - 1, -1, -1) if tokens[i].text in {"(", ")"}), 0)
     if (
         tokens[index].kind == "word"
@@ -147,7 +146,7 @@ def _property(tokens: Sequence[Token], index: int) -> str:
 
 
 def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
-    """How a part of REFRESH is written, or where it belongs, if it stands among other clauses of what is sampled."""
+    """Hint how a part of REFRESH is written, or where it belongs."""
     unexpected, before = tokens[index], tokens[index - 1]
     if "REFRESH" not in accepted:
         return ""
@@ -162,23 +161,23 @@ def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
 
 
 def _room(tokens: Sequence[Token], index: int) -> str:
-    """That the room of a cache stands in quotes, if a number is in its place."""
+    """Hint that the size of a cache is in quotes, if a number is in its place."""
     sized = tokens[index].kind == "number" and [token.word for token in tokens[index - 2 : index]] in _ROOMS
     return "; write the size and its unit in quotes, '4GB'" if sized else ""
 
 
 def _share(before: Token) -> str:
-    """That OTF says which part of the rows it draws anew, if it does not."""
+    """Hint that OTF needs the share of a row that it resamples."""
     return "; write a share of the rows first, OTF 15 PERCENT" if before.word == "OTF" else ""
 
 
 def _fanout(before: Token) -> str:
-    """That counts belong to edge types, if they stand right after FANOUT."""
+    """Hint that counts belong to edge types, if they follow FANOUT directly."""
     return "; write FANOUT (DEFAULT => [10, 5]), or edge types before their counts" if before.word == "FANOUT" else ""
 
 
 def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """That the word before was read as an alias and may have been meant as a keyword, if it is none already."""
+    """Hint that the word before was read as an alias, if it may have been meant as a keyword."""
     known = _keywords((terminal.name for terminal in parser.terminals), parser)
     misspelt = before.kind == "word" and before.word not in known
     hint = did_you_mean(before.text, _keywords(accepted, parser)) if misspelt else ""
@@ -186,5 +185,5 @@ def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _keywords(accepted: Iterable[str], parser: Lark) -> list[str]:
-    """The accepted terminals that are spelled in one way."""
+    """Return the accepted terminals that have one spelling."""
     return [_written(terminal, parser) for terminal in accepted if _is_spelled(terminal, parser)]

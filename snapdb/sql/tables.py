@@ -75,27 +75,20 @@ class Insert(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """One item of UPDATE … SET: column = value."""
-
-    column: Name
-    value: SqlFragment
-
-
-@dataclass(frozen=True, slots=True)
 class Update(Statement):
     """UPDATE name [[AS] alias] SET column = value, … [FROM others] [WHERE condition] [MESSAGE '…']."""
 
     table: Name
     alias: Name | None
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[tuple[Name, SqlFragment], ...]
+    """Of SET: each column and its value."""
     others: SqlFragment | None
     """What follows FROM: tables, subqueries and joins."""
     where: SqlFragment | None
     message: str | None
 
     def to_sql(self) -> str:
-        values = ", ".join(f"{print_name(item.column)} = {item.value.text}" for item in self.assignments)
+        values = ", ".join(f"{print_name(column)} = {value.text}" for column, value in self.assignments)
         return print_statement(
             f"UPDATE {print_name(self.table)}",
             print_named("AS", self.alias),
@@ -202,9 +195,9 @@ def _update(tree: Tree, place: Place) -> Update:
     )
 
 
-def _assignment(tree: Tree) -> Assignment:
+def _assignment(tree: Tree) -> tuple[Name, SqlFragment]:
     column, value = leaves(tree)
-    return Assignment(name(column), fragment(value))
+    return name(column), fragment(value)
 
 
 def _delete(tree: Tree, place: Place) -> Delete:
@@ -361,7 +354,7 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
 
 
 def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
-    """Raise when the token at `index` starts a clause that is not kept."""
+    """Raise when the token at `index` starts an unsupported clause."""
     word, span = tokens[index].word, tokens[index].span
     if verb == "ALTER":
         return
@@ -375,7 +368,7 @@ def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
 
 
 def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
-    """Whether ON CONFLICT is the clause and not a join on a column of that name."""
+    """Return whether ON CONFLICT is the clause, and not a join on a column of that name."""
     return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
 
 
@@ -394,7 +387,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _created_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What stands in the first parentheses, or after AS."""
+    """Yield the column definitions in the first parentheses, or the query after AS."""
     for index in top_level(tokens, pairs):
         if tokens[index].word == "AS":
             yield Run("QUERY", index + 1, _body_stop(tokens))
@@ -405,7 +398,7 @@ def _created_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _inserted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What follows the table's name and its columns, if it names columns."""
+    """Yield the query after the table's name and its optional list of columns."""
     first = 3
     if first in pairs and _names_columns(tokens[first + 1 : pairs[first]]):
         first = pairs[first] + 1
@@ -413,7 +406,7 @@ def _inserted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _names_columns(inside: Sequence[Token]) -> bool:
-    """Whether parentheses after INSERT INTO t hold columns: names between commas, or at least no query."""
+    """Return whether parentheses after INSERT INTO t hold column names and not a query."""
     names, commas = inside[::2], inside[1::2]
     if all(token.kind in ("word", "quoted") for token in names) and all(token.word == "," for token in commas):
         return True
@@ -421,7 +414,7 @@ def _names_columns(inside: Sequence[Token]) -> bool:
 
 
 def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The value of each assignment after SET, what follows FROM, the condition."""
+    """Yield the value of each assignment, the sources after FROM and the condition."""
     named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
     if not says(tokens, named, "SET"):
         return
@@ -435,7 +428,7 @@ def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, keyword: str) -> Iterator[Run]:
-    """What follows a keyword, FROM or USING, and the condition after WHERE."""
+    """Yield the sources after a keyword, FROM or USING, and the condition after WHERE."""
     where = _boundary(tokens, pairs, first, "WHERE")
     others = _boundary(tokens, pairs, first, keyword, "WHERE")
     if others < where:
@@ -444,7 +437,7 @@ def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, ke
 
 
 def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
-    """The first keyword of some outside brackets that starts a clause, or where the statement's body stops."""
+    """Return the index of the first of some keywords that starts a clause outside brackets, or the end of the body."""
     stop = _body_stop(tokens)
     for index in top_level(tokens, pairs, first):
         if index >= stop:
@@ -456,7 +449,7 @@ def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) ->
 
 
 def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
-    """The column's definition after ALTER TABLE [IF EXISTS] t ADD [COLUMN] [IF NOT EXISTS]."""
+    """Yield the column definition of ALTER TABLE [IF EXISTS] t ADD [COLUMN] [IF NOT EXISTS]."""
     table = 4 if says(tokens, 2, "IF", "EXISTS") else 2
     if says(tokens, table + 1, "ADD"):
         first = table + 3 if says(tokens, table + 2, "COLUMN") else table + 2
@@ -464,7 +457,6 @@ def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
 
 
 def _has_message(tokens: Sequence[Token]) -> bool:
-    """Whether the last two tokens are MESSAGE '…'."""
     return says(tokens[-2:-1], 0, "MESSAGE") and tokens[-1].kind == "string"
 
 

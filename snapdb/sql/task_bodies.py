@@ -193,7 +193,7 @@ class _NamedPath(NamedTuple):
         return os.path.join(os.path.dirname(place), "") if marked else place
 
     def _start(self, folder: str) -> tuple[str, str]:
-        """What the path counts from, and the path from there; '' and itself where it is absolute."""
+        """Split a path into its base and the rest; the base of an absolute path is ''."""
         if self.path.startswith("/") or _LOCAL.match(self.path):
             return "", self.path
         db_dir, _, rest = self.path.partition("/")
@@ -262,7 +262,7 @@ def _first_argument(tokens: Sequence[Token], pairs: dict[int, int], opener: int)
 
 
 def _paths(tokens: Sequence[Token]) -> Iterator[_NamedPath]:
-    """Those of one statement."""
+    """Yield the paths of one statement."""
     pairs = partners(tokens)
     first = explained(tokens, pairs) if tokens[0].word == "EXPLAIN" else 0
     if says(tokens, first, "COPY"):
@@ -315,7 +315,7 @@ def _tables(
 
 
 def _after_mark(mark: str, before: str, around: list[_Bracket], expected: bool) -> bool:
-    """Whether a table stands after a mark, if it was `expected` in the mark's place; brackets come and go."""
+    """Return whether a table name is valid after a mark, and update the open brackets."""
     if mark in OPENERS:
         around.append(_Bracket(before, lists=expected and mark == "("))
         return around[-1].lists
@@ -326,7 +326,7 @@ def _after_mark(mark: str, before: str, around: list[_Bracket], expected: bool) 
 
 
 def _opens(tokens: Sequence[Token], index: int, function: str) -> bool:
-    """Whether a FROM begins a list of tables."""
+    """Return whether a FROM starts a list of tables."""
     if tokens[index].word != "FROM" or function in _HAVE_FROM:
         return False
     before = tokens[index - 1].word if index else ""
@@ -334,7 +334,7 @@ def _opens(tokens: Sequence[Token], index: int, function: str) -> bool:
 
 
 def _given(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> Iterator[Token]:
-    """The strings in a function's first argument that are each a path by themselves."""
+    """Yield the strings in a function's first argument that are paths by themselves."""
     first, stop = opener + 1, pairs[opener]
     if tokens[first].text == "[":
         first, stop = first + 1, pairs[first]

@@ -150,7 +150,7 @@ def _execute(tree: Tree, place: Place) -> ExecuteTask:
 
 
 def _schedule(tree: Tree, source: str) -> Schedule:
-    """When the task runs: the text of a cron line, or the interval as it was written."""
+    """Build SCHEDULE from a cron line, or from an interval as it was written."""
     every = first_tree(tree, "interval")
     if every is not None:
         span = span_of(every)
@@ -187,7 +187,6 @@ def _option(tree: Tree) -> TaskOption:
 
 
 def _count(value: Tree | Leaf) -> int:
-    """A number of retries."""
     if isinstance(value, Leaf) or value.data != "number":
         raise ParseError(f"retries takes a whole number, found {_shown(value)}", span=span_of(value), code="bad-number")
     if not 0 <= (count := integer(value, "retries")) <= 100:
@@ -196,7 +195,7 @@ def _count(value: Tree | Leaf) -> int:
 
 
 def _length(value: Tree | Leaf) -> str:
-    """A length of time as text, said by a string or by INTERVAL."""
+    """Return the text of a length of time, from a string or from INTERVAL."""
     match value:
         case Leaf(type="STRING"):
             return string(value)
@@ -212,7 +211,7 @@ def _length(value: Tree | Leaf) -> str:
 
 
 def _word(option: _Option, value: Tree | Leaf) -> str:
-    """One of the words that an option may be, with quotes around it or without."""
+    """Return one of the words that an option takes, with or without quotes."""
     if isinstance(value, Leaf):
         word = (string(value) if value.type == "STRING" else name(value).text).lower()
         if word in _TAKEN[option]:
@@ -223,7 +222,6 @@ def _word(option: _Option, value: Tree | Leaf) -> str:
 
 
 def _shown(value: Tree | Leaf) -> str:
-    """A value as it was written, about."""
     return " ".join([value] if isinstance(value, Leaf) else leaves(value))[:40]
 
 
@@ -253,7 +251,7 @@ def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> No
 
 
 def _inside(body: Leaf) -> tuple[int, str]:
-    """Where the statements of a body begin in the source, and their text: without dollars around them."""
+    """Return where the statements of a body start in the source, and their text without the dollars around them."""
     span = span_of(body)
     if body.type != "STRING":
         return span.start, str(body)
@@ -317,7 +315,7 @@ def _unpaired(message: str, span: Span) -> ParseError:
 
 
 def _placed(span: Span, sample: Rewritten, start: int) -> Span:
-    """A place of the text with sample values as one of the source."""
+    """Map a span of the text with sample values to a span of the source."""
     first, stop = sample.place(span.start), sample.place(span.stop)
     return Span(start + first, start + max(first, stop))
 
@@ -423,7 +421,7 @@ def _bad(message: str, span: Span) -> ParseError:
 
 
 def _fits(item: str, field: _Field) -> bool:
-    """Whether an item of a field names values within its bounds."""
+    """Return whether an item of a field names values within its bounds."""
     if field.more and re.fullmatch(field.more, item):
         return True
     match = _ITEM.fullmatch(item)
@@ -438,7 +436,7 @@ def _fits(item: str, field: _Field) -> bool:
 
 
 def _value(text: str, field: _Field) -> int:
-    """A number, or that of a name; below all bounds where it is neither."""
+    """Return the number of a value or name; a number below all bounds where it is neither."""
     if text.isdigit():
         return int(text)
     return field.words.index(text) + field.least if text in field.words else -1
@@ -456,7 +454,7 @@ def _zones() -> frozenset[str]:
 
 
 def _check_days(line: str, span: Span) -> None:
-    """Raise where a line names days that no year has."""
+    """Raise for a line whose days no year has."""
     try:
         next(CronSim(line, datetime(2000, 1, 1)))
     except (CronSimError, StopIteration):
@@ -477,7 +475,7 @@ def _print_options(options: Sequence[TaskOption]) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The condition of WHEN, a length in parentheses, and what follows AS unless it is one string."""
+    """Yield the condition of WHEN, a length in parentheses, and the body unless it is one string."""
     for index in top_level(tokens, pairs):
         word = tokens[index].word
         if word == "AS":

@@ -172,14 +172,14 @@ def _print_ends(start: VersionBound, stop: VersionBound | None) -> tuple[str, st
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The value of AT, the two ends of DIFF."""
+    """Yield the value of AT and the two ends of DIFF."""
     yield from at_values(tokens, pairs)
     if tokens[0].word == "DIFF" and not says(tokens, 1, "SNAPSHOT"):
         yield from _diff_fragments(tokens, pairs)
 
 
 def _diff_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What follows VERSION, TIMESTAMP or TAG after DIFF TABLE t FROM or DIFF [PROPERTY] GRAPH g FROM, and after TO."""
+    """Yield the values after VERSION, TIMESTAMP and TAG in both ends of DIFF TABLE and DIFF GRAPH."""
     last = {"ROWS"} if says(tokens, 1, "TABLE") else {"ROWS", "FEATURES"}
     stop = len(tokens) - 1 if tokens[-1].word in last else len(tokens)
     named = 4 if says(tokens, 1, "PROPERTY", "GRAPH") else 3

@@ -175,7 +175,7 @@ def test_an_update_is_cut_at_commas_from_and_where_outside_brackets() -> None:
     )
     assert isinstance(statement, Update)
     assert (str(statement.table), str(statement.alias), statement.message) == ("t", "x", "m")
-    assert [(str(item.column), item.value.text) for item in statement.assignments] == [
+    assert [(str(column), value.text) for column, value in statement.assignments] == [
         ("a", "1"),
         ("b, c", "(SELECT max(d) FROM u WHERE e)"),
         ("f", "extract(year FROM ts)"),
@@ -206,8 +206,8 @@ def test_an_update_needs_only_its_assignments(
 ) -> None:
     statement = one(text)
     assert isinstance(statement, Update)
-    (assignment,) = statement.assignments
-    assert (str(assignment.column), assignment.value.text) == ("a", "b = c")
+    ((column, value),) = statement.assignments
+    assert (str(column), value.text) == ("a", "b = c")
     assert (statement.alias and statement.alias.text) == alias
     assert (statement.others and statement.others.text) == others
     assert (statement.where and statement.where.text) == where
@@ -299,7 +299,7 @@ def test_elements_have_event_times_and_features_have_types_and_histories() -> No
     assert (str(x.dtype), x.sparse, x.history) == ("fp16", None, None)
     assert w.sparse is not None
     assert u.sparse is not None
-    assert (texts(w.columns), str(w.name), w.sparse.width, u.sparse.width) == (["i", "v"], "w", 8189, None)
+    assert (texts(w.columns), str(w.name), w.sparse.value, u.sparse.value) == (["i", "v"], "w", 8189, None)
     assert statement.source[slice(*w.sparse.span)] == "SPARSE [8189]"
     assert pay.history is not None
     assert pay.default_span is not None
@@ -377,7 +377,7 @@ def test_a_layout_is_asked_for_by_name(value: str) -> None:
     statement = one(f"CREATE SNAPSHOT s OF g WITH (Layout = {value}) AT (VERSION => 1)")
     assert isinstance(statement, CreateSnapshot)
     assert statement.layout is not None
-    assert statement.layout.form == "ends"
+    assert statement.layout.value == "ends"
     assert statement.source[slice(*statement.layout.span)] == value
 
 
@@ -489,10 +489,10 @@ def test_a_sample_says_how_its_edges_are_drawn() -> None:
     assert (labor.method, labor.dependent) == ("LABOR", 16)
     weights = sample('WEIGHT BY e.w, "method"."by"').weights
     assert weights is not None
-    assert [(str(w.edge), str(w.column)) for w in weights.value] == [("e", "w"), ("method", "by")]
+    assert [(str(edge), str(column)) for edge, column in weights.value] == [("e", "w"), ("method", "by")]
     alone = sample("WEIGHT BY w").weights
     assert alone is not None
-    assert alone.value[0].edge is None
+    assert alone.value[0][0] is None
     for clause, replace in [("WITH", True), ("WITHOUT", False)]:
         said = sample(f"{clause} REPLACEMENT").replace
         assert said is not None
@@ -780,7 +780,7 @@ def test_parameters_stay_in_islands() -> None:
 def test_parameters_stay_in_updates_and_times() -> None:
     update, tag = parse("UPDATE t SET a = ?, b = ? FROM u AT (TAG => ?) WHERE c = ?; CREATE TAG x AT (TAG => $name)")
     assert isinstance(update, Update)
-    assert [item.value.text for item in update.assignments] == ["?", "?"]
+    assert [value.text for _, value in update.assignments] == ["?", "?"]
     assert isinstance(tag, CreateTag)
     assert bound(tag.at) == ("TAG", "$name")
 

@@ -17,13 +17,11 @@ from tests.support.inside.sql import (
     AddColumn,
     AlterTable,
     AlterTask,
-    Assignment,
     Audit,
     BackupDatabase,
     Begin,
     CacheRoom,
     CheckDatabase,
-    ClassesClause,
     Clauses,
     Commit,
     CopyFrom,
@@ -56,12 +54,10 @@ from tests.support.inside.sql import (
     Insert,
     KnownClause,
     LabelClause,
-    LayoutClause,
     MethodClause,
     Name,
     NegativesClause,
     PropertiesClause,
-    PropertyColumn,
     Query,
     RefreshCache,
     RefreshClause,
@@ -76,7 +72,6 @@ from tests.support.inside.sql import (
     SetRetention,
     Show,
     Spanned,
-    SparseClause,
     SqlFragment,
     Statement,
     Summarize,
@@ -86,7 +81,6 @@ from tests.support.inside.sql import (
     Vacuum,
     VersionBound,
     VertexClause,
-    WeightColumn,
     WindowBound,
 )
 
@@ -195,8 +189,12 @@ def _maybe(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
     return st.none() | strategy
 
 
-def _said(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[Spanned[T] | None]:
-    return _maybe(st.builds(Spanned, strategy, st.just(NOWHERE)))
+def _spanned(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[Spanned[T]]:
+    return st.builds(Spanned, strategy, st.just(NOWHERE))
+
+
+def _clause(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[Spanned[T] | None]:
+    return _maybe(_spanned(strategy))
 
 
 def _tree(cls: type[T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
@@ -231,7 +229,7 @@ update = _tree(
     Update,
     table=names,
     alias=_maybe(names),
-    assignments=_some(_tree(Assignment, column=names, value=_island(EXPRESSIONS))),
+    assignments=_some(st.tuples(names, _island(EXPRESSIONS))),
     others=_maybe(_island(SOURCES)),
     where=_maybe(_island(CONDITIONS)),
     message=messages,
@@ -299,12 +297,12 @@ copy_snapshot_to = _tree(CopySnapshotTo, snapshot=names, path=texts, options=cop
 event_times = {
     most: _maybe(_tree(EventTime, columns=_some(names, 1, most))) for most in (1, 2)
 }  # a vertex is born, an edge ends as well
-sparse = _tree(SparseClause, width=_maybe(st.integers(1, 2**31 - 1)))
+sparse = _clause(_maybe(st.integers(1, 2**31 - 1)))
 history = _tree(HistoryClause, table=names, key=columns, event_time=names)
 about_features = {
     "default": _maybe(st.floats(-1e30, 1e30) | st.integers(-9, 9).map(float)),
     "dtype": _maybe(names),
-    "sparse": _maybe(sparse),
+    "sparse": sparse,
     "history": _maybe(history),
 }
 features = _some(
@@ -320,7 +318,7 @@ properties = _maybe(
         _tree(
             PropertiesClause,
             all=st.just(False),
-            columns=_some(_tree(PropertyColumn, column=names, name=_maybe(names)), 0),
+            columns=_some(st.tuples(names, _maybe(names)), 0),
             excepted=st.just(()),
         ),
         _tree(PropertiesClause, all=st.just(True), columns=st.just(()), excepted=any_columns),
@@ -331,7 +329,7 @@ label = st.one_of(
     _tree(LabelClause, name=st.none(), properties=properties),
 )
 labels = st.lists(label, max_size=2, unique_by=lambda label: label.name and label.name.text.lower()).map(tuple)
-classes = _tree(ClassesClause, values=st.lists(texts, min_size=1, max_size=3).map(tuple))
+classes = _spanned(st.lists(texts, min_size=1, max_size=3).map(tuple))
 
 
 def _vertex(target: Any, classes: Any) -> st.SearchStrategy[VertexClause]:
@@ -396,7 +394,7 @@ create_snapshot = _tree(
     at=_maybe(bounds),
     event_time=_maybe(event_time),
     elements=any_columns,
-    layout=_maybe(_tree(LayoutClause, form=st.sampled_from(FORMS))),
+    layout=_clause(st.sampled_from(FORMS)),
     where=_maybe(_island(CONDITIONS)),
 )
 refresh_snapshot = _tree(RefreshSnapshot, name=names)
@@ -459,7 +457,7 @@ refresh = st.one_of(
         **draws,
     ),
 )
-weights = _some(_tree(WeightColumn, edge=_maybe(names), column=names))
+weights = _some(st.tuples(_maybe(names), names))
 negatives = _tree(NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
 
 
@@ -469,25 +467,25 @@ def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
         "seeds": _maybe(seeds),
         "fanouts": _maybe(fanouts),
         "method": _maybe(method),
-        "weights": _said(weights),
-        "replace": _said(st.booleans()),
-        "temporal": _said(st.booleans()),
-        "within": _said(_island(LENGTHS)),
+        "weights": _clause(weights),
+        "replace": _clause(st.booleans()),
+        "temporal": _clause(st.booleans()),
+        "within": _clause(_island(LENGTHS)),
         "negatives": _maybe(negatives),
         "known": _maybe(_tree(KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))),
-        "exclude": _said(st.sampled_from(["NONE", "PAIR", "BOTH"])),
-        "subset": _said(decimals),
-        "allow_duplicates": _said(flag),
-        "layout": _said(st.sampled_from(["NODES", "BLOCKS"])),
-        "reuse_hops": _said(flag),
-        "order": _said(st.sampled_from(["SHUFFLE", "IN ORDER", "FIXED"])),
-        "batch": _said(counts),
-        "repeatable": _said(counts),
-        "epochs": _said(counts),
+        "exclude": _clause(st.sampled_from(["NONE", "PAIR", "BOTH"])),
+        "subset": _clause(decimals),
+        "allow_duplicates": _clause(flag),
+        "layout": _clause(st.sampled_from(["NODES", "BLOCKS"])),
+        "reuse_hops": _clause(flag),
+        "order": _clause(st.sampled_from(["SHUFFLE", "IN ORDER", "FIXED"])),
+        "batch": _clause(counts),
+        "repeatable": _clause(counts),
+        "epochs": _clause(counts),
         "refresh": _maybe(refresh),
-        "device": _said(texts),
-        "backend": _said(st.sampled_from(["numba", "torch"])),
-        "memory": _said(size),
+        "device": _clause(texts),
+        "backend": _clause(st.sampled_from(["numba", "torch"])),
+        "memory": _clause(size),
     }
     return st.builds(Clauses, **{**optional, **required})
 

@@ -81,7 +81,6 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
 
 
 def _bind_audit(statement: Audit, context: BindContext) -> AuditPlan:
-    """A sampler whose batches are looked at."""
     return AuditPlan(replace(bind_sample(statement.sample, context), delivers="batches"), statement.text)
 
 
@@ -102,7 +101,7 @@ def with_seeds(context: BindContext, plan: SamplePlan, seeds: Any) -> SamplePlan
 
 
 def _places(clauses: Clauses) -> Places:
-    """Where the clauses stand that are looked into when the sampler is opened."""
+    """Return the spans of the clauses that are checked when the sampler is opened."""
     weights, device = clauses.weights or clauses.method, clauses.device or clauses.backend
     return Places(
         weights=None if weights is None else weights.span,
@@ -115,7 +114,7 @@ def _places(clauses: Clauses) -> Places:
 def _columns(
     context: BindContext, described: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, place: Span, clause: Span
 ) -> SeedColumns:
-    """Which of the query's columns are what; `clause` is where a seed's time is asked for."""
+    """Return the roles of the query's columns; `clause` is the span of the clause that needs a seed time."""
     columns = seed_columns(described, spec, snapshot, context.tables_under(snapshot), place)
     needing = _clause_needing_time(spec)
     if needing is not None and columns.time is None:
@@ -157,7 +156,7 @@ def _given(context: BindContext, plan: SamplePlan, seeds: Any) -> BoundQuery:
 
 
 def _key(context: BindContext, plan: SamplePlan) -> list[Column]:
-    """The columns that tell a seed of the sampler."""
+    """Return the positions of the columns that identify a seed."""
     if plan.spec.link is not None:
         return [Column("e_id", "BIGINT")]
     vertex = plan.snapshot.graph.vertex(plan.spec.seed_type)
@@ -167,7 +166,7 @@ def _key(context: BindContext, plan: SamplePlan) -> list[Column]:
 
 
 def _clause_needing_time(spec: SampleSpec) -> str | None:
-    """The clause that counts from each seed's time, if any."""
+    """Return the first clause that counts from each seed's time, if any."""
     if spec.temporal is not None:
         return "TEMPORAL"
     negatives = None if spec.link is None else spec.link.negatives
@@ -222,12 +221,12 @@ def _check_numbers(clauses: Clauses) -> None:
 
 
 def _or(clause: Spanned[T] | None, default: U) -> T | U:
-    """What a clause says, or else the default."""
+    """Return the value of a clause, or the default."""
     return default if clause is None else clause.value
 
 
 def _share(subset: Spanned[Decimal]) -> Fraction:
-    """SUBSET's percentage as a share."""
+    """Return the percentage of SUBSET as a fraction."""
     percent = subset.value
     exponent = percent.as_tuple().exponent
     if not 0 < percent <= 100:
@@ -242,7 +241,7 @@ def _share(subset: Spanned[Decimal]) -> Fraction:
 
 
 def _device(clause: Spanned[str]) -> str | None:
-    """Where batches are made; None for the CPU."""
+    """Return the device of batches; None for the CPU."""
     name = clause.value.strip().lower()
     if name == "cpu":
         return None
@@ -337,7 +336,7 @@ def resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
 
 
 def _spans(clauses: Clauses) -> dict[str, Span]:
-    """Where each clause stands that is said, by its field."""
+    """Return the span of each clause that the statement has, by its field."""
     clauses_by_name = {field.name: getattr(clauses, field.name) for field in fields(clauses)}
     return {name: clause.span for name, clause in clauses_by_name.items() if clause is not None}
 
@@ -367,7 +366,7 @@ def streamed(query: str) -> Iterator[Sample | SampleUsing]:
 
 
 def _only_name(query: str) -> Token | None:
-    """The only token of a text, when that is a name."""
+    """Return the only token of a text, if that is a name."""
     try:
         (token,) = scan(query)
     except (ValueError, ParseError):  # none or several, or what the parser complains about in its own words

@@ -93,12 +93,12 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) ->
 
 
 def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
-    """The edge type of that name, or all that have the label."""
+    """Return the edge type of that name, or all that have the label."""
     return [element for element in snapshot.graph.labelled(name.text) if isinstance(element, EdgeElement)]
 
 
 def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
-    """Nothing when the clause's direction is not among those that are taken already."""
+    """Raise where a clause repeats a direction of an edge type."""
     if clause.direction in taken or (taken and "BOTH" in (*taken, clause.direction)):
         raise BindError(
             f"{name} has this direction already (BOTH is IN and OUT); keep one",
@@ -170,13 +170,13 @@ def bind_drawing(
 
 
 def _walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
-    """The edge types that FANOUT names, once each, in the graph's order."""
+    """Return the edge types that FANOUT names, in the graph's order."""
     names = {fanout.edge.edge for fanout in fanouts}
     return [edge for edge in snapshot.graph.edges if edge.name in names]
 
 
 def _find_weight(table: Table, name: Name) -> Column:
-    """The column of that name when it holds numbers, or BindError at its place."""
+    """Return the column of that name; BindError where it is not numeric."""
     column = find_column(table, name)
     if not is_weight(column.type):
         raise BindError(
@@ -233,27 +233,27 @@ def _named_weights(
 ) -> dict[str, str]:
     """What WEIGHT BY names, by edge type."""
     weights: dict[str, str] = {}
-    for item in columns:
-        if item.edge is None:
+    for edge_name, column in columns:
+        if edge_name is None:
             if len(columns) > 1:
                 raise BindError(
                     f"of several columns each names its edge type, as in "
-                    f"{quote_odd(walked[0].name)}.{quote_odd(item.column.text)}",
-                    span=item.column.span,
+                    f"{quote_odd(walked[0].name)}.{quote_odd(column.text)}",
+                    span=column.span,
                     code="ambiguous-weight",
                 )
-            return {edge.name: _weight_of(edge, item.column, tables, alone=len(walked) == 1) for edge in walked}
-        edge = find_edge_type(context, snapshot, item.edge)
+            return {edge.name: _weight_of(edge, column, tables, alone=len(walked) == 1) for edge in walked}
+        edge = find_edge_type(context, snapshot, edge_name)
         if edge not in walked:
-            hint = did_you_mean(item.edge.text, [e.name for e in walked]) or f"; it has {_names(walked)}"
+            hint = did_you_mean(edge_name.text, [e.name for e in walked]) or f"; it has {_names(walked)}"
             raise BindError(
                 f'WEIGHT BY names edge type "{edge.name}", which FANOUT has not{hint}',
-                span=item.edge.span,
+                span=edge_name.span,
                 code="weight-not-walked",
             )
         if edge.name in weights:
-            raise BindError(f"WEIGHT BY names {edge.name} twice; keep one", span=item.edge.span, code="duplicate-name")
-        weights[edge.name] = _weight_of(edge, item.column, tables, alone=True)
+            raise BindError(f"WEIGHT BY names {edge.name} twice; keep one", span=edge_name.span, code="duplicate-name")
+        weights[edge.name] = _weight_of(edge, column, tables, alone=True)
     return weights
 
 
@@ -471,7 +471,7 @@ def _clash(message: str, span: Span) -> BindError:
 
 
 def _amplify(clause: RefreshClause) -> Fraction:
-    """How many times its fanout a row holds."""
+    """Return how many times its fanout a row of the neighbor pool holds."""
     amplify = _AMPLIFY if clause.amplify is None else clause.amplify
     if amplify < 1:
         raise _outside(clause, f"AMPLIFY takes 1 or more, found {amplify}")
@@ -479,7 +479,7 @@ def _amplify(clause: RefreshClause) -> Fraction:
 
 
 def _share(clause: RefreshClause, name: str, percent: Decimal) -> Fraction:
-    """A percentage as a share; that of FETCH may be 0."""
+    """Return a percentage as a fraction; that of FETCH may be 0."""
     least = "0 to" if name == "FETCH" else "more than 0 and at most"
     if not 0 <= percent <= 100 or (percent == 0 and name != "FETCH"):
         raise _outside(clause, f"{name} takes {least} 100 PERCENT, found {percent}")

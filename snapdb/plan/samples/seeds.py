@@ -56,7 +56,7 @@ def _found(
 
 
 def _by_name(columns: Sequence[Column], key: tuple[int, ...]) -> dict[str, int]:
-    """Where the columns beside the key stand, by their names in lower case."""
+    """Return the positions of the columns other than the key, by lower-case name."""
     places: dict[str, int] = {}
     for i, column in enumerate(columns):
         if i in key:
