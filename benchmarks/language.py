@@ -25,8 +25,8 @@ import snapdb_cli
 from benchmarks.report import machine_table, table
 from snapdb import Database
 from snapdb.sql import format_sql, parse
-from snapdb_cli.completion.names import Known
 from snapdb_cli.repl.completer import complete
+from snapdb_cli.repl.words import Known
 
 RESULTS = Path(__file__).parent / "LANGUAGE.md"
 COLUMNS = 10_000

@@ -17,9 +17,8 @@ from snapdb.sql.queries import Value
 from snapdb.sql.syntax import Statement
 
 from .diagnostics import Diagnostics, ExitCode, worse
-from .output.pager import PagerClosed
-from .output.progress import Progress
 from .output.results import Output
+from .output.terminal import PagerClosed, Progress
 from .scripts import Script, Step, steps
 
 

@@ -20,7 +20,8 @@ import pytest
 import snapdb
 from snapdb_cli.commands.maintenance import bench
 from snapdb_cli.main import main
-from tests.support.inside.cli import Diagnostics, ExitCode, atomic_file, reference
+from tests.support.cli_reference import reference
+from tests.support.inside.cli import Diagnostics, ExitCode, atomic_file
 from tests.support.places import ROOT
 from tests.support.processes import FreshProcess
 from tests.support.program import run

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from snapdb.database import Database, connect
@@ -17,10 +18,11 @@ from snapdb.sql.show import Describe, Show, Summarize
 from snapdb.sql.syntax import Statement
 from snapdb.sql.versions import Begin, Commit, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.storage.catalog_db.db_dir import CATALOG, open_db_dir
+from snapdb.storage.disk import hidden_beside
 from snapdb_cli.commands.arguments import Settings
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.output.formats import BINARY, OutputStyle
-from snapdb_cli.output.results import Output, atomic_file
+from snapdb_cli.output.results import Output
 from snapdb_cli.scripts import Step
 from snapdb_cli.shell import Shell
 
@@ -74,7 +76,36 @@ def only_reads(statement: Statement) -> bool:
             return isinstance(statement, _READS) or bool(getattr(statement, "dry_run", False))
 
 
-# Running
+class _AtomicFile:
+    """A new file, and whether it replaces the old one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kept = False
+        """Set where the new file shall replace the old one at the end of the block."""
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[_AtomicFile]:
+    """A new file beside `path`, which takes its name and its rights when the block ends and `kept` is set.
+
+    A pipe or device is written in place. Raises OSError when the file cannot be created.
+    """
+    real = path.resolve()
+    known = real.stat().st_mode if real.exists() else None
+    if known is not None and not stat.S_ISREG(known):
+        yield _AtomicFile(real)
+        return
+    target = _AtomicFile(hidden_beside(real))
+    try:
+        target.path.touch(exist_ok=False)
+        yield target
+        if target.kept:
+            if known is not None:
+                target.path.chmod(stat.S_IMODE(known))
+            target.path.replace(real)
+    finally:
+        target.path.unlink(missing_ok=True)
 
 
 def run(path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, settings: Settings) -> ExitCode:

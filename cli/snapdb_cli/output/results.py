@@ -1,11 +1,9 @@
-"""Results as bytes: the only writer of stdout, and files that are replaced atomically."""
+"""Results as bytes: the only writer of stdout."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -18,45 +16,8 @@ from rich.cells import cell_len
 
 from snapdb.errors import InputError
 from snapdb.execute.rendering import printable, render, spell
-from snapdb.storage.disk import hidden_beside
 from snapdb.types.text import counted
 from snapdb_cli.output.formats import BINARY, TEXTUAL, OutputStyle
-
-
-class _AtomicFile:
-    """A new file, and whether it replaces the old one."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.kept = False
-        """Set where the new file shall replace the old one at the end of the block."""
-
-
-@contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[_AtomicFile]:
-    """A new file beside `path`, which takes its name and its rights when the block ends and `kept` is set.
-
-    A pipe or device is written in place. Raises OSError when the file cannot be created.
-    """
-    real = path.resolve()
-    known = real.stat().st_mode if real.exists() else None
-    if known is not None and not stat.S_ISREG(known):
-        yield _AtomicFile(real)
-        return
-    target = _AtomicFile(hidden_beside(real))
-    try:
-        target.path.touch(exist_ok=False)
-        yield target
-        if target.kept:
-            if known is not None:
-                target.path.chmod(stat.S_IMODE(known))
-            target.path.replace(real)
-    finally:
-        target.path.unlink(missing_ok=True)
-
-
-# Results
-
 
 _Piece = TypeVar("_Piece", str, bytes)
 

@@ -22,7 +22,6 @@ from snapdb.errors import SnapdbError
 from snapdb.sql_engine import quote, text_literal
 from snapdb.types.text import counted
 from snapdb_cli.diagnostics import ExitCode
-from snapdb_cli.repl.input import is_command, is_empty, trailing
 from snapdb_cli.repl.preferences import (
     PREFERENCES,
     Preferences,
@@ -34,6 +33,7 @@ from snapdb_cli.repl.preferences import (
     spelled,
     split_arguments,
 )
+from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import Session
 
 _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]

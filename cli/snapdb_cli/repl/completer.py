@@ -13,13 +13,12 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from snapdb.sql_engine import quote
-from snapdb_cli.completion.candidates import candidates
-from snapdb_cli.completion.grammar import Spot, locate
-from snapdb_cli.completion.names import Known, written
-from snapdb_cli.completion.words import Group
+from snapdb_cli.repl.candidates import candidates
 from snapdb_cli.repl.commands import COMMANDS, takes
-from snapdb_cli.repl.input import is_command, trailing
+from snapdb_cli.repl.grammar import Spot, locate
 from snapdb_cli.repl.preferences import PREFERENCES, queries
+from snapdb_cli.repl.prompt import is_command, trailing
+from snapdb_cli.repl.words import Group, Known, phrases
 
 _MOST_SLIPS = 5
 _NEAR = 0.75
@@ -95,9 +94,6 @@ def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
     return [candidate for _, candidate in sorted(near, key=lambda pair: pair[0])[:_MOST_SLIPS]]
 
 
-# Paths
-
-
 _MOST = 200
 
 
@@ -127,7 +123,27 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-# Completion at the cursor
+_RESERVED = phrases(
+    """
+    all, analyse, analyze, and, any, array, as, asc, asymmetric, both, case, cast, check, collate, column,
+    constraint, create, default, deferrable, desc, describe, distinct, do, else, end, except, false, fetch, for,
+    foreign, from, group, having, in, initially, intersect, into, key, lambda, lateral, leading, limit, not, null,
+    offset, on, only, or, order, pivot, pivot_longer, pivot_wider, placing, primary, qualify, references, returning,
+    select, show, some, summarize, symmetric, table, then, to, trailing, true, union, unique, unpivot, using,
+    variadic, when, where, window, with
+    """
+)
+"""Words that DuckDB or we take for no name."""
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _quoted(name: str) -> str:
+    """A name as a person would write it: in double quotes where it needs them.
+
+    >>> _quoted("name"), _quoted("my person"), _quoted("order")
+    ('name', '"my person"', '"order"')
+    """
+    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else quote(name)
 
 
 _COMMAND = re.compile(r"\s*([\\.][\w?!+]*)(\s+)?")
@@ -200,7 +216,7 @@ def _matched(spot: Spot, groups: Sequence[Group]) -> list[Choice]:
         group = by_text[text]
         shown = text
         if group.form == "name":
-            shown = quote(text) if spot.quote else written(text)
+            shown = quote(text) if spot.quote else _quoted(text)
         choices.append(Choice(shown, length, group.kind))
     return choices
 
@@ -233,7 +249,7 @@ def _in_command(text: str, known: Known, match: re.Match[str]) -> list[Choice]:
     word = re.search(r"\S*$", rest)
     assert word is not None
     if isinstance(taken, tuple):
-        choices = [written(name) for name in known.of(*taken)] + _elements(word[0], known, taken)
+        choices = [_quoted(name) for name in known.of(*taken)] + _elements(word[0], known, taken)
     else:
         choices = _SAID[taken](rest)
     return [Choice(other, len(word[0]), "") for other in _matching(word[0], choices)[:_MOST]]
@@ -243,7 +259,7 @@ def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:
     """What may follow the snapshot that a word names before its dot, where a snapshot is taken among others."""
     schema, dot, _ = word.rpartition(".")
     elements = known.elements_of.get(schema.lower(), ()) if dot and len(taken) > 1 else ()
-    return [f"{schema}.{written(element)}" for element in elements]
+    return [f"{schema}.{_quoted(element)}" for element in elements]
 
 
 class NamesCompleter(Completer):

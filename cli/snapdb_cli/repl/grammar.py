@@ -104,9 +104,6 @@ def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
     return "--" in line
 
 
-# Slots: what each grammar accepts at the cursor
-
-
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
 """Words at which a statement need not begin: others say the same."""
 _QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')

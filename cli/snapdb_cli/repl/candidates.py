@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from snapdb.sql.lexer import READS, Token, identifier
 from snapdb.sql_engine import text_literal
-from snapdb_cli.completion.grammar import Slot, Spot, slots
-from snapdb_cli.completion.names import Known
-from snapdb_cli.completion.words import (
+from snapdb_cli.repl.grammar import Slot, Spot, slots
+from snapdb_cli.repl.words import (
     AFTER_TABLE,
     AFTER_VALUE,
     CLAUSES,
@@ -20,6 +19,7 @@ from snapdb_cli.completion.words import (
     SQL_TYPES,
     SQL_WORDS,
     Group,
+    Known,
     functions,
     names,
     words,

@@ -1,96 +1,85 @@
-"""The names in the database that completion offers."""
+"""The words and the names of the database that completion offers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from snapdb.sql_engine import quote
+from snapdb.sql.lexer import READS
 
-_RESERVED = frozenset(
-    {
-        "all",
-        "analyse",
-        "analyze",
-        "and",
-        "any",
-        "array",
-        "as",
-        "asc",
-        "asymmetric",
-        "both",
-        "case",
-        "cast",
-        "check",
-        "collate",
-        "column",
-        "constraint",
-        "create",
-        "default",
-        "deferrable",
-        "desc",
-        "describe",
-        "distinct",
-        "do",
-        "else",
-        "end",
-        "except",
-        "false",
-        "fetch",
-        "for",
-        "foreign",
-        "from",
-        "group",
-        "having",
-        "in",
-        "initially",
-        "intersect",
-        "into",
-        "key",
-        "lambda",
-        "lateral",
-        "leading",
-        "limit",
-        "not",
-        "null",
-        "offset",
-        "on",
-        "only",
-        "or",
-        "order",
-        "pivot",
-        "pivot_longer",
-        "pivot_wider",
-        "placing",
-        "primary",
-        "qualify",
-        "references",
-        "returning",
-        "select",
-        "show",
-        "some",
-        "summarize",
-        "symmetric",
-        "table",
-        "then",
-        "to",
-        "trailing",
-        "true",
-        "union",
-        "unique",
-        "unpivot",
-        "using",
-        "variadic",
-        "when",
-        "where",
-        "window",
-        "with",
-    }
+
+def phrases(text: str) -> tuple[str, ...]:
+    """The words and phrases between the commas of a text."""
+    return tuple(" ".join(phrase.split()) for phrase in text.split(","))
+
+
+RELATION = frozenset(phrases("FROM, JOIN, INTO, TABLE, DESCRIBE, SUMMARIZE, PIVOT, UNPIVOT"))
+"""A table follows these."""
+CLAUSES = RELATION.union(
+    phrases("SELECT, WHERE, ON, USING, BY, HAVING, QUALIFY, LIMIT, OFFSET, VALUES, WITH, SET, OVER")
 )
-"""Words that DuckDB or we take for no name."""
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+AFTER_TABLE = phrases(
+    """
+    AS, ASOF JOIN, AT (VERSION =>, AT (TAG =>, AT (TIMESTAMP =>, CROSS JOIN, EXCEPT, FULL JOIN, GROUP BY, HAVING,
+    INNER JOIN, INTERSECT, JOIN, LEFT JOIN, LIMIT, OFFSET, ON, ORDER BY, QUALIFY, RIGHT JOIN, SEMI JOIN, UNION ALL,
+    USING, USING SAMPLE, WHERE, WINDOW
+    """
+)
+AFTER_VALUE = phrases(
+    """
+    AND, AS, ASC, BETWEEN, DESC, ELSE, END, EXCEPT, EXCLUDE, FILTER, FROM, GROUP BY, HAVING, ILIKE, IN, INTERSECT,
+    IS NOT NULL, IS NULL, JOIN, LEFT JOIN, LIKE, LIMIT, NOT IN, NOT LIKE, NULLS FIRST, NULLS LAST, OFFSET, ON, OR,
+    ORDER BY, OVER, PARTITION BY, QUALIFY, REPLACE, THEN, UNION ALL, USING, WHEN, WHERE, WINDOW
+    """
+)
+IN_VALUE = phrases(
+    """
+    ALL, ANY, CASE, CAST, DATE, DISTINCT, EXISTS, FALSE, INTERVAL, NOT, NULL, SELECT, TIMESTAMP, TRUE, TRY_CAST,
+    WHEN, ORDER BY, PARTITION BY, COLUMNS
+    """
+)
+SQL_TYPES = phrases(
+    """
+    BIGINT, BLOB, BOOLEAN, DECIMAL, DOUBLE, FLOAT, HUGEINT, INTEGER, SMALLINT, TIME, TIMESTAMPTZ, TINYINT, UBIGINT,
+    UINTEGER, UUID, VARCHAR
+    """
+)
+SQL_WORDS = frozenset(
+    word
+    for phrase in (*AFTER_TABLE, *AFTER_VALUE, *IN_VALUE, *SQL_TYPES, *CLAUSES, *READS)
+    for word in phrase.split()
+    if word.isalpha()
+)
+"""The words of DuckDB's SQL that are offered."""
+
+
+class Group(NamedTuple):
+    """Candidates of one kind."""
+
+    kind: str
+    """What a person sees beside them."""
+    texts: Sequence[str]
+    form: Literal["name", "word", "text"]
+    """A name is quoted where it must be, a word takes the case that is being typed, a text stays as it is."""
+    eager: bool = True
+    """Whether they are offered before a letter is typed."""
+
+
+def names(kind: str, texts: Sequence[str]) -> Group:
+    """Names, offered at once."""
+    return Group(kind, texts, "name")
+
+
+def words(texts: Sequence[str], *, eager: bool = True) -> Group:
+    """Keywords."""
+    return Group("", texts, "word", eager)
+
+
+def functions(texts: Sequence[str]) -> Group:
+    """Functions, with the bracket that follows them."""
+    return Group("function", [f"{text}(" for text in texts], "word", eager=False)
+
 
 _LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags", "functions", "types")
 
@@ -153,12 +142,3 @@ class Known:
         """Each column's name once, without those of the system tables."""
         own = (columns for of, columns in self.columns_of.items() if not of.startswith("snapdb."))
         return list(dict.fromkeys(name for columns in own for name in columns))
-
-
-def written(name: str) -> str:
-    """A name as a person would write it: in double quotes where it needs them.
-
-    >>> written("name"), written("my person"), written("order")
-    ('name', '"my person"', '"order"')
-    """
-    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else quote(name)

@@ -1,1 +1,0 @@
-"""The candidates of completion in a statement, by grammar and by clause."""
