@@ -16,14 +16,11 @@ from .commands.arguments import (
     DatabasePath,
     Settings,
     check_database,
-    check_parameters,
     check_prompt,
     check_style,
     format_of,
     module,
-    parameters,
     quiet,
-    texts_of,
 )
 from .commands.declarations import COMMANDS
 from .diagnostics import Diagnostics, ExitCode, Terminated, terminable, worse
@@ -189,19 +186,19 @@ def _run(
     check_database(ctx, database, options["read_only"])
     diagnostics = Diagnostics(quiet=quiet)
     scripts = module("scripts")
-    values = scripts.values(parameters(given))
+    values = scripts.parameters(given)
     options["format"] = format_of(options["format"], options["output"])
     settings = Settings(**options, keep_going=on_error == "continue", parameters=values)
     if not texts and not files and sys.stdin.isatty():
         check_prompt(settings.output, settings.header)
         return ExitCode(module("repl.opening").run(database, diagnostics, settings))
     check_style(settings.format or "table", settings.output, settings.null, settings.header, settings.max_rows)
-    given_texts = [scripts.Script(*text) for text in texts_of(ctx.meta["order"], texts, files)]
     code: ExitCode
+    given_texts = scripts.texts_of(ctx.meta["order"], texts, files)
     steps, code = scripts.steps(given_texts, diagnostics, keep_going=settings.keep_going)
     if code is not ExitCode.OK and not settings.keep_going:
         return code
-    check_parameters(values, scripts.marks(steps))
+    scripts.check_parameters(values, steps)
     return worse(code, module("commands.batch").run(database, steps, diagnostics, settings))
 
 

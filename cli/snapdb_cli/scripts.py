@@ -1,9 +1,15 @@
-"""Parses all statements of texts and files before an engine is loaded."""
+"""The statements of -c, -f and stdin, and the values of their parameters, read before an engine is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
 
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse, parse_each
@@ -11,59 +17,96 @@ from snapdb.sql.queries import Value, marks_of, value_of
 from snapdb.sql.syntax import Statement
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """Statements as they were given."""
-
-    text: str
-    origin: str | None = None
-    """The file of the text; None for the command line, stdin and the prompt."""
+_PARAMETER = re.compile(r"(?!\d)\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A statement to run, and the file that it comes from."""
+class Step(NamedTuple):
+    """A statement to run."""
 
     statement: Statement
-    origin: str | None
+    origin: str | None = None
+    """The file that it comes from; None for the command line, stdin and the prompt."""
+
+
+def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
+    """The texts of -c and -f in the order given, each with its file's name; stdin when there are none."""
+    if not commands and not files:
+        return [(_read(Path("-")), None)]
+    rest: dict[str, Iterator[tuple[str, str | None]]] = {
+        "texts": ((_unescaped(text), None) for text in commands),
+        "files": ((_read(path), None if str(path) == "-" else str(path)) for path in files),
+    }
+    return [next(rest[kind]) for kind in order]
 
 
 def steps(
-    scripts: Iterable[Script], diagnostics: Diagnostics, *, keep_going: bool = False
+    texts: Iterable[tuple[str, str | None]], diagnostics: Diagnostics, *, keep_going: bool = False
 ) -> tuple[list[Step], ExitCode]:
-    """The statements of all scripts in order, and OK when all of them could be read.
+    """The statements of all texts in order, and OK when all of them could be read; with each text, its file's name.
 
     What cannot be read is reported. Then nothing should run, unless `keep_going`: the other statements still count.
     """
     parsed: list[Step] = []
     code = ExitCode.OK
-    for script in scripts:
-        try:
-            parsed += [Step(statement, script.origin) for statement in parse(script.text)]
-        except SnapdbError as error:
-            if not keep_going:
-                return [], diagnostics.report(error, script.origin)
-            code = worse(code, _readable(script, parsed, diagnostics))
+    for text, origin in texts:
+        if not keep_going:
+            try:
+                parsed += [Step(statement, origin) for statement in parse(text)]
+            except SnapdbError as error:
+                return [], diagnostics.report(error, origin)
+            continue
+        for item in parse_each(text):
+            if isinstance(item, SnapdbError):
+                code = worse(code, diagnostics.report(item, origin))
+            else:
+                parsed.append(Step(item, origin))
     return parsed, code
 
 
-def values(given: Mapping[str, str]) -> dict[str, Value]:
-    """The values of parameters that were given as text."""
-    return {name: value_of(text) for name, text in given.items()}
+def parameters(arguments: Iterable[str]) -> dict[str, Value]:
+    """The values of arguments such as `name=value`, by name."""
+    values: dict[str, Value] = {}
+    for text in arguments:
+        name, equals, value = text.partition("=")
+        name = name.removeprefix("$")
+        if not equals or not _PARAMETER.fullmatch(name):
+            raise click.UsageError(f"--param takes name=value, found {text!r}")
+        if name in values:
+            raise click.UsageError(f"--param {name} was given twice")
+        values[name] = value_of(_unescaped(value))
+    return values
 
 
-def marks(parsed: Iterable[Step]) -> list[str]:
-    """The parameters that statements name."""
-    return [mark for step in parsed for mark in marks_of(step.statement)]
+def check_parameters(values: Mapping[str, Value], parsed: Iterable[Step]) -> None:
+    """Raise for a parameter of a statement without a value, and for a value that no statement names."""
+    named = list(dict.fromkeys(mark for step in parsed for mark in marks_of(step.statement)))
+    for mark in named:
+        name = mark.removeprefix("$")
+        if not _PARAMETER.fullmatch(name):
+            raise click.UsageError(f"{mark} has no value on a command line; write $name, and --param name=value")
+        if name not in values:
+            close = difflib.get_close_matches(name, list(values), n=1)
+            hint = f" (there is {close[0]})" if close else ""
+            raise click.UsageError(f"{mark} has no value; add --param {name}=…{hint}")
+    for name in values:
+        if f"${name}" not in named:
+            hint = f"; they name {', '.join(named)}" if named else "; they have no parameters"
+            raise click.UsageError(f"no statement names ${name}, which --param gives{hint}")
 
 
-def _readable(script: Script, parsed: list[Step], diagnostics: Diagnostics) -> ExitCode:
-    """Add the statements of a script that can be read, and report each of the others."""
-    code = ExitCode.OK
-    for item in parse_each(script.text):
-        if isinstance(item, SnapdbError):
-            code = worse(code, diagnostics.report(item, script.origin))
-        else:
-            parsed.append(Step(item, script.origin))
-    return code
+def _unescaped(text: str) -> str:
+    """An argument as UTF-8 even where the locale is not, as under LC_ALL=C."""
+    return _decoded(text.encode("utf-8", "surrogateescape"), "an argument")
+
+
+def _read(path: Path) -> str:
+    if str(path) == "-":
+        return _decoded(sys.stdin.buffer.read(), "stdin")
+    return _decoded(path.read_bytes(), str(path))
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from None

@@ -19,7 +19,7 @@ from snapdb.sql.syntax import Statement
 from .diagnostics import Diagnostics, ExitCode, worse
 from .output.results import Output
 from .output.terminal import PagerClosed, Progress
-from .scripts import Script, Step, steps
+from .scripts import Step, steps
 
 
 class _Front(Protocol):
@@ -58,7 +58,7 @@ class Shell:
 
     def execute(self, text: str, origin: str | None = None) -> ExitCode:
         """Run the statements of a text; none of them when one cannot be read, unless `keep_going`."""
-        parsed, code = steps([Script(text, origin)], self.diagnostics, keep_going=self.keep_going)
+        parsed, code = steps([(text, origin)], self.diagnostics, keep_going=self.keep_going)
         return worse(code, self.run(parsed))
 
     def run(self, parsed: Sequence[Step]) -> ExitCode:

@@ -6,13 +6,17 @@ import difflib
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from snapdb.sql.queries import Value
 
 _CATALOG = "catalog.sqlite"
 """The file by which a directory is known as a database."""
@@ -47,7 +51,12 @@ def _databases(incomplete: str) -> list[str]:
     return [f"{head}{slash}{name}" for name in names if name.startswith(start)]
 
 
-# The options of running statements
+class ConnectOptions(TypedDict, total=False):
+    """Arguments of `connect`, which opens a database."""
+
+    read_only: bool
+    threads: int | None
+    folders: tuple[Path, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +80,15 @@ class Settings:
     """The only folders that statements may read and write; none: all."""
     threads: int | None = None
     """How many threads the database may use; None: all cores."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Value] = field(default_factory=dict)
     """Values of the statements' `$name`s."""
     config: bool = True
     """Whether the prompt reads its configuration file."""
 
     @property
-    def opening(self) -> dict[str, Any]:
-        """How the database is opened, for `connect`."""
+    def opening(self) -> ConnectOptions:
+        """How the database is opened."""
         return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}
-
-
-# Values and their checks, before anything runs
 
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
@@ -105,7 +111,6 @@ _SUFFIXES = {
 _DRAWN = ("", ".txt", ".log")
 """Suffixes of files in which tables are drawn."""
 _WITH_NULL = ("table", "csv", "tsv", "markdown")
-_PARAMETER = re.compile(r"(?!\d)\w+")
 
 
 def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A002  # the option's name
@@ -159,40 +164,6 @@ def check_prompt(output: Path | None, header: bool) -> None:
         raise click.UsageError("--no-header is for the statements of -c, -f and stdin")
 
 
-def parameters(given: Iterable[str]) -> dict[str, str]:
-    """The `name=value`s by name, as they were written."""
-    values: dict[str, str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        name = name.removeprefix("$")
-        if not equals or not _PARAMETER.fullmatch(name):
-            raise click.UsageError(f"--param takes name=value, found {text!r}")
-        if name in values:
-            raise click.UsageError(f"--param {name} was given twice")
-        values[name] = _unescaped(value)
-    return values
-
-
-def check_parameters(given: Mapping[str, object], marks: Iterable[str]) -> None:
-    """Refuse a script that names a parameter without a value, and a value that no statement names."""
-    named = list(dict.fromkeys(marks))
-    for mark in named:
-        name = mark.removeprefix("$")
-        if not _PARAMETER.fullmatch(name):
-            raise click.UsageError(f"{mark} has no value on a command line; write $name, and --param name=value")
-        if name not in given:
-            raise click.UsageError(f"{mark} has no value; add --param {name}=…{_meant(name, given)}")
-    for name in given:
-        if f"${name}" not in named:
-            hint = f"; they name {', '.join(named)}" if named else "; they have no parameters"
-            raise click.UsageError(f"no statement names ${name}, which --param gives{hint}")
-
-
-def _meant(name: str, given: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(given), n=1)
-    return f" (there is {close[0]})" if close else ""
-
-
 def check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
     """Refuse what would surprise: a misspelt or misplaced command must not become a database of that name."""
     if database is None:
@@ -210,43 +181,11 @@ def check_database(ctx: click.Context, database: Path | None, read_only: bool) -
         )
 
 
-def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
-    """The texts of -c and -f in the order given, each with its file's name; stdin when there are none."""
-    if not commands and not files:
-        return [(_read(Path("-")), None)]
-    rest: dict[str, Iterator[tuple[str, str | None]]] = {
-        "texts": ((_unescaped(text), None) for text in commands),
-        "files": ((_read(path), None if str(path) == "-" else str(path)) for path in files),
-    }
-    return [next(rest[kind]) for kind in order]
-
-
-def _unescaped(text: str) -> str:
-    """An argument as UTF-8 even where the locale is not, as under LC_ALL=C."""
-    return _decoded(text.encode("utf-8", "surrogateescape"), "an argument")
-
-
-def _read(path: Path) -> str:
-    if str(path) == "-":
-        return _decoded(sys.stdin.buffer.read(), "stdin")
-    return _decoded(path.read_bytes(), str(path))
-
-
-def _decoded(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from None
-
-
-# What the declarations of commands share
-
-
 database = click.argument("database", metavar="DB", type=DatabasePath())
 quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
 
 
-def module(name: str) -> Any:
+def module(name: str) -> ModuleType:
     """A module of this package. Commands import theirs only when they run, so that help stays fast."""
     return importlib.import_module(f"snapdb_cli.{name}")
 

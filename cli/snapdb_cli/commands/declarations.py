@@ -13,18 +13,6 @@ from click.shell_completion import ShellComplete, get_completion_class
 from snapdb_cli.commands.arguments import EXPORTS, FORMATS, DatabasePath, check_style, database, examples, module, quiet
 from snapdb_cli.diagnostics import Diagnostics
 
-
-def script(shell: str, command: click.Command) -> str:
-    """The completion script of a command for a shell."""
-    kind = get_completion_class(shell)
-    assert kind is not None, shell
-    # Not kind.source, which starts a bash to learn its version
-    return ShellComplete.source(kind(command, {}, "snapdb", "_SNAPDB_COMPLETE")).lstrip()
-
-
-# snapdb schedule …
-
-
 _name = click.argument("name", metavar="NAME")
 _any_name = click.argument("name", metavar="[NAME]", required=False)
 _format = click.option(
@@ -39,14 +27,14 @@ _format = click.option(
         "snapdb schedule history shop.snapdb nightly  how its runs ended",
     ),
 )
-def schedule() -> None:
+def _schedule() -> None:
     """Run tasks by the clock, and look after them.
 
     Tasks are made by CREATE TASK.
     """
 
 
-@schedule.command(
+@_schedule.command(
     "run",
     epilog=examples(
         "snapdb schedule run shop.snapdb", "snapdb schedule run shop.snapdb --log-format json 2>> tasks.jsonl"
@@ -89,7 +77,7 @@ def _run(ctx: click.Context, database: Path, jobs: int, grace: float, log_format
     ctx.exit(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
 
 
-@schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))
+@_schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))
 @database
 @_format
 @click.pass_context
@@ -99,7 +87,7 @@ def _list(ctx: click.Context, database: Path, format: str) -> None:  # noqa: A00
     ctx.exit(module("commands.schedule").tasks(database, format, Diagnostics()))
 
 
-@schedule.command(
+@_schedule.command(
     "history",
     epilog=examples(
         "snapdb schedule history shop.snapdb",
@@ -124,11 +112,11 @@ def _history(
 ) -> None:
     """List the last runs of DB's tasks, or of one, the newest last."""
     check_style(format)
-    schedule = module("commands.schedule")
-    ctx.exit(schedule.history(database, name, Diagnostics(), last=last, failed=failed, log=log, format=format))
+    history = module("commands.schedule").history
+    ctx.exit(history(database, name, Diagnostics(), last=last, failed=failed, log=log, format=format))
 
 
-@schedule.command("run-now", epilog=examples("snapdb schedule run-now shop.snapdb nightly"))
+@_schedule.command("run-now", epilog=examples("snapdb schedule run-now shop.snapdb nightly"))
 @database
 @_name
 @quiet
@@ -141,7 +129,7 @@ def _run_now(ctx: click.Context, database: Path, name: str, quiet: bool) -> None
     ctx.exit(module("commands.schedule").run_now(database, name, Diagnostics(quiet=quiet)))
 
 
-@schedule.command(
+@_schedule.command(
     "pause", epilog=examples("snapdb schedule pause shop.snapdb", "snapdb schedule pause shop.snapdb nightly")
 )
 @database
@@ -153,7 +141,7 @@ def _pause(ctx: click.Context, database: Path, name: str | None, quiet: bool) ->
     ctx.exit(module("commands.schedule").switch(database, name, "SUSPEND", Diagnostics(quiet=quiet)))
 
 
-@schedule.command("resume", epilog=examples("snapdb schedule resume shop.snapdb nightly"))
+@_schedule.command("resume", epilog=examples("snapdb schedule resume shop.snapdb nightly"))
 @database
 @_any_name
 @quiet
@@ -161,13 +149,6 @@ def _pause(ctx: click.Context, database: Path, name: str | None, quiet: bool) ->
 def _resume(ctx: click.Context, database: Path, name: str | None, quiet: bool) -> None:
     """Let a task, or all of DB, run by its schedule again; what came due meanwhile is not made up for."""
     ctx.exit(module("commands.schedule").switch(database, name, "RESUME", Diagnostics(quiet=quiet)))
-
-
-# The other subcommands
-
-
-def _maintenance() -> Any:
-    return module("commands.maintenance")
 
 
 @click.command(
@@ -197,7 +178,7 @@ def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None
     no damage: VACUUM removes them.
     """
     check_style(format)
-    ctx.exit(_maintenance().check(database, Diagnostics(quiet=quiet), format))
+    ctx.exit(module("commands.maintenance").check(database, Diagnostics(quiet=quiet), format))
 
 
 @click.command(
@@ -217,7 +198,7 @@ def _backup(ctx: click.Context, database: Path, target: Path, *, copies: bool, q
 
     DIR does not exist yet, and is there whole or not at all.
     """
-    ctx.exit(_maintenance().backup(database, target, Diagnostics(quiet=quiet), copies=copies))
+    ctx.exit(module("commands.maintenance").backup(database, target, Diagnostics(quiet=quiet), copies=copies))
 
 
 @click.command(
@@ -254,14 +235,13 @@ def _backup(ctx: click.Context, database: Path, target: Path, *, copies: bool, q
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export; nothing else is ever replaced.")
 @quiet
 @click.pass_context
-def _export(ctx: click.Context, /, database: Path, names: Sequence[str], quiet: bool, **request: Any) -> None:
+def _export(ctx: click.Context, /, database: Path, names: Sequence[str], quiet: bool, **options: Any) -> None:
     """Write batches and snapshots as folders of files.
 
     NAME is a sampler or a snapshot of DB, which is only read. Each folder has a manifest.json that lists its files,
     and is there whole or not at all.
     """
-    export = module("commands.export")
-    ctx.exit(export.run(database, names, export.ExportRequest(**request), Diagnostics(quiet=quiet)))
+    ctx.exit(module("commands.export").run(database, names, Diagnostics(quiet=quiet), **options))
 
 
 @click.command("upgrade", epilog=examples("snapdb upgrade shop.snapdb"))
@@ -272,7 +252,7 @@ def _upgrade(ctx: click.Context, database: Path) -> None:
 
     The old catalog is kept beside the new one.
     """
-    ctx.exit(_maintenance().upgrade(database, Diagnostics()))
+    ctx.exit(module("commands.maintenance").upgrade(database, Diagnostics()))
 
 
 @click.command(
@@ -308,7 +288,7 @@ def _replay(
     that SAMPLE gives of the batch, whatever was done to the database since.
     """
     check_style(format)
-    ctx.exit(_maintenance().replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), format))
+    ctx.exit(module("commands.maintenance").replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), format))
 
 
 @click.command(
@@ -346,7 +326,8 @@ def _wait(
     check_style(format)
     if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
         raise click.UsageError("--timeout takes seconds, found nan")
-    ctx.exit(_maintenance().wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), format))
+    wait = module("commands.maintenance").wait
+    ctx.exit(wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), format))
 
 
 @click.command(
@@ -374,7 +355,7 @@ def _bench(ctx: click.Context, against: str | None, size: str, format: str, quie
     check_style(format)
     if against and size == "tiny":
         raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
-    ctx.exit(_maintenance().bench(size, against, format, Diagnostics(quiet=quiet)))
+    ctx.exit(module("commands.maintenance").bench(size, against, format, Diagnostics(quiet=quiet)))
 
 
 @click.command(
@@ -389,8 +370,12 @@ def _bench(ctx: click.Context, against: str | None, size: str, format: str, quie
 @click.pass_context
 def _completion(ctx: click.Context, shell: str) -> None:
     """Print a script that lets SHELL complete commands, options, formats, files and databases."""
-    click.echo(script(shell, ctx.find_root().command), nl=False)
+    kind = get_completion_class(shell)
+    assert kind is not None, shell
+    # Not kind.source, which starts a bash to learn its version
+    script = ShellComplete.source(kind(ctx.find_root().command, {}, "snapdb", "_SNAPDB_COMPLETE"))
+    click.echo(script.lstrip(), nl=False)
 
 
-COMMANDS = (_demo, _check, _backup, _export, schedule, _upgrade, _replay, _wait, _bench, _completion)
+COMMANDS = (_demo, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _completion)
 """Those of `snapdb --help`."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -23,87 +22,89 @@ from snapdb_cli.scripts import Step
 from snapdb_cli.shell import Shell
 
 
-@dataclass(frozen=True, slots=True)
-class ExportRequest:
-    """What the options say."""
-
-    folder: Path
-    """Where the only one of the names goes, or each of several under its name."""
-    format: str | None
-    epochs: int | None
-    """Of samplers."""
-    split: str | None
-    """Of snapshots."""
-    overwrite: bool
-
-
-def run(path: Path, names: Sequence[str], request: ExportRequest, diagnostics: Diagnostics) -> ExitCode:
+def run(
+    path: Path,
+    names: Sequence[str],
+    diagnostics: Diagnostics,
+    *,
+    folder: Path,
+    format: str | None,  # noqa: A002  # the option's name
+    epochs: int | None,
+    split: str | None,
+    overwrite: bool,
+) -> ExitCode:
     """Export each name, once all of them exist and all of their folders are free. Returns the exit code.
+
+    Args:
+        path: The database.
+        folder: Where the only one of the names goes, or each of several under its name.
+        epochs: Of samplers.
+        split: Of snapshots.
 
     Raises:
         SnapdbError: a name leads nowhere, an option does not fit what it is the name of, or a folder is taken.
         UsageError: an option is for nothing that is named.
     """
+    options = {
+        "sampler": _options(format, f"EPOCHS {epochs}" if epochs is not None else None, overwrite),
+        "snapshot": _options(format, f"SPLIT {text_literal(split)}" if split is not None else None, overwrite),
+    }
     with connect(path, read_only=True) as database:
-        exports = {name.lower(): _found(database.names(), name) for name in names}
-        _check_used(request, {kind for kind, _ in exports.values()})
+        exports = {name.lower(): _resolve(database.names(), name) for name in names}
+        kinds = {kind for kind, _ in exports.values()}
+        if epochs is not None and "sampler" not in kinds:
+            raise click.UsageError("--epochs is for samplers, and only snapshots are named")
+        if split is not None and "snapshot" not in kinds:
+            raise click.UsageError("--split is for snapshots, and only samplers are named")
         several = len(exports) > 1
-        folders = [request.folder / file_name(name) if several else request.folder for _, name in exports.values()]
-        texts = [_statement(*each, folder, request) for each, folder in zip(exports.values(), folders, strict=True)]
-        steps = [Step(statement, None) for text in texts for statement in parse(text)]
+        steps: list[Step] = []
+        folders: list[Path] = []
+        for kind, name in exports.values():
+            folders.append(folder / file_name(name) if several else folder)
+            quoted = quote_odd(name)
+            source = f"(SAMPLE USING {quoted})" if kind == "sampler" else f"SNAPSHOT {quoted}"
+            steps += map(Step, parse(f"COPY {source} TO {text_literal(str(folders[-1]))}{options[kind]}"))
         for step in steps:
             database.plan(step.statement)
-        for folder in folders:
-            FolderWriter(folder.expanduser(), Disk(), overwrite=request.overwrite).check()
-        with _made(request.folder.expanduser()) if several else nullcontext():
+        for each in folders:
+            FolderWriter(each.expanduser(), Disk(), overwrite=overwrite).check()
+        with _existing(folder.expanduser()) if several else nullcontext():
             return Shell(database, Output("table"), diagnostics).run(steps)
 
 
-def _found(known: Vocabulary, name: str) -> tuple[str, str]:
+def _options(format: str | None, own: str | None, overwrite: bool) -> str:  # noqa: A002
+    """The options of COPY in brackets; `own` is the option that its kind of export alone has."""
+    options = [f"FORMAT {format}" if format else None, own, "OVERWRITE" if overwrite else None]
+    listed = ", ".join(filter(None, options))
+    return f" ({listed})" if listed else ""
+
+
+def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:
     """'sampler' or 'snapshot', and the name in its original case."""
-    samplers, snapshots = known["samplers"], known["snapshots"]
-    kinds = [("sampler", n) for n in samplers] + [("snapshot", n) for n in snapshots]
-    match [(kind, n) for kind, n in kinds if n.lower() == name.lower()]:
-        case [one]:
-            return one
+    exports = [("sampler", n) for n in known["samplers"]] + [("snapshot", n) for n in known["snapshots"]]
+    match [export for export in exports if export[1].lower() == name.lower()]:
+        case [export]:
+            return export
         case []:
-            there = [n for _, n in kinds]
-            hint = did_you_mean(name, there) or (f"; there are: {', '.join(there[:8])}" if there else "")
+            names = [n for _, n in exports]
+            hint = did_you_mean(name, names) or (f"; there are: {', '.join(names[:8])}" if names else "")
             raise BindError(f'no sampler or snapshot "{name}"{hint}', code="unknown-export")
         case _:
-            ways = f"COPY SNAPSHOT {name} TO '…' or COPY (SAMPLE USING {name}) TO '…'"
-            raise BindError(f'"{name}" is a sampler and a snapshot; say which with -c: {ways}', code="unknown-export")
-
-
-def _check_used(request: ExportRequest, kinds: Set[str]) -> None:
-    if request.epochs is not None and "sampler" not in kinds:
-        raise click.UsageError("--epochs is for samplers, and only snapshots are named")
-    if request.split is not None and "snapshot" not in kinds:
-        raise click.UsageError("--split is for snapshots, and only samplers are named")
-
-
-def _statement(kind: str, name: str, folder: Path, request: ExportRequest) -> str:
-    """The statement that exports it."""
-    what = f"(SAMPLE USING {quote_odd(name)})" if kind == "sampler" else f"SNAPSHOT {quote_odd(name)}"
-    options = [f"FORMAT {request.format}"] if request.format else []
-    if kind == "sampler" and request.epochs is not None:
-        options.append(f"EPOCHS {request.epochs}")
-    if kind == "snapshot" and request.split is not None:
-        options.append(f"SPLIT {text_literal(request.split)}")
-    if request.overwrite:
-        options.append("OVERWRITE")
-    return f"COPY {what} TO {text_literal(str(folder))}" + (f" ({', '.join(options)})" if options else "")
+            statements = f"COPY SNAPSHOT {name} TO '…' or COPY (SAMPLE USING {name}) TO '…'"
+            raise BindError(
+                f'"{name}" is a sampler and a snapshot; say which with -c: {statements}', code="unknown-export"
+            )
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """The folder is there while the block runs, and stays when something is in it."""
-    there = folder.exists()
+def _existing(folder: Path) -> Iterator[None]:
+    """The folder exists while the block runs; at its end a folder that was created here and is empty is removed."""
+    existed = folder.exists()
     if not folder.parent.is_dir():
         raise InputError(f"cannot write {folder}: the folder that it should be in is not there", code="unwritable-file")
     folder.mkdir(exist_ok=True)
     try:
         yield
     finally:
-        if not there and not any(folder.iterdir()):
+        if not existed and not any(folder.iterdir()):
             folder.rmdir()

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -67,9 +66,6 @@ def _problems(db_dir: DatabaseDir, progress: Progress) -> list[Problem]:
         catalog_db.close()
 
 
-# `snapdb wait`
-
-
 _COLUMNS = [
     ("snapshot", pa.string()),
     ("graph", pa.string()),
@@ -99,9 +95,6 @@ def wait(
     return ExitCode.OK
 
 
-# `snapdb replay`
-
-
 def replay(
     path: Path,
     batch: int,
@@ -115,26 +108,18 @@ def replay(
     Raises:
         SnapdbError: the file has no lineage, or the batch cannot be replayed.
     """
-    lineage = _read(path)
+    text = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    try:
+        lineage = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is no JSON ({error}); keep a lineage with json.dump(batch.lineage, file)", code="lineage"
+        ) from error
     with Progress(diagnostics, f"replaying batch {batch}") as progress, at_lineage(lineage, database) as db:
         db.progress = progress.update
         rows = db.replay_rows(lineage, batch, epoch=epoch)
         Output(format).write(rows.schema, rows.to_batches(), progress.stop)
     return ExitCode.OK
-
-
-def _read(path: Path) -> Any:
-    """The value in a file of JSON."""
-    text = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is no JSON ({error}); keep a lineage with json.dump(batch.lineage, file)", code="lineage"
-        ) from error
-
-
-# `snapdb bench`
 
 
 _ROOT = Path(__file__).resolve().parents[3]

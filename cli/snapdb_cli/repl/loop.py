@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TextIO, cast
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.history import History
@@ -32,8 +32,8 @@ def open_session(
     if not settings.header:
         preferences = changed(preferences, "header", False)
     database = connect(path, **settings.opening)
-    pager: Any = Pager(setting=preferences.pager)
-    output = Output(stream=pager, style=OutputStyle(max_rows=settings.max_rows))
+    pager = Pager(setting=preferences.pager)
+    output = Output(stream=cast(TextIO, pager), style=OutputStyle(max_rows=settings.max_rows))
     session = Session(
         database, output, diagnostics, preferences, pager=pager, history=history, settings=settings, ask=ask
     )

@@ -7,7 +7,8 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -95,8 +96,8 @@ class _Opening:
         if self.session is None:
             if self._loading is not None:
                 self._loaded.wait()  # Ctrl-C in an import that another thread runs too may block both for good
-            self.session = _load().open_session(*self._arguments)
-            self.preferences = self.session.preferences
+            session: Session = _load().open_session(*self._arguments)
+            self.session, self.preferences = session, session.preferences
         return self.session
 
     def title(self) -> str:
@@ -135,7 +136,7 @@ class _Completions(Completer):
         yield from _load().completer(session).get_completions(document, complete_event)
 
 
-def _load() -> Any:
+def _load() -> ModuleType:
     return module("repl.loop")
 
 
