@@ -90,14 +90,14 @@ def _behind(tokens: Sequence[Token], opened: int) -> int:
     return len(tokens)
 
 
-def groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[Group]:
+def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[Group]:
     """The candidates behind the tokens `before` of a query or expression, of which `whole` is everything."""
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
     if not before and not scope.tables:
         return [words(("SELECT", *READS[1:]))]
     if [token.word for token in before[-2:]] == ["TAG", "=>"]:
-        return [tags(scope.known)]
+        return [_tags(scope.known)]
     clause = _clause(before)
     last = before[-1] if before else None
     if clause in RELATION and last is not None and (last.word == clause or last.text in (",", "(")):
@@ -128,7 +128,7 @@ def _clause(before: Sequence[Token]) -> str:
     return ""
 
 
-def tags(known: Known) -> Group:
+def _tags(known: Known) -> Group:
     """The tags as the strings that stand for them."""
     return Group("tag", [text_literal(tag) for tag in known.tags], "text")
 
@@ -181,9 +181,6 @@ def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
     return [*offered, functions(known.functions), words((*IN_VALUE, *SQL_TYPES), eager=False)]
 
 
-# snapdb's statements: the words that the grammar accepts, and names by their clause
-
-
 class _Place(NamedTuple):
     """A pattern of terminals before a name, and the names that may follow it."""
 
@@ -194,10 +191,6 @@ class _Place(NamedTuple):
 def _kinds(**labels: str) -> Callable[[Known, Spot], Sequence[Group]]:
     """The names of some kinds, with what each is called."""
     return lambda known, spot: [names(label, known.of(kind)) for kind, label in labels.items()]
-
-
-def _nothing(known: Known, spot: Spot) -> Sequence[Group]:
-    return ()
 
 
 def _columns_of_table(known: Known, spot: Spot) -> Sequence[Group]:
@@ -223,7 +216,7 @@ def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
     return [names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
 
 
-def _vertices_said(known: Known, spot: Spot) -> Sequence[Group]:
+def _vertices_defined(known: Known, spot: Spot) -> Sequence[Group]:
     """The vertex tables of the graph that is being defined."""
     return [names("vertex", _items(spot.before, "VERTEX", "NODE")), names("table", known.tables)]
 
@@ -265,11 +258,11 @@ _ANYTHING = _kinds(
 _GUARD = r"( IF EXISTS)?"
 _LISTED = r"( .*COMMA)?$"
 _PLACES = tuple(
-    _Place(re.compile(pattern), found)
-    for pattern, found in (
+    _Place(re.compile(pattern), choices)
+    for pattern, choices in (
         (
             r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
-            _nothing,
+            _kinds(),
         ),
         (r"SEEDS \(\) AS$", lambda known, spot: [names("vertex", known.edges_of(_sampled(spot), vertices=True))]),
         (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", lambda known, spot: [names("edge", known.edges_of(_sampled(spot)))]),
@@ -292,7 +285,7 @@ _PLACES = tuple(
         (r"(DROP|RENAME)( COLUMN)?" + _GUARD + "$", _columns_of_table),
         (r"(INTO|UPDATE|DELETE FROM|TABLE" + _GUARD + "|VACUUM)$", _TABLES),
         (r"(VERTEX|NODE|EDGE|RELATIONSHIP) TABLES LPAR( [^L]*COMMA)?$", _TABLES),
-        (r"(REFERENCES|SOURCE|DESTINATION)$", _vertices_said),
+        (r"(REFERENCES|SOURCE|DESTINATION)$", _vertices_defined),
         (r"FROM NAME (KEY|EVENT TIME|KEY \(\) EVENT TIME) LPAR|REFERENCES NAME LPAR", _columns_of_history),
         (r"FROM$", _TABLES),
         (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
@@ -311,7 +304,7 @@ def candidates(spot: Spot, known: Known) -> list[Group]:
     if not spot.before:
         return [words(_starts(spot))]
     offered = [group for slot in slots(spot) for group in _in_slot(slot, spot, known)]
-    return _merged(offered) if offered else groups(spot.before, spot.whole, _Scope(known))
+    return _merged(offered) if offered else _groups(spot.before, spot.whole, _Scope(known))
 
 
 def _merged(groups: Sequence[Group]) -> list[Group]:
@@ -325,8 +318,7 @@ def _merged(groups: Sequence[Group]) -> list[Group]:
 
 def _starts(spot: Spot) -> list[str]:
     """What a statement begins with: DuckDB's words and ours."""
-    ours = (slot for slot in slots(spot))
-    phrases = {words for slot in ours for words in (slot.pairs() if not spot.before else slot.words())}
+    phrases = {words for slot in slots(spot) for words in (slot.words() if spot.before else slot.pairs())}
     return ["SELECT", *sorted(phrases | set(READS[1:]) | {"EXPLAIN"})]
 
 
@@ -347,7 +339,7 @@ def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     if slot.fragment == "STATEMENT":
         return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
     if slot.fragment:
-        return _in_island(slot, spot, known)
+        return _in_fragment(slot, spot, known)
     offered: list[Group] = []
     if "NAME" in slot.accepts:
         fits = next((place for place in _PLACES if place.path.search(slot.path)), None)
@@ -357,17 +349,17 @@ def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     if "STRING" in slot.accepts and slot.path.endswith(" ON"):
         offered.append(Group("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
     if {"EXPRESSION", "CONDITION", "SOURCES"} & slot.accepts:
-        offered += _in_island(slot, spot, known)
+        offered += _in_fragment(slot, spot, known)
     return [*offered, words(slot.words())]
 
 
-def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
+def _in_fragment(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     """What a query or expression inside the statement may hold, and the words that may end it."""
     if slot.fragment == "COLUMNS":
         return [words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
     if slot.path.endswith((" TAG __ANON_0", " TAG")):
-        return [tags(known)]
-    offered = groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
+        return [_tags(known)]
+    offered = _groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
     ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows have to follow
     behind = Slot(slot.family, (*slot.types, slot.fragment)).words() if ends else []
     return [words(behind), *offered]

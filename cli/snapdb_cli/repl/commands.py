@@ -12,11 +12,11 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from snapdb.errors import SnapdbError
 from snapdb.sql_engine import quote, text_literal
@@ -44,8 +44,7 @@ class Leave(Exception):  # noqa: N818  # a wish, not an error
     """The prompt should end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class _Command(NamedTuple):
     """One command of the prompt."""
 
     names: tuple[str, ...]
@@ -86,7 +85,7 @@ def run_typed(session: Session, text: str) -> None:
     run_command(session, command)
 
 
-def find(name: str) -> Command | None:
+def find(name: str) -> _Command | None:
     """The command of that name."""
     return next((c for c in COMMANDS if name in c.names), None)
 
@@ -140,7 +139,7 @@ def _hint(name: str) -> str:
     return f"did you mean {close[0]}?" if close else "\\? lists the commands"
 
 
-def _argument(command: Command, text: str) -> str:
+def _argument(command: _Command, text: str) -> str:
     """The argument after the name, without a semicolon at its end unless it is a statement."""
     text = text.strip()
     return text if command.takes in ("statement", "query") else text.rstrip(";").rstrip()
@@ -172,8 +171,6 @@ def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
         lines += [f"  {name}".ljust(margin) + first, *(" " * margin + line for line in more)]
     return "\n".join(lines)
 
-
-# What is in the database
 
 _KINDS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks")
 
@@ -259,8 +256,6 @@ def _connection(session: Session, argument: str) -> None:
     only = " (read only)" if session.opening.get("read_only") and not database.temporary else ""
     session.say(f"{what}{only}: {counts}; {state[database.transaction_state]}")
 
-
-# Running, repeating and keeping statements, and where results go
 
 _SHOWN_HISTORY = 50
 
@@ -436,8 +431,6 @@ def _open(session: Session, argument: str) -> None:
     session.say(f"on {session.title() if place else 'a temporary database'}{', which is new' if new else ''}")
 
 
-# Preferences of the session
-
 _PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
 """What psql's \\pset calls some of them."""
 
@@ -500,9 +493,6 @@ def _unset(session: Session, argument: str) -> None:
     session.say(f"{name} is {_shown(name, session.preferences)}")
 
 
-# Help and the end
-
-
 def _help(session: Session, argument: str) -> None:
     wanted = argument.lower().lstrip("\\.")
     chosen = [c for c in COMMANDS if not wanted or any(wanted in name for name in c.names) or wanted in c.help]
@@ -526,84 +516,84 @@ edits it in $EDITOR. A command may stand behind a statement: SELECT 1 \\gx."""
 
 
 COMMANDS = (
-    Command(("\\d", ".schema"), "[NAME]", "list what there is, or describe one thing", _describe, _KINDS),
-    Command(
+    _Command(("\\d", ".schema"), "[NAME]", "list what there is, or describe one thing", _describe, _KINDS),
+    _Command(
         ("\\d+",), "NAME", "the same, with a table's versions, what is in a snapshot or a task's runs", _more, _KINDS
     ),
-    Command(("\\dt", ".tables"), "[PATTERN]", "list tables; * stands for anything", _show("TABLES"), ("tables",)),
-    Command(("\\dg", ".graphs"), "[PATTERN]", "list property graphs", _show("GRAPHS"), ("graphs",)),
-    Command(("\\ds", "\\dn", ".snapshots"), "[PATTERN]", "list snapshots", _show("SNAPSHOTS"), ("snapshots",)),
-    Command(("\\dp", ".samplers"), "[PATTERN]", "list samplers", _show("SAMPLERS"), ("samplers",)),
-    Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
-    Command(("\\dk", ".tasks"), "[PATTERN]", "list tasks", _show("TASKS"), ("tasks",)),
-    Command(("\\dv", ".versions"), "[TABLE]", "list versions, of everything or of a table", _versions, ("tables",)),
-    Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
-    Command(("\\df", ".functions"), "[PATTERN]", "list functions of queries", _functions, ("functions",)),
-    Command(("\\conninfo", "\\l", ".databases"), "", "tell which database this is", _connection),
-    Command(("\\g",), "[FILE | |COMMAND]", "run the last statement again, or to a file or program", _again, "file"),
-    Command(("\\gx",), "", "the same, each row as lines of name and value", _again_expanded),
-    Command(("\\p",), "", "show the last statement", _print),
-    Command(
+    _Command(("\\dt", ".tables"), "[PATTERN]", "list tables; * stands for anything", _show("TABLES"), ("tables",)),
+    _Command(("\\dg", ".graphs"), "[PATTERN]", "list property graphs", _show("GRAPHS"), ("graphs",)),
+    _Command(("\\ds", "\\dn", ".snapshots"), "[PATTERN]", "list snapshots", _show("SNAPSHOTS"), ("snapshots",)),
+    _Command(("\\dp", ".samplers"), "[PATTERN]", "list samplers", _show("SAMPLERS"), ("samplers",)),
+    _Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
+    _Command(("\\dk", ".tasks"), "[PATTERN]", "list tasks", _show("TASKS"), ("tasks",)),
+    _Command(("\\dv", ".versions"), "[TABLE]", "list versions, of everything or of a table", _versions, ("tables",)),
+    _Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
+    _Command(("\\df", ".functions"), "[PATTERN]", "list functions of queries", _functions, ("functions",)),
+    _Command(("\\conninfo", "\\l", ".databases"), "", "tell which database this is", _connection),
+    _Command(("\\g",), "[FILE | |COMMAND]", "run the last statement again, or to a file or program", _again, "file"),
+    _Command(("\\gx",), "", "the same, each row as lines of name and value", _again_expanded),
+    _Command(("\\p",), "", "show the last statement", _print),
+    _Command(
         ("\\e", "\\edit", ".edit"), "[STATEMENT]", "change the last or a given statement in $EDITOR", _edit, "statement"
     ),
-    Command(("\\watch",), "[SECONDS [RUNS]]", "run the last statement again and again, until Ctrl-C", _watch),
-    Command(("\\i", "\\ir", ".read"), "FILE", "run the statements and commands of a file", _input, "file"),
-    Command(
+    _Command(("\\watch",), "[SECONDS [RUNS]]", "run the last statement again and again, until Ctrl-C", _watch),
+    _Command(("\\i", "\\ir", ".read"), "FILE", "run the statements and commands of a file", _input, "file"),
+    _Command(
         ("\\o", ".output"),
         "[FILE | |COMMAND]",
         "send results to a file or program, or back to the screen",
         _send,
         "file",
     ),
-    Command((".once",), "FILE | |COMMAND", "send the next result to a file or program", _once, "file"),
-    Command(("\\n",), "[NAME [ARGUMENTS]]", "run a named query, or list them", _query, "query"),
-    Command(("\\ns",), "NAME [QUERY]", "keep a query, or the last one, by name", _save, "query"),
-    Command(("\\nd",), "NAME", "forget a named query", _forget, "query"),
-    Command(("\\s", ".history"), "[NUMBER | TEXT]", "show what was typed, the newest last", _history),
-    Command(("\\!", ".shell", ".system"), "[COMMAND]", "run a command of the system", _shell, "file"),
-    Command(("\\cd", ".cd"), "[FOLDER]", "change the folder at which paths begin", _folder, "file"),
-    Command(("\\echo", "\\qecho", ".print"), "[TEXT]", "say a text, in files that are run", _echo),
-    Command(("\\open", "\\c", "\\connect", ".open"), "[PATH]", "work with another database", _open, "file"),
-    Command(
+    _Command((".once",), "FILE | |COMMAND", "send the next result to a file or program", _once, "file"),
+    _Command(("\\n",), "[NAME [ARGUMENTS]]", "run a named query, or list them", _query, "query"),
+    _Command(("\\ns",), "NAME [QUERY]", "keep a query, or the last one, by name", _save, "query"),
+    _Command(("\\nd",), "NAME", "forget a named query", _forget, "query"),
+    _Command(("\\s", ".history"), "[NUMBER | TEXT]", "show what was typed, the newest last", _history),
+    _Command(("\\!", ".shell", ".system"), "[COMMAND]", "run a command of the system", _shell, "file"),
+    _Command(("\\cd", ".cd"), "[FOLDER]", "change the folder at which paths begin", _folder, "file"),
+    _Command(("\\echo", "\\qecho", ".print"), "[TEXT]", "say a text, in files that are run", _echo),
+    _Command(("\\open", "\\c", "\\connect", ".open"), "[PATH]", "work with another database", _open, "file"),
+    _Command(
         ("\\x",),
         "[on|off|auto]",
         "show each row as lines of name and value; auto: where it is too wide",
         _switch("expanded", "expanded display"),
         "switch",
     ),
-    Command(
+    _Command(
         ("\\timing", ".timer"), "[on|off]", "tell how long each statement took", _switch("timing", "timing"), "switch"
     ),
-    Command(
+    _Command(
         (".mode", "\\f"),
         "[FORMAT]",
         "how results are shown: table, csv, tsv, json, jsonl, markdown",
         _value("format", "the format"),
         "format",
     ),
-    Command(
+    _Command(
         (".headers", ".header"),
         "[on|off]",
         "whether csv and tsv name their columns",
         _switch("header", "the header"),
         "switch",
     ),
-    Command(
+    _Command(
         (".maxrows", "\\maxrows"),
         "[N|all]",
         "how many rows of a table are shown",
         _value("max_rows", "the number of rows shown"),
     ),
-    Command((".nullvalue", "\\null"), "[TEXT]", "what stands for NULL", _value("null", "the text for NULL")),
-    Command(
+    _Command((".nullvalue", "\\null"), "[TEXT]", "what stands for NULL", _value("null", "the text for NULL")),
+    _Command(
         ("\\pager", ".pager"),
         "[on|off|auto|COMMAND]",
         "show long results in a pager",
         _value("pager", "the pager"),
         "switch",
     ),
-    Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list them", _set, "setting"),
-    Command(("\\unset",), "NAME", "set a setting back", _unset, "setting"),
-    Command(("\\?", "\\h", "\\help", ".help", "help", "?"), "[WORD]", "this help, or the part with a word", _help),
-    Command(("\\q", ".quit", ".exit", "quit", "exit"), "", "leave", _leave),
+    _Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list them", _set, "setting"),
+    _Command(("\\unset",), "NAME", "set a setting back", _unset, "setting"),
+    _Command(("\\?", "\\h", "\\help", ".help", "help", "?"), "[WORD]", "this help, or the part with a word", _help),
+    _Command(("\\q", ".quit", ".exit", "quit", "exit"), "", "leave", _leave),
 )

@@ -156,7 +156,7 @@ def _settings(rest: str) -> list[str]:
     return list(PREFERENCES) if not blank or preference is None else list(preference.values)
 
 
-_SAID: dict[str, Callable[[str], list[str]]] = {
+_ARGUMENTS: dict[str, Callable[[str], list[str]]] = {
     "setting": _settings,
     "format": lambda rest: list(PREFERENCES["format"].values),
     "query": lambda rest: list(queries()),
@@ -164,7 +164,7 @@ _SAID: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-class Choice(NamedTuple):
+class _Choice(NamedTuple):
     """One completion."""
 
     text: str
@@ -185,7 +185,7 @@ def suggest(text: str, known: Known, after: str = "") -> list[str]:
     return [choice.text for choice in complete(text, known, after)]
 
 
-def complete(text: str, known: Known, after: str = "") -> list[Choice]:
+def complete(text: str, known: Known, after: str = "") -> list[_Choice]:
     """The completions at a place between two texts, the likeliest first."""
     command = text if is_command(text) else text[trailing(text) or len(text) :]
     if match := _COMMAND.match(command):
@@ -198,9 +198,9 @@ def complete(text: str, known: Known, after: str = "") -> list[Choice]:
     return _matched(spot, candidates(spot, known))
 
 
-def _matched(spot: Spot, groups: Sequence[Group]) -> list[Choice]:
+def _matched(spot: Spot, groups: Sequence[Group]) -> list[_Choice]:
     """The candidates that were meant by what was typed."""
-    lower = spot.typed.islower()
+    lower = spot.typed.islower()  # words take the case that is being typed
     by_text: dict[str, Group] = {}
     for group in groups:
         if spot.quote == '"' and group.form != "name":
@@ -208,8 +208,7 @@ def _matched(spot: Spot, groups: Sequence[Group]) -> list[Choice]:
         if not (group.eager or spot.typed):
             continue
         for text in group.texts:
-            cased = _cased(text, lower) if group.form == "word" else text
-            by_text.setdefault(cased, group)
+            by_text.setdefault(text.lower() if lower and group.form == "word" else text, group)
     choices = []
     length = len(spot.typed) + len(spot.quote)
     for text in _matching(spot.typed, list(by_text))[:_MOST]:
@@ -217,29 +216,25 @@ def _matched(spot: Spot, groups: Sequence[Group]) -> list[Choice]:
         shown = text
         if group.form == "name":
             shown = quote(text) if spot.quote else _quoted(text)
-        choices.append(Choice(shown, length, group.kind))
+        choices.append(_Choice(shown, length, group.kind))
     return choices
 
 
-def _cased(text: str, lower: bool) -> str:
-    """A word as it is being typed, in small letters or not; functions are DuckDB's own small letters."""
-    return text.lower() if lower else text
-
-
-def _files(typed: str, apostrophe: str = "'") -> list[Choice]:
+def _files(typed: str, apostrophe: str = "'") -> list[_Choice]:
     part, offered = _paths(typed)
     return [
-        Choice(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file") for name in offered
+        _Choice(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file")
+        for name in offered
     ]
 
 
-def _in_command(text: str, known: Known, match: re.Match[str]) -> list[Choice]:
+def _in_command(text: str, known: Known, match: re.Match[str]) -> list[_Choice]:
     """A command's name, then what it takes."""
     name = match[1]
     if match[2] is None:
         texts = [other for command in COMMANDS for other in command.names if other[0] == name[0]]
         beginning = [other for other in texts if other.startswith(name)]
-        return [Choice(other, len(name), "command") for other in beginning or _matching(name, texts)]
+        return [_Choice(other, len(name), "command") for other in beginning or _matching(name, texts)]
     rest = text[match.end() :]
     taken = takes(name)
     if taken == "file":
@@ -251,8 +246,8 @@ def _in_command(text: str, known: Known, match: re.Match[str]) -> list[Choice]:
     if isinstance(taken, tuple):
         choices = [_quoted(name) for name in known.of(*taken)] + _elements(word[0], known, taken)
     else:
-        choices = _SAID[taken](rest)
-    return [Choice(other, len(word[0]), "") for other in _matching(word[0], choices)[:_MOST]]
+        choices = _ARGUMENTS[taken](rest)
+    return [_Choice(other, len(word[0]), "") for other in _matching(word[0], choices)[:_MOST]]
 
 
 def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:

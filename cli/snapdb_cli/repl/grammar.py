@@ -85,8 +85,8 @@ def locate(text: str, after: str = "") -> Spot | None:
 
 def _statement(text: str) -> tuple[Token, ...]:
     """The tokens of the last statement; none after a semicolon."""
-    found = list(parts(text))
-    return found[-1].tokens if found and not found[-1].ended else ()
+    statements = list(parts(text))
+    return statements[-1].tokens if statements and not statements[-1].ended else ()
 
 
 def _rest(after: str) -> tuple[Token, ...]:

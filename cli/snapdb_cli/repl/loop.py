@@ -42,11 +42,6 @@ def open_session(
     return session
 
 
-def completer(session: Session) -> NamesCompleter:
-    """Completion with the names in the session's database."""
-    return NamesCompleter(session.known)
-
-
 def warm() -> None:
     """Build the grammars that completion needs."""
     suggest("", Known())
@@ -54,7 +49,7 @@ def warm() -> None:
 
 def loop(session: Session, prompt: PromptSession[str] | None = None) -> None:
     """Read and run lines until the user leaves."""
-    prompt = prompt or make_prompt(session, session.history, completer(session))
+    prompt = prompt or make_prompt(session, session.history, NamesCompleter(session.known))
     while True:
         try:
             text = line(prompt, session)

@@ -133,7 +133,7 @@ class _Completions(Completer):
         except SnapdbError as error:
             get_app().exit(exception=error)
             return
-        yield from _load().completer(session).get_completions(document, complete_event)
+        yield from _load().NamesCompleter(session.known).get_completions(document, complete_event)
 
 
 def _load() -> ModuleType:

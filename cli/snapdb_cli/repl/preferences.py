@@ -70,10 +70,10 @@ def _pager(given: Any) -> str:
 
 def _one_of(*words: str) -> Callable[[Any], str]:
     def read(given: Any) -> str:
-        found = str(given).lower()
-        if found not in words:
+        word = str(given).lower()
+        if word not in words:
             raise ValueError
-        return found
+        return word
 
     return read
 
@@ -126,17 +126,14 @@ def changed(preferences: Preferences, name: str, given: Any) -> Preferences:
     """
     preference = PREFERENCES.get(name)
     if preference is None:
-        raise ValueError(f"there is no setting {name}{did_you_mean(name, PREFERENCES) or _known()}")
+        hint = did_you_mean(name, PREFERENCES) or f"; there are {', '.join(PREFERENCES)}"
+        raise ValueError(f"there is no setting {name}{hint}")
     try:
         value = preference.read(given)
     except (ValueError, KeyError, TypeError):
         takes = ", ".join(preference.values) or "text in quotes"
         raise ValueError(f"{name} cannot be {given!r}; it takes {takes}") from None
     return replace(preferences, **{name: value})
-
-
-def _known() -> str:
-    return f"; there are {', '.join(PREFERENCES)}"
 
 
 def spelled(value: Any) -> str:
@@ -146,11 +143,6 @@ def spelled(value: Any) -> str:
     ('auto', 'on', '40')
     """
     return {None: "auto", True: "on", False: "off"}[value] if value is None or isinstance(value, bool) else str(value)
-
-
-def _config_folder() -> Path:
-    """Where the configuration and the named queries are kept."""
-    return config_file().parent
 
 
 def config_file() -> Path:
@@ -163,7 +155,7 @@ def config_file() -> Path:
 
 def start_file() -> Path:
     """Statements and commands to run when a prompt begins, there or not."""
-    return _config_folder() / "rc.sql"
+    return config_file().parent / "rc.sql"
 
 
 def load(path: Path) -> tuple[Preferences, list[str]]:
@@ -183,20 +175,13 @@ def load(path: Path) -> tuple[Preferences, list[str]]:
     return preferences, wrong
 
 
-# Named queries: a file each, in a folder beside the configuration
-
-
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
-def _folder() -> Path:
-    return _config_folder() / "queries"
-
-
 def queries() -> dict[str, str]:
-    """The texts of all named queries."""
+    """The texts of all named queries: a file each, in a folder beside the configuration."""
     try:
-        files = [path for path in sorted(_folder().glob("*.sql")) if path.is_file()]
+        files = [path for path in sorted((config_file().parent / "queries").glob("*.sql")) if path.is_file()]
         return {path.stem: path.read_text(encoding="utf-8-sig", errors="replace").strip() for path in files}
     except OSError:
         return {}
@@ -221,7 +206,7 @@ def save_query(name: str, text: str) -> Path:
     Raises:
         ValueError: the name does not do for a file.
     """
-    path = _path(name)
+    path = _query_file(name)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.write_text(text.strip() + "\n", encoding="utf-8")
     return path
@@ -230,13 +215,13 @@ def save_query(name: str, text: str) -> Path:
 def drop_query(name: str) -> None:
     """Forget a query. Raises ValueError when there is none of that name."""
     load_query(name)
-    _path(name).unlink()
+    _query_file(name).unlink()
 
 
-def _path(name: str) -> Path:
+def _query_file(name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise ValueError(f'"{name}" does not do as the name of a query; take letters, digits, _ and -')
-    return _folder() / f"{name}.sql"
+    return config_file().parent / "queries" / f"{name}.sql"
 
 
 def filled(text: str, arguments: Sequence[str]) -> str:

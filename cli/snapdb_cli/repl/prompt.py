@@ -103,7 +103,7 @@ class Highlighter(Lexer):
         return lambda number: lines[number] if number < len(lines) else []
 
 
-def styles(name: str) -> BaseStyle:
+def _styles(name: str) -> BaseStyle:
     """The style of that name, for the prompt."""
     ours = Style.from_dict(
         {"unfinished": "underline", "bottom-toolbar": "noreverse dim", "command": "bold", "prompt.state": "bold"}
@@ -202,7 +202,7 @@ class _Shared(FileHistory):
 
 _STATES = {"idle": "", "open": "*", "failed": "!"}
 """Beside the prompt, by the state of the transaction."""
-_TOLD = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
+_STATE_NOTES = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
 
 
 class _Host(Protocol):
@@ -227,7 +227,7 @@ def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSe
         multiline=True,
         key_bindings=_keys(host),
         lexer=Highlighter(),
-        style=styles(wanted.style),
+        style=_styles(wanted.style),
         completer=completer,
         complete_while_typing=wanted.completion == "typing",
         auto_suggest=AutoSuggestFromHistory() if wanted.suggestions else None,
@@ -261,7 +261,7 @@ def _toolbar(host: _Host) -> str:
         " · timing" if wanted.timing else "",
         f" · {wanted.format}" if wanted.format != "table" else "",
     ]
-    return f" {host.title()}{_TOLD[host.state()]}{''.join(shown)}"
+    return f" {host.title()}{_STATE_NOTES[host.state()]}{''.join(shown)}"
 
 
 def _keys(host: _Host) -> KeyBindings:

@@ -120,7 +120,7 @@ class Known:
         return cls(
             **{kind: tuple(names.get(kind, ())) for kind in _LISTS},
             columns_of={name.lower(): tuple(columns) for name, columns in columns_of.items()},
-            elements_of={schema: tuple(found) for schema, found in elements.items()},
+            elements_of={schema: tuple(names) for schema, names in elements.items()},
         )
 
     def of(self, *kinds: str) -> list[str]:
