@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from snapdb.catalog.listing import moment
 from snapdb.errors import BindError
 from snapdb.storage.catalog_db.codec import decode, decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -31,6 +31,7 @@ from snapdb.types.text import did_you_mean
 _T = TypeVar("_T")
 _N = TypeVar("_N", Sampler, Cache, Task, Tag)
 _S = TypeVar("_S", Snapshot, Sampler, Cache)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,3 +357,8 @@ def _iso(time: int) -> str:
         return moment(time).isoformat(sep=" ")
     except OverflowError:
         return str(time)
+
+
+def moment(microseconds: int) -> datetime:
+    """Return a time in UTC, from microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=microseconds)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from snapdb.daemon.clock import Clock, Intervals
 from snapdb.daemon.log import Log, iso
-from snapdb.daemon.messages import Died, Finished, tell_end
+from snapdb.daemon.worker_pool import Died, Finished, tell_end
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.runs import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing

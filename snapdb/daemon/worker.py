@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from snapdb.daemon.messages import decode_run, encode_end
+from snapdb.daemon.worker_pool import decode_run, encode_end
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.runs import Stop

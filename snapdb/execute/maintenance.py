@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from snapdb.catalog import Catalog, load, tags
-from snapdb.catalog.listing import MOMENT, listing, moment
+from snapdb.catalog.state import moment
+from snapdb.catalog.system_tables import MOMENT, listing
 from snapdb.errors import CommitConflict, InputError, LockedError
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext

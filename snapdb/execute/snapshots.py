@@ -13,7 +13,7 @@ from snapdb.builders.graph_data import check_vertices, graph_data
 from snapdb.builders.topologies import check_new
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
-from snapdb.catalog.listing import listing, window_text
+from snapdb.catalog.system_tables import listing, window_text
 from snapdb.errors import CommitConflict, moved
 from snapdb.execute.diff.rows import ElementRows, difference, tally
 from snapdb.execute.results import Outcome, Rows

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from snapdb.notebook.extension import load_ipython_extension, unload_ipython_extension
+from snapdb.notebook.magics import load_ipython_extension, unload_ipython_extension
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]

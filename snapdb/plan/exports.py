@@ -439,7 +439,7 @@ FAMILY = PlanFamily(
     },
     operators={
         CopyToPlan: "snapdb.execute.exports.files:copy_to",
-        CopySnapshotPlan: "snapdb.execute.exports.folders:copy_snapshot",
-        CopySamplePlan: "snapdb.execute.exports.folders:copy_sample",
+        CopySnapshotPlan: "snapdb.execute.exports.arrays:copy_snapshot",
+        CopySamplePlan: "snapdb.execute.exports.arrays:copy_sample",
     },
 )

@@ -1,6 +1,7 @@
 """The vocabulary: frozen values that packages hand to each other. No I/O, no engine."""
 
 from snapdb.types.graph import (
+    Column,
     Direction,
     EdgeElement,
     EdgeType,
@@ -9,6 +10,10 @@ from snapdb.types.graph import (
     Properties,
     Property,
     PropertyGraph,
+    Segment,
+    Table,
+    Tag,
+    Version,
     VertexElement,
     type_hash,
 )
@@ -46,7 +51,6 @@ from snapdb.types.snapshot import (
     TimeUnit,
     Window,
 )
-from snapdb.types.table import Column, Segment, Table, Tag, Version
 from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunExport, RunState, Schedule, Task
 from snapdb.types.text import by_word, did_you_mean, nearest
 

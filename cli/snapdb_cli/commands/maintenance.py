@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from snapdb.catalog.listing import listing
+from snapdb.catalog.system_tables import listing
 from snapdb.database import connect
 from snapdb.errors import InputError
 from snapdb.execute.maintenance import PROBLEMS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from snapdb.database import Database, connect
-from snapdb.execute.tasks.leader import leads
+from snapdb.execute.tasks.operators import describe_leader
 from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import open_db_dir
@@ -84,7 +84,7 @@ def _leads(path: Path) -> str:
     """The daemon that leads, or what to do where none does."""
     db_dir = open_db_dir(path, read_only=True)
     with closing(CatalogDb(db_dir)) as catalog_db:
-        return leads(catalog_db)
+        return describe_leader(catalog_db)
 
 
 def _short(columns: str, format: str) -> str:  # noqa: A002

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from snapdb.catalog import EdgeRows, VertexRows
 from snapdb.catalog.elements import rows_beyond, time_expression
-from snapdb.catalog.listing import listing
+from snapdb.catalog.system_tables import listing
 from snapdb.execute.diff.rows import (
     Difference,
     ElementRows,

@@ -19,7 +19,7 @@ from snapdb import loading
 from snapdb.builders.graph_data import end_expression
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
-from snapdb.catalog.listing import listing
+from snapdb.catalog.system_tables import listing
 from snapdb.execute.results import Rows
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.execute.session import ExecutionContext

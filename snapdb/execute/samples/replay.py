@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from snapdb import loading
 from snapdb.builders.files import make_files
-from snapdb.catalog.listing import moment
+from snapdb.catalog.state import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.samples.lineage import Past, named_parameters, read_lineage, tables_digest
 from snapdb.execute.samples.opening import Opened, open_statement

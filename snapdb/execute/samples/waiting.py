@@ -9,7 +9,7 @@ from datetime import datetime
 from snapdb.catalog import Catalog
 from snapdb.errors import DatabaseError, QueryError, WaitTimeout
 from snapdb.execute.session import DatabaseSession
-from snapdb.execute.tasks.leader import command, nobody, who
+from snapdb.execute.tasks.operators import describe_process, scheduler_command, suggest_daemon
 from snapdb.graph.lineage import published
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.task_rows import LEASE_TTL, read_leader
@@ -102,10 +102,11 @@ def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
     """Who would publish it."""
     leader, db_dir = read_leader(catalog_db), catalog_db.db_dir
     if leader is None:
-        return nobody(db_dir)
+        return suggest_daemon(db_dir)
     if silent:
-        return f"the daemon that led it, {who(leader)}, does not answer; run: {command('run', db_dir)}"
-    return f"its daemon is {who(leader)}; what it did: {command('history', db_dir)}"
+        command = scheduler_command("run", db_dir)
+        return f"the daemon that led it, {describe_process(leader)}, does not answer; run: {command}"
+    return f"its daemon is {describe_process(leader)}; what it did: {scheduler_command('history', db_dir)}"
 
 
 def _seconds(timeout: object) -> bool:

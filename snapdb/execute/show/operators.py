@@ -11,12 +11,21 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog.listing import listing, moment, window_text
-from snapdb.catalog.system_tables import SHOWN_RUNS, SHOWN_TASKS, TaskStatus, cache_status, system_table, task_status
+from snapdb.catalog.state import moment
+from snapdb.catalog.system_tables import (
+    SHOWN_RUNS,
+    SHOWN_TASKS,
+    TaskStatus,
+    cache_status,
+    listing,
+    system_table,
+    task_status,
+    window_text,
+)
 from snapdb.errors import moved
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext, publish
-from snapdb.execute.tasks.leader import leads
+from snapdb.execute.tasks.operators import describe_leader
 from snapdb.graph.open import raise_if_snapshot_replaced
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
 from snapdb.plan.show import KINDS, DescribePlan, DropPlan, ShowPlan
@@ -365,7 +374,7 @@ _NEXT = 3
 def _describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
     """A row a property; what is not said or did not happen is NULL."""
     seen = task_status(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
-    daemon = ("daemon", leads(context.store.catalog_db))
+    daemon = ("daemon", describe_leader(context.store.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from snapdb.catalog import EdgeRows, VertexRows
 from snapdb.catalog.elements import snapshot_rows, time_expression
-from snapdb.catalog.listing import listing, time_text
+from snapdb.catalog.system_tables import listing, time_text
 from snapdb.errors import CorruptError
 from snapdb.execute.diff.sides import degree_bins
 from snapdb.execute.results import Rows

@@ -1,15 +1,19 @@
-"""Tasks: the operators of CREATE TASK, ALTER TASK and EXECUTE TASK."""
+"""Tasks: the operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and which daemon leads a database."""
 
 from __future__ import annotations
 
+import shlex
+import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
 
-from snapdb.catalog.listing import moment
+from snapdb.catalog.state import moment
 from snapdb.errors import CommitConflict, LockedError, QueryError, moved
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import DatabaseSession, ExecutionContext
-from snapdb.execute.tasks.leader import nobody
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.runs import Ended, Stop, settle
 from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
@@ -17,8 +21,11 @@ from snapdb.plan.times import spelled
 from snapdb.schedule import next_firing
 from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.catalog_db import task_rows
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import (
     LEASE_TTL,
+    Leader,
     RunLock,
     begin_run,
     put_task,
@@ -59,9 +66,9 @@ def _next(context: ExecutionContext, task: Task, after: int) -> str:
     if fires is None:
         return "it never fires again"
     first = f"next at {spelled(fires)}"
-    return (
-        first if read_leader(context.store.catalog_db) is not None else f"{first}, but {nobody(context.store.db_dir)}"
-    )
+    if read_leader(context.store.catalog_db) is not None:
+        return first
+    return f"{first}, but {suggest_daemon(context.store.db_dir)}"
 
 
 def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
@@ -157,3 +164,37 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
         )
     said = f"run {number} of task {task.name}: ok, {counted(ended.rows, 'row')} in {seconds:.1f} s"
     return Outcome(said if ended.recorded else f"{said}; {ended.log.splitlines()[-1]}", ended.rows)
+
+
+def describe_leader(catalog_db: CatalogDb) -> str:
+    """Return which daemon leads the database, or how to start one."""
+    leader = read_leader(catalog_db)
+    if leader is None:
+        return suggest_daemon(catalog_db.db_dir)
+    if _is_gone(leader):
+        return f"{describe_process(leader)} ended without a word; {suggest_daemon(catalog_db.db_dir)}"
+    return f"{describe_process(leader)} since {moment(leader.since):%Y-%m-%d %H:%M:%S}+00:00"
+
+
+def suggest_daemon(db_dir: DatabaseDir) -> str:
+    """Return that no daemon starts scheduled runs, and the command that starts one."""
+    return f"no daemon leads this database; run: {scheduler_command('run', db_dir)}"
+
+
+def describe_process(leader: Leader) -> str:
+    """Return the leader's process id and host."""
+    return f"pid {leader.pid} on {leader.host}"
+
+
+def scheduler_command(name: Literal["run", "history"], db_dir: DatabaseDir) -> str:
+    """Return a `snapdb schedule` command for the database."""
+    return f"snapdb schedule {name} {shlex.quote(str(db_dir.path))}"
+
+
+def _is_gone(leader: Leader) -> bool:
+    """Return whether the leader, a process of this machine, has ended; a waiting daemon takes over within seconds."""
+    if leader.host != socket.gethostname() or not Path("/proc/self").exists():
+        return False
+    with suppress(OSError, OverflowError):
+        return not Path(f"/proc/{leader.pid}").exists()
+    return False
