@@ -1,4 +1,4 @@
-r"""The daemon's log: a line an event, as text or as JSON.
+r"""The daemon's clock, its intervals in seconds, and its log: a line an event, as text or as JSON.
 
 A line of text is the moment in UTC, the level, the event and its fields; a value with anything but letters, digits
 and `_.:,/@%+-` in it stands as a JSON string, so that a line stays a line::
@@ -12,13 +12,81 @@ levels and fields, which stay as they are from one version to the next.
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
 import threading
+import time
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TextIO
 
-from snapdb.daemon.clock import Clock
+from snapdb.storage.catalog_db.task_rows import LEASE_TTL
+
+
+class Clock:
+    """The machine's two clocks, and a wait that another thread or a signal can cut short."""
+
+    def __init__(self) -> None:
+        # A pipe, not a threading.Event: a signal's handler may write to it while the main thread waits for it.
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def now(self) -> int:
+        """Microseconds since 1970 UTC: people set it, and laptops that wake up find it far ahead."""
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        """Seconds that nobody sets and that stand still while the machine is suspended."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Come back after so many seconds, or at once when it was woken since the last time."""
+        poll = select.poll()
+        poll.register(self._read, select.POLLIN)
+        if poll.poll(max(0.0, self.real(seconds)) * 1000):
+            with suppress(BlockingIOError):
+                os.read(self._read, 65536)
+
+    def wake(self) -> None:
+        """End the wait, from any thread or signal handler."""
+        with suppress(BlockingIOError):  # it is full: it wakes anyhow
+            os.write(self._write, b"\0")
+
+    def pause(self, stopped: threading.Event, seconds: float) -> bool:
+        """Wait in a thread beside the main one; whether it was stopped meanwhile."""
+        return stopped.wait(self.real(seconds))
+
+    def real(self, seconds: float) -> float:
+        """How long a stretch of this clock takes."""
+        return seconds
+
+    def close(self) -> None:
+        """Give the pipe back."""
+        os.close(self._read)
+        os.close(self._write)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Intervals in seconds. The defaults let a second daemon take over within ten seconds of the first one's end."""
+
+    heartbeat: float = 1.5
+    """From one heartbeat of the leader to the next."""
+    lease_ttl: float = LEASE_TTL
+    """Without a heartbeat for this time, a leader leads no longer."""
+    poll: float = 1.0
+    """The longest wait: so soon a task is seen that another process made."""
+    gap: float = 10.0
+    """Late by more, or moved by more than the time that went by, the clock was set, or the machine or the daemon was
+    suspended: nobody led meanwhile."""
+    orphan_check: float = 2.0
+    """From one check for runs whose process is gone to the next."""
+    kill: float = 10.0
+    """A run that has not stopped so long after it was to stop is killed."""
+
 
 LogFormat = Literal["text", "json"]
 Field = str | int | float | None
@@ -44,24 +112,24 @@ class Log:
         self._lock = threading.Lock()
 
     def info(self, event: str, **fields: Field) -> None:
-        """What goes as it should."""
-        self._tell("INFO", event, fields)
+        """Log an event of normal work."""
+        self._write("INFO", event, fields)
 
     def warn(self, event: str, **fields: Field) -> None:
-        """What somebody may want to look at."""
-        self._tell("WARNING", event, fields)
+        """Log an event that an operator may want to look at."""
+        self._write("WARNING", event, fields)
 
     def error(self, event: str, **fields: Field) -> None:
-        """What somebody has to look at."""
-        self._tell("ERROR", event, fields)
+        """Log an event that an operator has to look at."""
+        self._write("ERROR", event, fields)
 
-    def _tell(self, level: str, event: str, fields: dict[str, Field]) -> None:
+    def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
         time = iso(self._clock.now())
         if self._form == "json":
             line = json.dumps({"time": time, "level": level, "event": event} | fields)
         else:
-            told = (f"{name}={_text(value)}" for name, value in fields.items() if value is not None)
-            line = " ".join((time, level, event, *told))
+            shown = (f"{name}={_text(value)}" for name, value in fields.items() if value is not None)
+            line = " ".join((time, level, event, *shown))
         with self._lock, suppress(OSError, ValueError):
             self._stream.write(f"{line}\n")
             self._stream.flush()

@@ -6,11 +6,10 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from snapdb.daemon.clock import Clock, Intervals
-from snapdb.daemon.log import Log, iso
-from snapdb.daemon.worker_pool import Died, Finished, tell_end
+from snapdb.daemon.log import Clock, Field, Intervals, Log, iso
+from snapdb.daemon.worker_pool import Died
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.runs import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
@@ -30,12 +29,11 @@ from snapdb.storage.catalog_db.task_rows import (
 )
 from snapdb.types import Run, Task
 
-_ON_RECORD = suppress(CommitConflict)
+_unless_recorded = suppress(CommitConflict)
 """A firing that is on record, as after the clock was set back, is settled: nothing is to be done about it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """Firings of a task that are settled together."""
 
     task: Task
@@ -49,7 +47,7 @@ class Claim:
     """The one that runs now."""
 
 
-def claim(catalog_db: CatalogDb, holder: str, wish: Claim, now: int) -> Run | None:
+def claim(catalog_db: CatalogDb, holder: str, decision: Claim, now: int) -> Run | None:
     """The run that was begun, if one was to begin and its firing was not on record already.
 
     Raises:
@@ -59,15 +57,15 @@ def claim(catalog_db: CatalogDb, holder: str, wish: Claim, now: int) -> Run | No
     """
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
-        advance(connection, wish.task, wish.was, wish.considered)
-        for moment, why in wish.missed:
-            with _ON_RECORD:
-                miss_run(connection, wish.task, moment, why)
-        if wish.run is None:
+        advance(connection, decision.task, decision.was, decision.considered)
+        for moment, why in decision.missed:
+            with _unless_recorded:
+                miss_run(connection, decision.task, moment, why)
+        if decision.run is None:
             return None
-        _check_idle(connection, wish.task, waits=True)
-        with _ON_RECORD:
-            return begin_run(connection, wish.task, "schedule", wish.run, holder, now)
+        _check_idle(connection, decision.task, waits=True)
+        with _unless_recorded:
+            return begin_run(connection, decision.task, "schedule", decision.run, holder, now)
     return None
 
 
@@ -100,9 +98,6 @@ def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> N
         raise CommitConflict(f"task {task.name} moved: a run of it began meanwhile; look again", code="task-moved")
 
 
-# The leader's loop: it loads what is due, starts runs or records why not, and records how runs ended
-
-
 @dataclass(frozen=True, slots=True)
 class _SchedulerState:
     """Tasks, and what of them is under way."""
@@ -118,7 +113,7 @@ class _SchedulerState:
 
 
 def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _SchedulerState:
-    """The board now; `known` is one that was seen before.
+    """The state now; `known` is one that was seen before.
 
     Raises:
         SnapdbError: the catalog cannot be read at the moment, or is damaged.
@@ -143,12 +138,12 @@ def decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | N
 
     A firing that came due while somebody led is missed under overlap = skip where the run before it is not over, and
     waits for its end under overlap = queue. One that is made up for, having come due before, waits under both. All
-    wait for a lane.
+    wait for a worker.
 
     Args:
         awake_since: Since then somebody has led without a gap.
         busy: Why no run of the task can begin now, as in "still went"; None: one can.
-        free: Whether there is a lane for one more run.
+        free: Whether a worker is free for one more run.
     """
     decision = decide(task.schedule, task.catch_up, was, awake_since, now)
     missed = _missed(decision)
@@ -165,14 +160,11 @@ def decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | N
 
 
 def _missed(decision: Decision) -> list[tuple[int, str]]:
-    told = [(one.moment, one.why) for one in decision.missed]
     older = decision.older
     if older is None:
-        return told
-    if older.count == 1:
-        return [(older.last, older.why), *told]
-    several = f"{older.count:,} firings from {iso(older.first)} to {iso(older.last)}"
-    return [(older.last, f"{several}: {older.why}"), *told]
+        return list(decision.missed)
+    several = f"{older.total:,} firings from {iso(older.first)} to {iso(older.last)}: " if older.total > 1 else ""
+    return [(older.last, several + older.why), *decision.missed]
 
 
 _SECOND = 1_000_000
@@ -180,19 +172,19 @@ _RETRY_AT_MOST = 61 * _SECOND
 """No attempt waits for longer; one that would does because the clock was set back."""
 _LATE = 60.0
 """Seconds: that a run begins later than that is worth a look; runs that take longer than their period queue up."""
-_TOLD = 5
-"""So many firings that were missed at once are told in lines of their own."""
+_LISTED = 5
+"""Up to this number of firings that were missed at once have a line each in the log."""
 _MOST = 30.0
 """Seconds between attempts to write what the disk refused."""
 
 _GOES_ON, _WAITS = "still went", "waits to be tried again"
-"""What keeps a task busy, as is said of firings that are missed for it."""
+"""What keeps a task busy, for the log of firings that are missed for it."""
 
 _Key = tuple[int, int, int]
 
 
-class _Lanes(Protocol):
-    """Where runs go on, beside the loop."""
+class _Pool(Protocol):
+    """The workers that perform runs, beside the loop."""
 
     def free(self) -> int:
         """How many more runs can begin at once."""
@@ -200,7 +192,7 @@ class _Lanes(Protocol):
     def start(self, task: Task, run: Run) -> None:
         """Let a run go on that is on record as running."""
 
-    def ended(self) -> list[Finished | Died]:
+    def ended(self) -> list[Ended | Died]:
         """What has ended since the last time."""
 
 
@@ -208,19 +200,19 @@ class Loop:
     """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
 
     def __init__(
-        self, catalog_db: CatalogDb, lanes: _Lanes, clock: Clock, intervals: Intervals, log: Log, holder: str
+        self, catalog_db: CatalogDb, pool: _Pool, clock: Clock, intervals: Intervals, log: Log, holder: str
     ) -> None:
-        self._db_dir, self._catalog_db, self._lanes = catalog_db.db_dir, catalog_db, lanes
+        self._catalog_db, self._pool = catalog_db, pool
         self._clock, self._intervals, self._log, self._holder = clock, intervals, log, holder
         self._awake_since = clock.now()
         self._last = (clock.now(), clock.monotonic())
         self._expected = clock.monotonic()
-        self._board: _SchedulerState | None = None
-        self._going: dict[_Key, tuple[Task, Run]] = {}
-        self._ends: list[Finished | Died] = []
-        self._looked: float | None = None
+        self._state: _SchedulerState | None = None
+        self._running: dict[_Key, tuple[Task, Run]] = {}
+        self._ends: list[Ended | Died] = []
+        self._settled_at: float | None = None
         self._next: dict[int, tuple[Task, int, int | None]] = {}
-        self._told: Mapping[int, Task] | None = None
+        self._listed_tasks: Mapping[int, Task] | None = None
         self._stuck: dict[int, tuple[Task, int, str | None, int, bool]] = {}
         """On what it depended that nothing could be settled of a task's firings, where nothing could."""
         self._turns: dict[int, int] = {}
@@ -241,8 +233,8 @@ class Loop:
         self._notice_gaps(now, monotonic)
         try:
             self.collect()
-            wait = self._fire(now, monotonic)
-            self._over(monotonic)
+            wait = self._begin_runs(now, monotonic)
+            self._end_trouble(monotonic)
         except CommitConflict as moved:
             if moved.code == "leader-lost":
                 raise
@@ -257,146 +249,146 @@ class Loop:
 
     def busy(self) -> bool:
         """Whether a run goes on, or its end is not on record yet."""
-        return bool(self._going)
+        return bool(self._running)
 
     def collect(self) -> list[Ended]:
-        """Record the ends that no worker could record, and tell of all; those that are told.
+        """Record the ends that no worker could record, log all of them, and return those that are on record.
 
         Raises:
             SnapdbError: the catalog cannot be written at the moment; what is left is recorded another time.
         """
-        self._ends += self._lanes.ended()
-        told, held = [], []
+        self._ends += self._pool.ended()
+        ended_runs, held = [], []
         while self._ends:
             ended = self._recorded(self._ends[0])
             end = self._ends.pop(0)
             if ended is None:
                 held.append(end)
                 continue
-            del self._going[_key(ended.run)]
-            tell_end(self._log, ended)
-            told.append(ended)
+            del self._running[_key(ended.run)]
+            _log_end(self._log, ended)
+            ended_runs.append(ended)
         self._ends = held
-        return told
+        return ended_runs
 
-    def _recorded(self, end: Finished | Died) -> Ended | None:
+    def _recorded(self, end: Ended | Died) -> Ended | None:
         """How a run of ours ended, on record now; None: something of its process still holds its lock."""
-        task, run = self._going[_key(end.run)]
-        if isinstance(end, Finished):
-            return end.ended if end.ended.recorded else record(self._catalog_db, task, end.ended)
+        task, run = self._running[_key(end.run)]
+        if isinstance(end, Ended):
+            return end if end.recorded else record(self._catalog_db, task, end)
         now = self._clock.now()
         return settle_abandoned(self._catalog_db, task, run, now, error=end.how, state=end.state)
 
-    def _fire(self, now: int, monotonic: float) -> float:
+    def _begin_runs(self, now: int, monotonic: float) -> float:
         """Begin what is due; the seconds until more is."""
-        board = self._board = _load_state(self._catalog_db, self._board)
-        if self._looked is None or monotonic - self._looked >= self._intervals.look:
-            self._looked = monotonic
-            if self._settle(board, now):
-                board = self._board = _load_state(self._catalog_db, board)
-        busy = {run.task: _WAITS for run in board.waiting}
-        busy |= {run.task: _GOES_ON for run in (*board.running, *(run for _, run in self._going.values()))}
-        soonest = self._retry(board, busy, now)
-        active = [task for task in board.tasks.values() if not task.suspended]
-        self._next = {task.id: self._next_of(board, task) for task in active}
-        self._tell_tasks(board, now)
-        self._turns = {known: turn for known, turn in self._turns.items() if known in board.tasks}
-        self._stuck = {known: why for known, why in self._stuck.items() if known in board.tasks}
+        state = self._state = _load_state(self._catalog_db, self._state)
+        if self._settled_at is None or monotonic - self._settled_at >= self._intervals.orphan_check:
+            self._settled_at = monotonic
+            if self._settle_orphans(state, now):
+                state = self._state = _load_state(self._catalog_db, state)
+        busy = {run.task: _WAITS for run in state.waiting}
+        busy |= {run.task: _GOES_ON for run in (*state.running, *(run for _, run in self._running.values()))}
+        soonest = self._retry(state, busy, now)
+        active = [task for task in state.tasks.values() if not task.suspended]
+        self._next = {task.id: self._next_of(state, task) for task in active}
+        self._log_tasks(state, now)
+        self._turns = {known: turn for known, turn in self._turns.items() if known in state.tasks}
+        self._stuck = {known: why for known, why in self._stuck.items() if known in state.tasks}
         # Whose last turn is longest ago comes first: one that is always behind does not keep the others waiting.
         for task in sorted(active, key=lambda task: (self._turns.get(task.id, 0), self._next[task.id][2] or 0)):
             due = self._next[task.id][2]
-            cursor = board.considered[task.id]
-            if cursor > now and self._after_a_jump(task, cursor, now):
+            cursor = state.considered[task.id]
+            if cursor > now and self._resume_after_jump(task, cursor, now):
                 soonest = now  # to look again
                 continue
             if due is not None and due <= now:
-                due = self._place(task, cursor, busy.get(task.id), now)
+                due = self._begin_due(task, cursor, busy.get(task.id), now)
             if due is not None:
                 soonest = min(soonest, due)
         return max(0.0, min(self._intervals.poll, (soonest - self._clock.now()) / _SECOND))
 
-    def _place(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
+    def _begin_due(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
         """Settle what can be settled of firings that are due; when there is more, but at the end of a run."""
-        free = self._lanes.free() > 0
+        free = self._pool.free() > 0
         why = task, cursor, busy, self._awake_since, free
-        if self._stuck.get(task.id) == why:  # a thousand that wait for a lane are not gone through at each step
+        if self._stuck.get(task.id) == why:  # a thousand that wait for a worker are not gone through at each step
             return None
-        wish = decide_start(task, cursor, self._awake_since, now, busy, free)
-        if wish is None:
+        decision = decide_start(task, cursor, self._awake_since, now, busy, free)
+        if decision is None:
             self._stuck[task.id] = why
             return None
         self._stuck.pop(task.id, None)
-        run = claim(self._catalog_db, self._holder, wish, now)
+        run = claim(self._catalog_db, self._holder, decision, now)
         if run is not None:
             self._start(task, run)
-        self._tell_missed(task, wish.missed)
-        return next_firing(task.schedule, wish.considered)
+        self._log_missed(task, decision.missed)
+        return next_firing(task.schedule, decision.considered)
 
-    def _retry(self, board: _SchedulerState, busy: dict[int, str], now: int) -> float:
+    def _retry(self, state: _SchedulerState, busy: dict[int, str], now: int) -> float:
         """Make the attempts that are due; when the next one is."""
         soonest = float("inf")
-        for failed in board.waiting:
-            task = board.tasks.get(failed.task)
+        for failed in state.waiting:
+            task = state.tasks.get(failed.task)
             if task is None or task.suspended or busy[failed.task] == _GOES_ON or failed.retry is None:
                 continue
             if now < failed.retry <= now + _RETRY_AT_MOST:
                 soonest = min(soonest, failed.retry)
-            elif self._lanes.free():
+            elif self._pool.free():
                 self._start(task, again(self._catalog_db, self._holder, task, failed, now))
                 busy[task.id] = _GOES_ON
         return soonest
 
     def _start(self, task: Task, run: Run) -> None:
-        self._going[_key(run)] = (task, run)
+        self._running[_key(run)] = (task, run)
         self._turn += 1
         self._turns[task.id] = self._turn
         late = max(0.0, (self._clock.now() - run.scheduled) / _SECOND)
         at = iso(run.scheduled)
-        tell = self._log.info if late <= _LATE else self._log.warn
-        tell("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)
-        self._lanes.start(task, run)
+        write = self._log.info if late <= _LATE else self._log.warn
+        write("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)
+        self._pool.start(task, run)
 
-    def _settle(self, board: _SchedulerState, now: int) -> bool:
+    def _settle_orphans(self, state: _SchedulerState, now: int) -> bool:
         """Record the ends of runs whose processes are gone: another daemon's, and those by hand; whether any was."""
         settled = False
-        for run in board.running:
-            if _key(run) not in self._going:
-                ended = settle_abandoned(self._catalog_db, board.tasks.get(run.task), run, now)
+        for run in state.running:
+            if _key(run) not in self._running:
+                ended = settle_abandoned(self._catalog_db, state.tasks.get(run.task), run, now)
                 if ended is not None:
-                    tell_end(self._log, ended)
+                    _log_end(self._log, ended)
                     settled = True
         return settled
 
-    def _next_of(self, board: _SchedulerState, task: Task) -> tuple[Task, int, int | None]:
+    def _next_of(self, state: _SchedulerState, task: Task) -> tuple[Task, int, int | None]:
         """The task's first firing that is not settled, which is worked out again only where it may be another."""
-        cursor, known = board.considered[task.id], self._next.get(task.id)
+        cursor, known = state.considered[task.id], self._next.get(task.id)
         if known is not None and known[:2] == (task, cursor):
             return known
         return task, cursor, next_firing(task.schedule, cursor)
 
-    def _after_a_jump(self, task: Task, cursor: int, now: int) -> bool:
+    def _resume_after_jump(self, task: Task, cursor: int, now: int) -> bool:
         """Let a task go on whose firings are settled up to a moment that the clock has yet to come to; whether it was
         to be."""
-        resumed = after_a_jump(task.schedule, cursor, now)
-        if resumed.considered == cursor:
+        considered, anchor = after_a_jump(task.schedule, cursor, now)
+        if considered == cursor:
             return False
-        resume(self._catalog_db, self._holder, task, resumed.anchor, resumed.considered)
+        resume(self._catalog_db, self._holder, task, anchor, considered)
         return True
 
-    def _tell_tasks(self, board: _SchedulerState, now: int) -> None:
-        """Tell what there is to fire, at first and when it is not what it was."""
-        if self._told != board.tasks:
-            self._told = board.tasks
+    def _log_tasks(self, state: _SchedulerState, now: int) -> None:
+        """Log the number of tasks and the next firing, at first and when the tasks changed."""
+        if self._listed_tasks != state.tasks:
+            self._listed_tasks = state.tasks
             after = (
                 (next_firing(task.schedule, max(cursor, now)), task.name) for task, cursor, _ in self._next.values()
             )
             moment, first = min(((at, name) for at, name in after if at is not None), default=(None, None))
             at = None if moment is None else iso(moment)
-            why = None if board.tasks else "there is no task; CREATE TASK makes one"
-            self._log.info("tasks", active=len(self._next), of=len(board.tasks), next=at, task=first, why=why)
+            why = None if state.tasks else "there is no task; CREATE TASK makes one"
+            self._log.info("tasks", active=len(self._next), of=len(state.tasks), next=at, task=first, why=why)
 
-    def _tell_missed(self, task: Task, missed: tuple[tuple[int, str], ...]) -> None:
-        if len(missed) > _TOLD:
+    def _log_missed(self, task: Task, missed: tuple[tuple[int, str], ...]) -> None:
+        if len(missed) > _LISTED:
             first, last, why = missed[0][0], missed[-1][0], missed[-1][1]
             self._log.warn(
                 "run.missed", task=task.name, scheduled=iso(first), last=iso(last), count=len(missed), why=why
@@ -430,7 +422,7 @@ class Loop:
         self._patience = min(max(1.0, 2 * self._patience), _MOST)
         return self._patience
 
-    def _over(self, monotonic: float) -> None:
+    def _end_trouble(self, monotonic: float) -> None:
         self._patience = 0.0
         if self._trouble is not None:
             self._trouble = None
@@ -439,3 +431,20 @@ class Loop:
 
 def _key(run: Run) -> _Key:
     return run.task, run.run, run.attempt
+
+
+def _log_end(log: Log, ended: Ended) -> None:
+    """Log how a run ended, what its own log says, and when it is tried again."""
+    run = ended.run
+    attempt: dict[str, Field] = {"task": run.name, "run": run.run, "attempt": run.attempt}
+    if ended.state == "skipped":
+        log.info("run.skipped", task=run.name, scheduled=iso(run.scheduled))
+        return
+    for line in ended.log.splitlines():
+        log.info("run.log", **attempt, line=line)
+    seconds = max(0.0, (ended.ended - (run.started or ended.ended)) / 1e6)
+    write = log.info if ended.state == "ok" else log.warn
+    outcome: dict[str, Field] = {"state": ended.state, "rows": ended.rows, "bytes": ended.bytes}
+    write("run.end", **attempt, **outcome, seconds=seconds, error=ended.error)
+    if ended.retry is not None:
+        log.info("run.retry", **attempt, at=iso(ended.retry))

@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from snapdb.daemon.clock import Clock, Intervals
-from snapdb.daemon.log import Log, LogFormat
+from snapdb.daemon.log import Clock, Intervals, Log, LogFormat
 from snapdb.daemon.loop import Loop
 from snapdb.daemon.worker_pool import WorkerPool
 from snapdb.errors import CommitConflict, SnapdbError
@@ -37,7 +36,7 @@ class _Heartbeat:
         self.holder = holder
         self._clock, self._intervals = clock, intervals
         self._catalog_db = CatalogDb(db_dir)
-        self._told = since
+        self._written = since
         self._deposed = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="snapdb-heart", daemon=True)
@@ -46,12 +45,12 @@ class _Heartbeat:
     def lost(self) -> str | None:
         """Why this process leads no longer; None while it does.
 
-        Who cannot tell the others that it lives has to take itself for dead: they do.
+        A leader whose heartbeats fail counts as dead here too, as it does for the others.
         """
         if self._deposed:
             return "another daemon took over"
-        silent = self._clock.monotonic() - self._told
-        return f"the catalog took no beat for {silent:.0f} s" if silent >= self._intervals.lapse else None
+        silent = self._clock.monotonic() - self._written
+        return f"the catalog took no beat for {silent:.0f} s" if silent >= self._intervals.lease_ttl else None
 
     def stop(self) -> None:
         """Beat no more. The row stays."""
@@ -63,53 +62,53 @@ class _Heartbeat:
 
     def _still(self, last: Callable[[], None]) -> None:
         self._stopped.set()
-        self._thread.join(self._clock.real(self._intervals.lapse))
+        self._thread.join(self._clock.real(self._intervals.lease_ttl))
         if not self._thread.is_alive():  # else it waits for a lock still, and lets the connection be
             with suppress(SnapdbError):  # the others wait for a while then
                 last()
             self._catalog_db.close()
 
     def _beat(self) -> None:
-        while not self._clock.pause(self._stopped, self._intervals.beat):
+        while not self._clock.pause(self._stopped, self._intervals.heartbeat):
             before = self._clock.monotonic()
             try:
                 if not heartbeat(self._catalog_db, self.holder):
                     self._deposed = True
                     self._clock.wake()
                     return
-                self._told = before
+                self._written = before
             except SnapdbError:
-                pass  # the disk is full, or the catalog locked: `lost` tells when that is too long
+                pass  # the disk is full, or the catalog locked: `lost` reports when that is too long
 
 
 class LeaseHolder:
-    """Leads where nobody does, and waits where somebody does."""
+    """Acquires the lease of the leader where it is free, and waits where another process holds it."""
 
     def __init__(self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log) -> None:
         self._catalog_db, self._clock, self._intervals, self._log = catalog_db, clock, intervals, log
         self._seen: Leader | None = None
-        self._since = self._looked = clock.monotonic()
+        self._since = self._polled = clock.monotonic()
         self._mine: str | None = None
 
     def poll(self) -> _Heartbeat | None:
-        """Look at the leader's row; this process's heart where it leads from now on.
+        """Read the leader's row; this process's heartbeat where it leads from now on.
 
         Raises:
             SnapdbError: the catalog cannot be read or written at the moment.
         """
         now = self._clock.monotonic()
-        found = read_leader(self._catalog_db)
-        if found is None or found.holder == self._mine:
-            return self._campaign(now, found)
-        # Who was not looking itself, in a machine that was stopped with both of them in it, begins to watch anew.
-        slept, self._looked = now - self._looked > max(self._intervals.lapse / 2, 2 * self._intervals.poll), now
-        if self._seen is None or self._seen.holder != found.holder:
-            self._log.info("leader.waits", holder=found.holder, host=found.host, pid=found.pid)
-        if slept or self._seen is None or (self._seen.holder, self._seen.beat) != (found.holder, found.beat):
-            self._seen, self._since = found, now
-        if now - self._since < self._intervals.lapse:
+        leader = read_leader(self._catalog_db)
+        if leader is None or leader.holder == self._mine:
+            return self._campaign(now, leader)
+        # After this process was stopped too, as in a suspended machine, the leader has its whole lease again.
+        slept, self._polled = now - self._polled > max(self._intervals.lease_ttl / 2, 2 * self._intervals.poll), now
+        if self._seen is None or self._seen.holder != leader.holder:
+            self._log.info("leader.waits", holder=leader.holder, host=leader.host, pid=leader.pid)
+        if slept or self._seen is None or (self._seen.holder, self._seen.beat) != (leader.holder, leader.beat):
+            self._seen, self._since = leader, now
+        if now - self._since < self._intervals.lease_ttl:
             return None
-        return self._campaign(now, found)
+        return self._campaign(now, leader)
 
     def _campaign(self, now: float, silent: Leader | None) -> _Heartbeat | None:
         holder = uuid.uuid4().hex
@@ -119,9 +118,6 @@ class LeaseHolder:
         self._seen, self._mine = None, holder
         self._log.info("leader.won", holder=holder, **{"from": None if silent is None else silent.holder})
         return _Heartbeat(self._catalog_db.db_dir, holder, now, self._clock, self._intervals)
-
-
-# The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd
 
 
 def notify(state: str) -> None:
@@ -151,8 +147,8 @@ def serve(
 ) -> int:
     """Fire the tasks of a database until a signal ends it; the exit code: 0, 130 after SIGINT, 1 where it cannot go on.
 
-    Call it from the main thread: it handles SIGTERM, SIGINT and SIGHUP, which all ask it to end. What it does is told
-    on stderr (`log`).
+    Call it from the main thread: it handles SIGTERM, SIGINT and SIGHUP, which all ask it to end. It logs to stderr what
+    it does.
 
     Args:
         jobs: So many tasks may run at once.
@@ -171,7 +167,7 @@ def serve(
     log = Log(sys.stderr, log_format, own)
     command = (*(worker or (sys.executable, "-P", "-m", "snapdb.daemon.worker")), str(db_dir.path), str(os.getpid()))
     daemon = _Daemon(catalog_db, own, intervals or Intervals(), log, command, jobs)
-    with _asked(daemon.ask):
+    with _handling_signals(daemon.note_signal):
         log.info("daemon.start", database=str(db_dir.path), pid=os.getpid(), jobs=jobs, version=__version__)
         notify("READY=1")
         try:
@@ -203,7 +199,7 @@ class _Daemon:
         self._trouble: str | None = None
         self._signals: list[int] = []
 
-    def ask(self, number: int, frame: FrameType | None) -> None:
+    def note_signal(self, number: int, frame: FrameType | None) -> None:
         """A signal came: note it, and do nothing else in the middle of whatever goes on."""
         self._signals.append(number)
         self._clock.wake()
@@ -246,7 +242,7 @@ class _Daemon:
         except (SnapdbError, OSError, sqlite3.Error) as error:
             if isinstance(error, SnapdbError) and error.code == "database-gone":
                 raise
-            self._tell(error)
+            self._log_trouble(error)
             return self._intervals.poll
         self._trouble = None
         if self._heartbeat is None:
@@ -257,7 +253,7 @@ class _Daemon:
         )
         return 0.0
 
-    def _tell(self, error: Exception) -> None:
+    def _log_trouble(self, error: Exception) -> None:
         """Log what cannot be read or written at the moment, once."""
         if self._trouble != str(error):
             self._trouble = str(error)
@@ -287,24 +283,24 @@ class _Daemon:
         finished = rolled_back = 0
         stop = self._clock.monotonic() + grace
         last = stop + 2 * self._intervals.kill
-        asked = False
+        stopping = False
         while loop.busy() and heartbeat.lost() is None and (now := self._clock.monotonic()) < last:
-            if not asked and (now >= stop or len(self._signals) > 1):
-                asked, last = True, now + 2 * self._intervals.kill
+            if not stopping and (now >= stop or len(self._signals) > 1):
+                stopping, last = True, now + 2 * self._intervals.kill
                 self._worker_pool.stop(_STOPPED)
             try:
                 for ended in loop.collect():
-                    done = ended.state in ("ok", "skipped") or not asked
+                    done = ended.state in ("ok", "skipped") or not stopping
                     finished, rolled_back = finished + done, rolled_back + (not done)
             except (SnapdbError, OSError, sqlite3.Error) as error:
-                self._tell(error)
+                self._log_trouble(error)
             if loop.busy():
                 self._clock.wait(_NEXT)
         return finished, rolled_back
 
 
 @contextmanager
-def _asked(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Signals that ask the process to end go to the handler; elsewhere than in the main thread they cannot."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,7 +1,7 @@
 """A process that performs runs for the daemon: `python -m snapdb.daemon.worker DB PARENT`.
 
-It hears of runs on its stdin and tells of their ends on its stdout (`messages`). It ends at once, whatever it is doing,
-when the daemon does: what it did by then is on record, and what it had not done left nothing.
+It reads on its stdin which run to perform, and writes to its stdout how each ended. It ends at once, whatever it is
+doing, when the daemon does: what it did by then is on record, and what it had not done left nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from snapdb.daemon.worker_pool import decode_run, encode_end
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.runs import Stop
 from snapdb.kernels.warm import load_kernels
+from snapdb.storage.catalog_db.codec import decode, encode
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import check_in_place, open_db_dir
 from snapdb.storage.disk import Disk
@@ -38,19 +38,19 @@ _Jobs = queue.SimpleQueue[tuple[Task, Run, Stop] | None]
 
 
 def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
-    """Perform runs until the daemon says that it is enough.
+    """Perform runs until the daemon asks it to end.
 
     Args:
         parent: The daemon's process.
         now: Microseconds since 1970 UTC.
     """
     # The daemon decides what signals mean for runs; those that reach its whole group are not for us.
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
-    heard, told = _pipes()
+    requests, replies = _pipes()
     jobs: _Jobs = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(heard, jobs), name="snapdb-ear", daemon=True).start()
+    threading.Thread(target=_listen, args=(requests, jobs), name="snapdb-requests", daemon=True).start()
     db_dir = open_db_dir(path, read_only=False, make=False)  # never a new one where it was moved away
     catalog_db = CatalogDb(db_dir)
 
@@ -62,8 +62,9 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
         load_kernels()
     gc.freeze()  # what was imported stays: no search for garbage need go through it
     while (job := jobs.get()) is not None:
-        told.write(encode_end(perform(open_session, catalog_db, *job, now=now)))
-        told.flush()
+        ended = encode(perform(open_session, catalog_db, *job, now=now))
+        replies.write(json.dumps({"ended": ended}).encode() + b"\n")
+        replies.flush()
         del job
         gc.collect()
     catalog_db.close()
@@ -78,36 +79,36 @@ def _die_with(parent: int) -> None:
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Stdin and stdout for ourselves alone: whoever else reads finds nothing; what else is written is a complaint."""
-    heard, told = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    """Stdin and stdout for this module alone: other readers get nothing, and other output goes to stderr."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    return heard, told
+    return requests, replies
 
 
-def _listen(heard: BinaryIO, jobs: _Jobs) -> None:
+def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
     current = Stop()
     try:
-        for line in heard:
+        for line in requests:
             message = json.loads(line)
             match message["do"]:
                 case "run":
                     current = Stop()
-                    jobs.put((*decode_run(message), current))
+                    jobs.put((decode(Task, message["task"]), decode(Run, message["run"]), current))
                 case "stop":
                     current.request(message["why"])
                 case _:
                     jobs.put(None)
                     return
     except Exception:
-        with suppress(Exception):  # there may be no memory to tell
+        with suppress(Exception):  # there may be no memory for it
             traceback.print_exc()
-    # The daemon is gone, or waits for a run of which nobody heard: our end tells it so.
+    # The daemon is gone, or waits for a run that could not be read: the end of this process reports it.
     os._exit(_ORPHANED)
 
 
 if __name__ == "__main__":
     work(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)  # nothing is left to do; libraries that are taken down beside our ear complain of leaks at times
+    os._exit(0)  # nothing is left to do; libraries that end beside the reading thread complain of leaks at times

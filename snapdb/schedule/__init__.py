@@ -5,10 +5,6 @@ Moments are microseconds since 1970 UTC, as integers.
 
 from snapdb.schedule.fire_times import (
     Decision,
-    Missed,
-    Older,
-    Resumed,
-    add,
     after_a_jump,
     count,
     decide,
@@ -17,20 +13,6 @@ from snapdb.schedule.fire_times import (
     next_firing,
     stamp,
 )
-from snapdb.schedule.retention import kept
+from snapdb.schedule.periods import add, kept
 
-__all__ = [
-    "Decision",
-    "Missed",
-    "Older",
-    "Resumed",
-    "add",
-    "after_a_jump",
-    "count",
-    "decide",
-    "firings",
-    "kept",
-    "newest",
-    "next_firing",
-    "stamp",
-]
+__all__ = ["Decision", "add", "after_a_jump", "count", "decide", "firings", "kept", "newest", "next_firing", "stamp"]

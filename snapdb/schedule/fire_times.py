@@ -1,20 +1,24 @@
-"""When a schedule fires, and which of its due fire times run or are missed; cronsim reads cron lines."""
+"""When a schedule fires, in microseconds since 1970 UTC, and which due fire times run and which are missed.
+
+cronsim reads cron lines, for wall times; clock changes of the time zone are handled here.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from calendar import monthrange
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import count as numbers
+from itertools import count as integers
 from itertools import islice, takewhile
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from snapdb.schedule.periods import CYCLE, DAY, add
 from snapdb.types import CatchUp, Period, Schedule
 
 _DAY = 86_400
@@ -22,8 +26,7 @@ _LAST_YEAR = 9998
 """The last year that is looked at: `datetime` ends soon after."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _OffsetPeriod(NamedTuple):
     """From one moment up to another, in seconds since 1970 UTC. A wall time is a moment plus the offset."""
 
     start: int
@@ -34,10 +37,10 @@ class _Stretch:
     those from the start's own to here are shown again (autumn)."""
 
 
-def _stretches(zone: str, after: int) -> Iterator[_Stretch]:
-    """The stretches that stop after a moment, in order and without gaps; a year's end cuts them too.
+def _offset_periods(zone: str, after: int) -> Iterator[_OffsetPeriod]:
+    """The UTC-offset periods that stop after a moment, in order and without gaps; a year's end cuts them too.
 
-    >>> berlin = _stretches("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
+    >>> berlin = _offset_periods("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
     >>> [(each.offset, each.shown - each.start - each.offset) for each in (next(berlin), next(berlin))]
     [(3600, 0), (7200, -3600)]
     """
@@ -48,7 +51,7 @@ def _stretches(zone: str, after: int) -> Iterator[_Stretch]:
     while year <= _LAST_YEAR:
         for stop, then in (*_changes(zone, year), (_new_year(year + 1), None)):
             if max(start, after) < stop:
-                yield _Stretch(start, stop, offset, shown)
+                yield _OffsetPeriod(start, stop, offset, shown)
             shown = max(shown, stop + offset)
             start, offset = stop, offset if then is None else then
         year += 1
@@ -80,26 +83,26 @@ def _new_year(year: int) -> int:
     return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
 
 
-_NAIVE_1970 = datetime(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1)
 
 
-def cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
+def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
     """Every firing after a moment, increasing; moments are seconds since 1970 UTC. A line without days has none.
 
-    >>> evenings = cron_firings("0 3 * * *", "Asia/Tokyo", 0)
+    >>> evenings = _cron_firings("0 3 * * *", "Asia/Tokyo", 0)
     >>> [next(evenings) / 3600 for _ in range(2)]
     [18.0, 42.0]
     """
     if _read(line) is None:
         return
     last = after
-    for stretch in _stretches(zone, after):
-        low, high = _walls(line, stretch, after)
-        for moment in CronSim(line, _NAIVE_1970 + timedelta(seconds=low - 1)):
-            wall = (moment - _NAIVE_1970) // timedelta(seconds=1)
+    for period in _offset_periods(zone, after):
+        low, high = _walls(line, period, after)
+        for moment in CronSim(line, _EPOCH + timedelta(seconds=low - 1)):
+            wall = (moment - _EPOCH) // timedelta(seconds=1)
             if wall >= high:
                 break
-            fires = max(wall - stretch.offset, stretch.start)
+            fires = max(wall - period.offset, period.start)
             if fires > last:
                 yield fires
                 last = fires
@@ -107,42 +110,42 @@ def cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
             return  # no day of the next 50 years is the line's
 
 
-def cron_count(line: str, zone: str, after: int, until: int) -> int:
+def _cron_count(line: str, zone: str, after: int, until: int) -> int:
     """How many firings come after a moment and not after another: counted by days, not one by one.
 
-    >>> cron_count("* * * * *", "UTC", 0, 366 * 86_400)
+    >>> _cron_count("* * * * *", "UTC", 0, 366 * 86_400)
     527040
     """
     times = _read(line)
     if times is None:
         return 0
-    found = 0
-    for stretch in _stretches(zone, after):
-        if stretch.start > until:
+    total = 0
+    for period in _offset_periods(zone, after):
+        if period.start > until:
             break
-        low, high = _walls(line, stretch, after)
-        begins = stretch.start + stretch.offset
+        low, high = _walls(line, period, after)
+        begins = period.start + period.offset
         if low < begins:  # whatever was skipped comes at once, together with what comes then anyway
-            found += _between(times, low, begins + 1) > 0
+            total += _between(times, low, begins + 1) > 0
             low = begins + 1
-        found += _between(times, low, max(low, min(high, until + 1 + stretch.offset)))
-    return found
+        total += _between(times, low, max(low, min(high, until + 1 + period.offset)))
+    return total
 
 
-def _walls(line: str, stretch: _Stretch, after: int) -> tuple[int, int]:
-    """The wall times of a stretch at which the line fires after a moment: from the first on, up to the second."""
+def _walls(line: str, period: _OffsetPeriod, after: int) -> tuple[int, int]:
+    """The wall times of a period at which the line fires after a moment: from the first on, up to the second."""
     certain = not any(field.startswith("*") for field in line.split()[:2])
-    low = stretch.shown if certain else stretch.start + stretch.offset
-    if after >= stretch.start:
-        low = max(low, after + 1 + stretch.offset)
-    return low, stretch.stop + stretch.offset
+    low = period.shown if certain else period.start + period.offset
+    if after >= period.start:
+        low = max(low, after + 1 + period.offset)
+    return low, period.stop + period.offset
 
 
 @lru_cache(maxsize=256)
 def _read(line: str) -> CronSim | None:
     """The times that a line names; None where it names a day that none of its months has, such as 31 April."""
     try:
-        return CronSim(line, _NAIVE_1970)
+        return CronSim(line, _EPOCH)
     except CronSimError:
         return None
 
@@ -159,44 +162,18 @@ def _in_day(times: CronSim, wall: int) -> int:
     if not _has(times, day):
         return 0
     hour, second = divmod(second, 3600)
-    whole = sum(one < hour for one in times.hours) * len(times.minutes)
+    whole = sum(each < hour for each in times.hours) * len(times.minutes)
     return whole + (hour in times.hours) * sum(60 * minute < second for minute in times.minutes)
 
 
 def _has(times: CronSim, day: int) -> bool:
     """Whether a line has a day, counted from 1 January 1970."""
-    found = _NAIVE_1970.date() + timedelta(days=day)
-    return found.month in times.months and times.match_day(found)
+    date = _EPOCH.date() + timedelta(days=day)
+    return date.month in times.months and times.match_day(date)
 
 
-DAY = 86_400_000_000
-"""Microseconds of a day."""
-
-_CYCLE = 146_097
-"""Days of 400 years, after which the calendar begins anew."""
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_2000 = date(2000, 1, 1).toordinal() - _EPOCH_DAY
 _MONTHS = 400 * 12
-"""Months of as many years."""
-
-
-def add(moment: int, period: Period, times: int = 1) -> int:
-    """The moment so many periods later: months first, where a day that a month lacks becomes its last; then the rest.
-
-    Counting from one moment does not drift: 31 January and one month is 28 February, and two months are 31 March.
-
-    >>> 31 * DAY == add(0, Period(1, 0, 0))
-    True
-    >>> [add(30 * DAY, Period(1, 0, 0), times) // DAY for times in (1, 2)]  # from 31 January 1970
-    [58, 89]
-    """
-    days, rest = divmod(moment, DAY)
-    if period.months:
-        year, month, day = civil(days)
-        month += period.months * times - 1
-        year, month = year + month // 12, month % 12 + 1
-        days = _first(year, month) + min(day, monthrange(2000 + year % 400, month)[1]) - 1
-    return (days + period.days * times) * DAY + rest + period.microseconds * times
+"""Months of as many years as a calendar cycle has."""
 
 
 def _steps_until(anchor: int, period: Period, moment: int) -> int:
@@ -209,7 +186,7 @@ def _steps_until(anchor: int, period: Period, moment: int) -> int:
     """
     if moment <= anchor:
         return 0
-    in_cycles = period.months * _CYCLE * DAY + (period.days * DAY + period.microseconds) * _MONTHS
+    in_cycles = period.months * CYCLE * DAY + (period.days * DAY + period.microseconds) * _MONTHS
     steps = (moment - anchor) * _MONTHS // in_cycles  # off by few, as months are
     while steps > 0 and add(anchor, period, steps) > moment:
         steps -= 1
@@ -218,38 +195,15 @@ def _steps_until(anchor: int, period: Period, moment: int) -> int:
     return steps
 
 
-def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of the month of a day, counted from 1 January 1970; any year, of which `date` knows 9,999.
-
-    >>> civil(0), civil(-1)
-    ((1970, 1, 1), (1969, 12, 31))
-    """
-    cycles, rest = divmod(days - _2000, _CYCLE)
-    found = date.fromordinal(_EPOCH_DAY + _2000 + rest)
-    return found.year + 400 * cycles, found.month, found.day
-
-
-def _first(year: int, month: int) -> int:
-    """The first day of a month, counted from 1 January 1970."""
-    cycles, within = divmod(year - 2000, 400)
-    return date(2000 + within, month, 1).toordinal() - _EPOCH_DAY + cycles * _CYCLE
-
-
 _FAR = 3 * 3_600_000_000
 """Three hours, as for cron(8): a clock set back by more was wrong before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """From where firings are considered from now on."""
-
-    considered: int
-    anchor: int | None
-    """From which the steps of EVERY are counted from now on; None: from the one that they were."""
-
-
-def after_a_jump(schedule: Schedule, considered: int, now: int) -> Resumed:
+def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, int | None]:
     """How a schedule goes on when its firings were considered up to `considered` and the clock says `now`.
+
+    Returns up to where firings are considered from now on, and the anchor from which the steps of EVERY are counted
+    from now on; None: it does not change.
 
     Where the clock was not set back nothing changes. Where it was,
 
@@ -262,12 +216,12 @@ def after_a_jump(schedule: Schedule, considered: int, now: int) -> Resumed:
     """
     ahead = considered - now
     if ahead <= 0:
-        return Resumed(considered, None)
+        return considered, None
     if schedule.every is None:
-        return Resumed(now if ahead > _FAR else considered, None)
+        return (now if ahead > _FAR else considered), None
     if ahead <= min(_FAR, add(now, schedule.every) - now):
-        return Resumed(considered, None)
-    return Resumed(now, now)
+        return considered, None
+    return now, now
 
 
 _SECOND = 1_000_000
@@ -286,9 +240,9 @@ def firings(schedule: Schedule, after: int) -> Iterator[int]:
     """
     if schedule.every is None:
         assert schedule.cron is not None
-        yield from (second * _SECOND for second in cron_firings(schedule.cron, schedule.zone, after // _SECOND))
+        yield from (second * _SECOND for second in _cron_firings(schedule.cron, schedule.zone, after // _SECOND))
         return
-    for step in numbers(_steps_until(schedule.anchor, schedule.every, after) + 1):
+    for step in integers(_steps_until(schedule.anchor, schedule.every, after) + 1):
         moment = add(schedule.anchor, schedule.every, step)
         if moment >= _LAST:
             return
@@ -306,7 +260,7 @@ def count(schedule: Schedule, after: int, until: int) -> int:
         return 0
     if schedule.every is None:
         assert schedule.cron is not None
-        return cron_count(schedule.cron, schedule.zone, after // _SECOND, until // _SECOND)
+        return _cron_count(schedule.cron, schedule.zone, after // _SECOND, until // _SECOND)
     until = min(until, _LAST - 1)
     return _steps_until(schedule.anchor, schedule.every, until) - _steps_until(schedule.anchor, schedule.every, after)
 
@@ -314,15 +268,15 @@ def count(schedule: Schedule, after: int, until: int) -> int:
 def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, ...]:
     """The last firings that come after a moment and not after another, increasing, so many at most."""
     until = min(until, _LAST - 1)
-    found = count(schedule, after, until)
-    if not found:
+    total = count(schedule, after, until)
+    if not total:
         return ()
     if schedule.every is not None:
         last = _steps_until(schedule.anchor, schedule.every, until)
         return tuple(
-            add(schedule.anchor, schedule.every, step) for step in range(last - min(found, most) + 1, last + 1)
+            add(schedule.anchor, schedule.every, step) for step in range(last - min(total, most) + 1, last + 1)
         )
-    back, wanted = DAY, min(found, most)
+    back, wanted = DAY, min(total, most)
     while count(schedule, since := max(after, until - back), until) < wanted:
         back *= 2
     return tuple(deque(takewhile(lambda moment: moment <= until, firings(schedule, since)), maxlen=most))
@@ -343,19 +297,10 @@ _LATE = 60_000_000
 _WHY = "no daemon led when it came due"
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """A firing that does not run."""
+class Older(NamedTuple):
+    """Missed firings that are too many to be listed one by one: those before the ones that are."""
 
-    moment: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Older:
-    """Missed firings that are too many to be told one by one: those before the ones that are."""
-
-    count: int
+    total: int
     first: int
     last: int
     why: str
@@ -367,8 +312,8 @@ class Decision:
 
     run: tuple[int, ...]
     """Oldest first."""
-    missed: tuple[Missed, ...]
-    """Oldest first."""
+    missed: tuple[tuple[int, str], ...]
+    """Firings that do not run, and why, oldest first."""
     older: Older | None
     """Come before all in `missed`."""
     considered: int
@@ -389,7 +334,7 @@ def decide(
     - none: all are missed, yet the last one runs when it is late by no more than a minute and no more than half of the
       time to the firing that follows it: a daemon that is started anew, or another that takes over, loses nothing.
 
-    At most `cap` firings run by one decision, and at most `cap` missed ones are told one by one, the last ones.
+    At most `cap` firings run by one decision, and at most `cap` missed ones are listed one by one, the last ones.
     Neither a long absence nor a quick schedule makes it slow.
     """
     if now <= considered:
@@ -400,12 +345,12 @@ def decide(
     gone = newest(schedule, considered, alone, cap + 2)
     saved = gone[-1:] if gone and (policy == "last" or _hardly_late(schedule, gone[-1], now)) else ()
     gone = gone[: len(gone) - len(saved)]
-    told = gone[-cap:]
-    more = count(schedule, considered, alone) - len(saved) - len(told)
+    listed = gone[-cap:]
+    more = count(schedule, considered, alone) - len(saved) - len(listed)
     why = f"{_WHY}, and catch_up = last runs the last one only" if policy == "last" else _WHY
     first = next_firing(schedule, considered) if more else None
-    older = None if first is None else Older(more, first, gone[-len(told) - 1], why)
-    return _running(saved, schedule, alone, now, cap, tuple(Missed(moment, why) for moment in told), older)
+    older = None if first is None else Older(more, first, gone[-len(listed) - 1], why)
+    return _running(saved, schedule, alone, now, cap, tuple((moment, why) for moment in listed), older)
 
 
 def _running(
@@ -414,7 +359,7 @@ def _running(
     after: int,
     now: int,
     cap: int,
-    missed: tuple[Missed, ...],
+    missed: tuple[tuple[int, str], ...],
     older: Older | None,
 ) -> Decision:
     """The decision in which some firings run, and then all after a moment: as many of them as it takes."""

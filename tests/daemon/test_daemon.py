@@ -27,7 +27,8 @@ from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.daemon_child import QuickClock
 from tests.support.inside import open_catalog_db
-from tests.support.inside.daemon import Clock, Finished, Intervals, Log, WorkerPool
+from tests.support.inside.daemon import Clock, Intervals, Log, WorkerPool
+from tests.support.inside.execute import Ended
 from tests.support.inside.storage import begin_run, considered, put_task, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
@@ -369,8 +370,8 @@ def test_the_memory_of_a_worker_stays_flat(shop: Shop) -> None:
             pool.start(task, run)
             while not (over := pool.ended()):
                 clock.wait(10.0)
-            assert isinstance(over[0], Finished)
-            assert over[0].ended.state == "ok", over[0].ended
+            assert isinstance(over[0], Ended)
+            assert over[0].state == "ok", over[0]
             sizes.append(resident())
     finally:
         pool.kill()

@@ -18,7 +18,8 @@ import pytest
 from snapdb.types import Run
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
-from tests.support.inside.daemon import Clock, Died, Field, Finished, Intervals, LeaseHolder, Log, WorkerPool, notify
+from tests.support.inside.daemon import Clock, Died, Field, Intervals, LeaseHolder, Log, WorkerPool, notify
+from tests.support.inside.execute import Ended
 from tests.support.inside.storage import begin_run, heartbeat, open_db_dir, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
@@ -55,7 +56,7 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
         clock.go(SECOND)
         second = other.poll()
     assert second is not None
-    assert Intervals().lapse + Intervals().poll + Intervals().beat < 10, (
+    assert Intervals().lease_ttl + Intervals().poll + Intervals().heartbeat < 10, (
         "docs promise another leader within ten seconds"
     )
     assert not heartbeat(catalog_db, first.holder)
@@ -80,7 +81,7 @@ def run(tmp_path: Path) -> Run:
         return begin_run(connection, task, "schedule", MINUTE, "me", MINUTE)
 
 
-def ended(run: Run, path: Path, *command: str, timeout: int = int(PATIENCE) * SECOND) -> Finished | Died:
+def ended(run: Run, path: Path, *command: str, timeout: int = int(PATIENCE) * SECOND) -> Ended | Died:
     """How a run of a task ends whose worker is a command."""
     task = World(path, MINUTE).task("t", MINUTE, timeout=timeout)
     clock = Clock()
@@ -177,7 +178,7 @@ def test_a_line_of_the_log_is_a_line_whatever_is_in_it() -> None:
 
 def test_the_page_tells_of_every_event_of_the_log() -> None:
     code = "".join(path.read_text() for path in (ROOT / "snapdb" / "daemon").glob("*.py"))
-    logged = set(re.findall(r'\b(?:info|warn|error|tell)\(\s*"([a-z.]+)"', code))
+    logged = set(re.findall(r'\b(?:info|warn|error|write)\(\s*"([a-z.]+)"', code))
     page = (ROOT / "docs" / "schedule.md").read_text()
     told = re.findall(r"^\| `([a-z.]+)` \| (?:INFO|WARNING|ERROR)", page, re.MULTILINE)
     assert len(logged) > 10

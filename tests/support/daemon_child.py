@@ -32,7 +32,7 @@ class QuickClock(Clock):
 
 def quick(factor: float) -> Intervals:
     """Intervals that take over within a second of the machine's time."""
-    seconds = {"beat": 0.1, "lapse": 0.6, "poll": 0.1, "gap": 0.5, "look": 0.2, "kill": 10.0}
+    seconds = {"heartbeat": 0.1, "lease_ttl": 0.6, "poll": 0.1, "gap": 0.5, "orphan_check": 0.2, "kill": 10.0}
     return Intervals(**{name: second * factor for name, second in seconds.items()})
 
 

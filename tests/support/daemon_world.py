@@ -13,7 +13,7 @@ from typing import Any
 
 from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Period, Run, Schedule, Task
-from tests.support.inside.daemon import Clock, Died, Finished, Intervals, Log, Loop
+from tests.support.inside.daemon import Clock, Died, Intervals, Log, Loop
 from tests.support.inside.execute import Ended, EndState
 from tests.support.inside.storage import CatalogDb, Disk, Leader, acquire_lease, open_db_dir, put_task, read_leader
 
@@ -73,10 +73,10 @@ class SimulatedLanes:
         self.going.append((self._clock.steady + int(seconds * SECOND), run, state))
         self.began.append(run)
 
-    def ended(self) -> list[Finished | Died]:
+    def ended(self) -> list[Ended | Died]:
         over = [one for one in self.going if one[0] <= self._clock.steady]
         self.going = [one for one in self.going if one[0] > self._clock.steady]
-        return [Finished(Ended(run, state, self._clock.now())) for _, run, state in over]
+        return [Ended(run, state, self._clock.now()) for _, run, state in over]
 
     def soonest(self) -> float:
         """Seconds until the next run ends."""

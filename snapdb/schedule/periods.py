@@ -1,11 +1,57 @@
-"""Which snapshots of a graph its retention keeps, and why."""
+"""Calendar periods: moments some months and days later, and which snapshots of a graph a retention keeps."""
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Callable, Sequence
+from datetime import date
 
-from snapdb.schedule.fire_times import DAY, add, civil
-from snapdb.types import Retention, Rule
+from snapdb.types import Period, Retention, Rule
+
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+
+CYCLE = 146_097
+"""Days of 400 years, after which the calendar begins anew."""
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_2000 = date(2000, 1, 1).toordinal() - _EPOCH_DAY
+
+
+def add(moment: int, period: Period, times: int = 1) -> int:
+    """The moment so many periods later: months first, where a day that a month lacks becomes its last; then the rest.
+
+    Counting from one moment does not drift: 31 January and one month is 28 February, and two months are 31 March.
+
+    >>> 31 * DAY == add(0, Period(1, 0, 0))
+    True
+    >>> [add(30 * DAY, Period(1, 0, 0), times) // DAY for times in (1, 2)]  # from 31 January 1970
+    [58, 89]
+    """
+    days, rest = divmod(moment, DAY)
+    if period.months:
+        year, month, day = civil(days)
+        month += period.months * times - 1
+        year, month = year + month // 12, month % 12 + 1
+        days = _first(year, month) + min(day, monthrange(2000 + year % 400, month)[1]) - 1
+    return (days + period.days * times) * DAY + rest + period.microseconds * times
+
+
+def civil(days: int) -> tuple[int, int, int]:
+    """Year, month and day of the month of a day, counted from 1 January 1970; any year, of which `date` knows 9,999.
+
+    >>> civil(0), civil(-1)
+    ((1970, 1, 1), (1969, 12, 31))
+    """
+    cycles, rest = divmod(days - _2000, CYCLE)
+    shown = date.fromordinal(_EPOCH_DAY + _2000 + rest)
+    return shown.year + 400 * cycles, shown.month, shown.day
+
+
+def _first(year: int, month: int) -> int:
+    """The first day of a month, counted from 1 January 1970."""
+    cycles, within = divmod(year - 2000, 400)
+    return date(2000 + within, month, 1).toordinal() - _EPOCH_DAY + cycles * CYCLE
+
 
 _NAMES = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
 
