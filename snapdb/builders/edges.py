@@ -80,18 +80,18 @@ def run_lookup(session: Session, map_: IdMap, root: Path) -> _KeyLookup | None:
 
 
 def _runs(session: Session, map_: IdMap, root: Path) -> list[_Run]:
-    """The range of keys of each file of the map; nothing where keys are no plain integers, or a file does not tell."""
+    """Return the range of keys in each file of the map; none where keys are not consecutive integers."""
     if len(map_.columns) > 1 or not map_.limit or map_.columns[0].type not in _INTEGERS:
         return []
     rows = session.rows(key_bounds(map_.segments, root))
     bounds = {path: (low, high) for path, low, high in rows if low is not None and high is not None}
-    found = []
+    ranges = []
     for segment in map_.segments:
         low, high = bounds.get(str(root / segment.path), (0, -1))
         if high < low or high >= NO_KEY:
             return []
-        found.append(_Run(low, high - low + 1, segment.first))
-    return found
+        ranges.append(_Run(low, high - low + 1, segment.first))
+    return ranges
 
 
 def _in_order(session: Session, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
@@ -117,7 +117,7 @@ def _in_order(session: Session, map_: IdMap, root: Path, runs: list[_Run]) -> bo
 
 
 def _by_runs(runs: list[_Run]) -> _KeyLookup:
-    """The place of a key follows from its number."""
+    """Compute the position of a key from its number."""
     ordered = sorted(runs, key=lambda run: run.first)
     columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
     return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
@@ -177,8 +177,8 @@ class DenseEdges:
 
     def _lookups(self) -> list[_KeyLookup | None]:
         """Of sources and of destinations; None where a join is needed."""
-        element, made = self._data.rows.element, {}
-        found = []
+        element, joined = self._data.rows.element, {}
+        lookups = []
         for key, vertices in (
             (element.source_key, self._data.source),
             (element.destination_key, self._data.destination),
@@ -186,11 +186,11 @@ class DenseEdges:
             column = self._data.rows.table.column(key[0])
             assert column is not None
             same = (vertices.rows.element.name, column.type)
-            if same not in made:
+            if same not in joined:
                 ever = self._gone
-                made[same] = _key_lookup(self._session, vertices, column.type, ever=ever) if len(key) == 1 else None
-            found.append(made[same])
-        return found
+                joined[same] = _key_lookup(self._session, vertices, column.type, ever=ever) if len(key) == 1 else None
+            lookups.append(joined[same])
+        return lookups
 
     def table(self) -> pa.Table:
         """All of them at once."""
@@ -215,7 +215,7 @@ class DenseEdges:
         return pa.RecordBatch.from_pydict(arrays)
 
     def _refuse(self) -> NoReturn:
-        """Say what is wrong, which takes another look."""
+        """Raise with the reason, which a second query finds."""
         check_edges(self._session, self._data, self._rows)
         raise AssertionError("unreachable: edges that break a rule in one pass break it in the next")
 

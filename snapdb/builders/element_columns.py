@@ -89,7 +89,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
     assert isinstance(rows, EdgeRows)
     check_table(context.store.db_dir, rows.table)
     context.report(f"reading {name}.{column}", None)
-    found = np.full(rows.table.next_row, np.nan)
+    weights = np.full(rows.table.next_row, np.nan)
     every = table_rows(rows.table, rows.root, row_ids=True, ordered=False)
     nulls = 0
     with context.store.sql_engine.session() as session:
@@ -98,7 +98,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
             context.check_stopped()
             values = batch.column(1)
             nulls += values.null_count
-            found[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
+            weights[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
         missing = f"FROM ({rows.sql}) WHERE {quote(column)} IS NULL"
         if nulls and (count := session.rows(f"SELECT count(*) {missing}")[0][0]):
             shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))
@@ -108,7 +108,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
                 f"{edges} NULL as {column} (e_id {shown}), by which edges are weighed; give each a weight or delete it",
                 code="bad-weight",
             )
-    return found
+    return weights
 
 
 def births(reading: Reading, name: str) -> npt.NDArray[np.int64]:
@@ -127,7 +127,7 @@ def births(reading: Reading, name: str) -> npt.NDArray[np.int64]:
 
 
 def _destination_weights(reading: Reading, link: Link, column: str) -> Floats:
-    """By dense id; 0 for what is not in the snapshot."""
+    """[dense ids] Weights; 0 for nodes outside the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
     weights = _vertex_weights(reading, link.edge.destination, column)

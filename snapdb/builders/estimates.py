@@ -74,9 +74,9 @@ def _edges(
 def _topology(context: BuildContext, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
     """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
     wanted = wanted_topology(data)
-    found = None if full else find_artifact(context.store.catalog_db, wanted.digest)
-    if found is not None:
-        return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
+    artifact = None if full else find_artifact(context.store.catalog_db, wanted.digest)
+    if artifact is not None:
+        return "a topology that is there", 0, 0.0, int(artifact.facts["edges"]), artifact.base is not None
     rows = data.rows.table.rows
     if data.rows.element.on_dangling == "SKIP":
         (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]

@@ -111,7 +111,7 @@ def vertex_features(context: BuildContext, session: Session, data: VertexData, *
 
 
 def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: GrowthSpec) -> ArtifactSpec:
-    """What the arrays of a vertex type follow from; declared classes and what grows decide how values are kept."""
+    """Return what the arrays of a vertex type depend on; declared classes and growth decide how values are stored."""
     element, table = data.rows.element, data.rows.table
     names = [name for spec in specs for name in spec.columns]
     kept = [_plain(specs), fields(table, [*names, element.target, element.event_time]), element.nulls_static]
@@ -159,7 +159,7 @@ def edge_features(context: BuildContext, session: Session, data: EdgeData, *, fu
 
 
 def _lost(table: Table, before: Table) -> bool:
-    """Whether a table may lack rows that it had before."""
+    """Return whether a table may lack rows of the earlier version."""
     return table.deletes != before.deletes or table.next_row < before.next_row
 
 
@@ -167,11 +167,11 @@ def histories(
     context: BuildContext, session: Session, data: VertexData, tables: Mapping[str, Table]
 ) -> dict[str, Path]:
     """By feature, the values that change in time; always built whole when their table changed."""
-    found = {}
+    histories_by_name = {}
     for spec in data.rows.element.features:
         if spec.history is not None:
-            found[spec.name] = _history(context, session, data, spec, tables[spec.history.table.lower()])
-    return found
+            histories_by_name[spec.name] = _history(context, session, data, spec, tables[spec.history.table.lower()])
+    return histories_by_name
 
 
 def _history(context: BuildContext, session: Session, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
@@ -213,18 +213,18 @@ def _features(
     changed: Callable[[CachedArtifact], _Changed | None],
     full: bool,
 ) -> Features:
-    """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
+    """Return the arrays with that digest, else the nearest ones patched, else new ones from `build`."""
     catalog_db = context.store.catalog_db
-    if found := find_artifact(catalog_db, wanted.digest):
+    if artifact := find_artifact(catalog_db, wanted.digest):
         if not full:
-            return _told(found, "found")
+            return _features_of(artifact, "found")
     elif not full and (base := nearest_artifact(catalog_db, wanted)) and (change := changed(base)):
-        made = _patched(context, session, wanted, specs, target, change, base)
-        if made is not None:
-            return made
+        patch = _patched(context, session, wanted, specs, target, change, base)
+        if patch is not None:
+            return patch
     if full:
         wanted = wanted.anew()
-    return _told(find_or_build(catalog_db, wanted, build), "built")
+    return _features_of(find_or_build(catalog_db, wanted, build), "built")
 
 
 def _patched(
@@ -253,11 +253,11 @@ def _patched(
 
     try:
         if rows <= _MERGE_SHARE * held:
-            return _told(find_or_build(catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
+            return _features_of(find_or_build(catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
         apart = replace(wanted, digest=digest_of(wanted.digest, "patch"))
         newer = find_or_build(catalog_db, apart, patch, base.path)
         merged = find_or_build(catalog_db, wanted, lambda d: merge_features(base.path, newer.path, d))
-        return _told(merged, f"merged: {rows:,} rows")
+        return _features_of(merged, f"merged: {rows:,} rows")
     except _UnfitError:
         return None
 
@@ -274,12 +274,12 @@ def _written(
     return facts if target is None else facts | write_target(session, source, target, directory, growth)
 
 
-def _told(found: CachedArtifact, work: str) -> Features:
-    return Features(found.base or found.path, found.path if found.base else None, work)
+def _features_of(artifact: CachedArtifact, work: str) -> Features:
+    return Features(artifact.base or artifact.path, artifact.path if artifact.base else None, work)
 
 
 def _own(specs: tuple[FeatureSpec, ...]) -> tuple[FeatureSpec, ...]:
-    """Those that come from the element's own table."""
+    """Return the features of the element's own table."""
     return tuple(spec for spec in specs if spec.history is None)
 
 

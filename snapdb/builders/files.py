@@ -33,7 +33,7 @@ from snapdb.types import EdgeElement, Filter, Window
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SnapshotFiles:
     """A snapshot's directory, which nothing names yet."""
 
     path: Path
@@ -47,7 +47,7 @@ class Made:
     """By edge type, how many dangling edges were left out."""
 
 
-def make_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = False) -> Made:
+def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = False) -> SnapshotFiles:
     """Write the directory of a snapshot, and before it what it shares with others.
 
     Args:
@@ -59,7 +59,7 @@ def make_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = 
         chosen = restricted(plan, data)
         features = {name: vertex_features(context, session, v, full=full) for name, v in data.vertices.items()}
         paths = {name: histories(context, session, v, plan.tables) for name, v in data.vertices.items()}
-        found = {name: topology(context, session, edge, full=full) for name, edge in data.edges.items()}
+        topologies = {name: topology(context, session, edge, full=full) for name, edge in data.edges.items()}
         facts: dict[str, object] = {"kind": "snapshot"}
         with publishing(context.store.disk, final, facts) as staging:
             alive = {name: vertex.alive(session) for name, vertex in chosen.vertices.items()}
@@ -70,21 +70,21 @@ def make_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = 
                     np.save(staging / f"alive-{i}.npy", mask)
                 vertices.append(_vertices(context, vertex, mask, features[name], paths[name]))
             edges = [
-                _edges(context, session, plan, edge, alive, found[name], staging, i, full)
+                _edges(context, session, plan, edge, alive, topologies[name], staging, i, full)
                 for i, (name, edge) in enumerate(chosen.edges.items())
             ]
             layout = SnapshotLayout(tuple(vertices), tuple(edges))
             facts["layout"] = dataclasses.asdict(layout)
-    works = {name: each.work for name, each in found.items()}
-    skipped = {n: t.skipped for n, t in found.items() if data.edges[n].rows.element.on_dangling == "SKIP"}
-    shared = {name: each.written for name, each in found.items()}
-    return Made(final, layout, directory_bytes(final), works, shared, skipped)
+    works = {name: each.work for name, each in topologies.items()}
+    skipped = {n: t.skipped for n, t in topologies.items() if data.edges[n].rows.element.on_dangling == "SKIP"}
+    shared = {name: each.written for name, each in topologies.items()}
+    return SnapshotFiles(final, layout, directory_bytes(final), works, shared, skipped)
 
 
 def _check_histories(
     session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: _Bools | None, paths: Mapping[str, Path]
 ) -> None:
-    """Raises DataError when a feature that changes in time has no value yet for a vertex of the snapshot."""
+    """Raise DataError for a feature with a history that has no value yet for a vertex of the snapshot."""
     element = vertices.rows.element
 
     def keys(ids: npt.NDArray[np.int64]) -> list[object]:
@@ -126,20 +126,22 @@ def _edges(
     plan: CreateSnapshotPlan,
     data: EdgeData,
     alive: Mapping[str, _Bools | None],
-    found: Topology,
+    topology: Topology,
     staging: Path,
     index: int,
     full: bool,
 ) -> EdgeLayout:
     """One edge type in the form that was chosen for it."""
     element = data.rows.element
-    adjacency = open_topology(found.root, found.patch, data.destination.id_map.limit)
+    adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)
     let_in = admission(session, limits, data, adjacency, alive)
-    kept = found.edges if let_in is None else let_in.edges
+    kept = topology.edges if let_in is None else let_in.edges
     prefix = let_in is None or let_in.prefix
-    patched = found.patch is not None
-    shape = EdgeShape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix, patched)
+    patched = topology.patch is not None
+    shape = EdgeShape(
+        element.name, data.destination.id_map.limit, kept, topology.edges, edge_width(data), prefix, patched
+    )
     choice = _choice(plan, shape)
     _write_form(choice, adjacency, let_in, staging, index)
     features = edge_features(context, session, data, full=full)
@@ -147,10 +149,10 @@ def _edges(
         name=element.name,
         form=choice.form,
         edges=kept,
-        topology=str(found.root.relative_to(context.store.db_dir.path)),
+        topology=str(topology.root.relative_to(context.store.db_dir.path)),
         features=None if features is None else _relative(context, features.base),
         feature_names=tuple(f.name for f in element.features),
-        patch=_relative(context, found.patch),
+        patch=_relative(context, topology.patch),
         feature_patch=None if features is None else _relative(context, features.patch),
         reason=choice.reason,
         bytes=choice.bytes,
@@ -280,7 +282,7 @@ def _may_be_static(adjacency: Adjacency) -> bool:
 
 
 def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> _Bools:
-    """[edge ids] Which edges pass the filters of their own type."""
+    """[edge ids] Whether each edge passes the filters of its own type."""
     whole = data.rows.whole
     element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out
     rows = dataclasses.replace(whole, filters=filters, element=element)

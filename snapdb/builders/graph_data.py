@@ -157,20 +157,20 @@ def check_vertices(session: Session, data: VertexData, new: str | None = None) -
 
 
 def _own(element: VertexElement) -> tuple[FeatureSpec, ...]:
-    """The features that come from the element's own table."""
+    """Return the features of the element's own table."""
     return tuple(spec for spec in element.features if spec.history is None)
 
 
 def _check_classes(session: Session, element: VertexElement, target: str, classes: Sequence[str], rows: str) -> None:
-    """Nothing when every row's target is one of the classes that the graph declares, or NULL."""
+    """Raise where a row's target is neither NULL nor a declared class."""
     text, known = f"CAST({quote(target)} AS VARCHAR)", ", ".join(map(text_literal, classes))
     others = f"SELECT {text} AS c, count(*) AS n FROM ({rows}) WHERE {text} NOT IN ({known}) GROUP BY c"
-    count, found = session.rows(f"SELECT coalesce(sum(n), 0)::BIGINT, count(*) FROM ({others})")[0]
+    count, distinct = session.rows(f"SELECT coalesce(sum(n), 0)::BIGINT, count(*) FROM ({others})")[0]
     if count:
         shown = session.rows(f"SELECT c FROM ({others}) ORDER BY c LIMIT 3")
-        named = ", ".join(text_literal(value) for (value,) in shown) + (", …" if found > 3 else "")
+        named = ", ".join(text_literal(value) for (value,) in shown) + (", …" if distinct > 3 else "")
         raise DataError(
-            f"{_having(count, 'row', element)} {counted(found, 'class', 'classes')} in {target} that the graph does "
+            f"{_having(count, 'row', element)} {counted(distinct, 'class', 'classes')} in {target} that the graph does "
             f"not declare ({named}); change them, or name them in CLASSES",
             code="undeclared-class",
         )
@@ -277,7 +277,7 @@ def _check_ends(
 
 
 def _ensure(context: BuildContext, session: Session, table: Table, key: Sequence[str]) -> IdMap:
-    """The id map of a key, tried again while other writers append."""
+    """Return the id map of a key, retried while other writers append."""
     for attempt in range(_TRIES):
         try:
             return ensure_map(context.store.catalog_db, session, table, key)
@@ -288,10 +288,10 @@ def _ensure(context: BuildContext, session: Session, table: Table, key: Sequence
 
 
 def _shown(session: Session, key: Sequence[str], rows: str) -> str:
-    """The keys of some rows, as text."""
+    """Return the keys of some rows as text."""
     texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in key)
-    found = session.rows(f"SELECT {texts} {rows}")
-    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in found)
+    rows_ = session.rows(f"SELECT {texts} {rows}")
+    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows_)
 
 
 # The same elements at another version of their tables, to find what changed since
@@ -330,8 +330,8 @@ def edge_facts(data: EdgeData, *, state: bool) -> list[Any]:
 
 def fields(table: Table, names: Sequence[str | None]) -> list[int | None]:
     """What stays of columns when they are renamed."""
-    found = [None if name is None else table.column(name) for name in names]
-    return [None if column is None else column.field for column in found]
+    columns = [None if name is None else table.column(name) for name in names]
+    return [None if column is None else column.field for column in columns]
 
 
 def newest(*elements: VertexData | EdgeData) -> int:

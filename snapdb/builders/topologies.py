@@ -65,11 +65,11 @@ def topology(context: BuildContext, session: Session, data: EdgeData, *, full: b
     wanted = wanted_topology(data)
     if full:
         wanted = wanted.anew()
-    elif found := find_artifact(context.store.catalog_db, wanted.digest):
-        return _found(found, "found")
+    elif artifact := find_artifact(context.store.catalog_db, wanted.digest):
+        return _topology_of(artifact, "found")
     elif patched := _patched(context, session, data, wanted):
         return patched
-    return _found(_built(context, session, data, wanted), "built")
+    return _topology_of(_built(context, session, data, wanted), "built")
 
 
 def wanted_topology(data: EdgeData) -> ArtifactSpec:
@@ -104,10 +104,10 @@ def check_new(context: BuildContext, session: Session, data: EdgeData) -> None:
         context.check_stopped()
 
 
-def _found(found: CachedArtifact, work: str) -> Topology:
-    facts = found.facts
+def _topology_of(artifact: CachedArtifact, work: str) -> Topology:
+    facts = artifact.facts
     written = 0 if work == "found" else sum(int(file["bytes"]) for file in facts["files"].values())
-    root, patch = (found.path, None) if found.base is None else (found.base, found.path)
+    root, patch = (artifact.path, None) if artifact.base is None else (artifact.base, artifact.path)
     return Topology(root, patch, facts["edges"], facts["skipped"], work, written)
 
 
@@ -160,13 +160,13 @@ def _patched(context: BuildContext, session: Session, data: EdgeData, wanted: Ar
         merged = find_or_build(
             context.store.catalog_db, wanted, lambda d: write_merged(root, patch, limits[1], d) | facts
         )
-        return _found(merged, _told("merged", change))
-    made = find_or_build(context.store.catalog_db, wanted, lambda d: write_patch(patch, d) | facts, directory)
-    return _found(made, _told("patched", change))
+        return _topology_of(merged, _work_text("merged", change))
+    artifact = find_or_build(context.store.catalog_db, wanted, lambda d: write_patch(patch, d) | facts, directory)
+    return _topology_of(artifact, _work_text("patched", change))
 
 
 def _only_edges_changed(session: Session, before: EdgeData, after: EdgeData) -> bool:
-    """Whether no edge came or went by a vertex that did: only a root tells which edges a vertex has."""
+    """Return whether no vertex of an added or removed edge changed: only the base knows which edges a vertex has."""
     if after.rows.element.on_dangling != "ERROR":
         return False
     ends = ((before.source, after.source), (before.destination, after.destination))
@@ -184,7 +184,7 @@ def rows_apart(one: EdgeData, other: EdgeData) -> int:
     return grown + abs((first.next_row - first.rows) - (second.next_row - second.rows))
 
 
-def _told(done: str, change: Change) -> str:
+def _work_text(done: str, change: Change) -> str:
     return f"{done}: {change.added.edge_id.size:,} edges came, {change.removed.edge_id.size:,} went"
 
 
@@ -269,7 +269,7 @@ def _removed(
 
 
 def _at(rows: Rows, positions: _Int64s, nodes: _Int64s | None = None) -> EdgeArrays:
-    """Edges out of rows, which are those of `nodes`; None: of all nodes."""
+    """Return edges out of rows, which are those of `nodes`; None: of all nodes."""
     row = np.searchsorted(rows.indptr, positions, side="right") - 1
     return EdgeArrays(
         source=rows.indices[positions].astype(np.int64),
@@ -282,15 +282,15 @@ def _at(rows: Rows, positions: _Int64s, nodes: _Int64s | None = None) -> EdgeArr
 
 
 def _edges(session: Session, data: EdgeData, rows: str | None, *, gone: bool = False) -> tuple[EdgeArrays, int]:
-    """Rows with dense ends, and how many dangle."""
+    """Return rows with dense ends, and the number of dangling ones."""
     if rows is None:
         return _none(data), 0
-    found = DenseEdges(session, data, rows, gone=gone)
-    return _arrays(found.table()), found.skipped
+    dense = DenseEdges(session, data, rows, gone=gone)
+    return _arrays(dense.table()), dense.skipped
 
 
 def _arrays(table: pa.Table) -> EdgeArrays:
-    """The columns of dense edges."""
+    """Return the columns of dense edges."""
     arrays = {name: table[name].to_numpy() for name in table.column_names}
     return EdgeArrays(
         source=arrays["source"],
@@ -335,8 +335,8 @@ def _moved(session: Session, one: VertexData, other: VertexData) -> _Int64s:
     rows = rows_beyond(session, one.rows.root, one.rows.table, other.rows.table)
     if rows is None:
         return np.empty(0, np.int64)
-    found: _Int64s = session.table(f"SELECT {_ID} AS id FROM ({one.numbered(_plain(one, rows))})")["id"].to_numpy()
-    return np.unique(found)
+    ids: _Int64s = session.table(f"SELECT {_ID} AS id FROM ({one.numbered(_plain(one, rows))})")["id"].to_numpy()
+    return np.unique(ids)
 
 
 def _plain(data: VertexData, rows: str) -> str:
@@ -348,7 +348,7 @@ def _only(ids: Sequence[_Int64s], others: Sequence[_Int64s]) -> list[_Int64s]:
 
 
 def _orphaned(root: Rows, removed: EdgeArrays, lost: Sequence[_Int64s], limits: tuple[int, int]) -> EdgeArrays:
-    """The edges of the root that end in a vertex which is no longer there, but those removed themselves."""
+    """Return the edges of the base that end in a removed vertex, without those removed themselves."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
         positions = np.empty(0, np.int64)
@@ -375,9 +375,9 @@ def _revived(session: Session, before: EdgeData, after: EdgeData, root: Rows, ad
             conditions.append(f"({ends}) IN (SELECT ({quote_all(new.key)}) FROM ({rows}))")
     if not conditions:
         return _none(after)
-    found, _ = _edges(session, after, f"SELECT * FROM ({edge_rows(after)}) e WHERE {' OR '.join(conditions)}")
-    there = _positions(root, found) >= 0
-    return _taken(found, ~there & ~np.isin(found.edge_id, added.edge_id))
+    revived, _ = _edges(session, after, f"SELECT * FROM ({edge_rows(after)}) e WHERE {' OR '.join(conditions)}")
+    there = _positions(root, revived) >= 0
+    return _taken(revived, ~there & ~np.isin(revived.edge_id, added.edge_id))
 
 
 def _taken(edges: EdgeArrays, chosen: npt.NDArray[np.bool_]) -> EdgeArrays:
@@ -389,5 +389,5 @@ def _taken(edges: EdgeArrays, chosen: npt.NDArray[np.bool_]) -> EdgeArrays:
 
 
 def _positions(root: Rows, edges: EdgeArrays) -> _Int64s:
-    """[edges] where each is in the root; -1 for one that is not."""
+    """[edges] The position of each in the base; -1 where it is not there."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)

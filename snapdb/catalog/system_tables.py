@@ -230,7 +230,7 @@ def _snapshots(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     for s in catalog.snapshots.values():
         own = (s.name, s.graph.name, s.version, *bounds_text(s), s.form, s.nodes, s.edges, s.bytes)
         tagged = ", ".join(by_version.get(s.version, ())) or None
-        yield *own, moment(s.created), _moment(s.refreshed), age_text(today - s.made), tagged, moves_text(s)
+        yield *own, moment(s.created), _moment(s.refreshed), age_text(today - s.built_at), tagged, moves_text(s)
 
 
 def _samplers(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:

@@ -107,7 +107,7 @@ def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -
 
 
 def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
-    """Every snapshot that retentions are about, with why it stays or would go, and how many would go in a sentence."""
+    """Return every snapshot with a retention and why it stays or would be removed, and a sentence with the count."""
     decisions = _decisions(context, plan)
     done = _expected(decisions)
     return listing(_EXPIRE_FIELDS, list(_rows(decisions, done))), _summary(decisions, done, dry_run=True)
@@ -144,15 +144,14 @@ def _decisions(context: ExecutionContext, plan: ExpirePlan | RetainPlan) -> _Dec
 
 
 def _expected(decisions: _Decisions) -> _Expired:
-    """What would become of the snapshots, if nothing changes meanwhile."""
     return _Expired({s.id for s, stays in decisions if stays is None})
 
 
 def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
-    """Those that retention lets go as things are at this moment."""
+    """Return the snapshots that retention removes at this time."""
     catalog = load(context.store.catalog_db, context.catalog)
     graphs = {snapshot.graph.name.lower() for snapshot in going}
-    retentions = {graph: said for graph, said in catalog.retentions.items() if graph in graphs}
+    retentions = {graph: retention for graph, retention in catalog.retentions.items() if graph in graphs}
     still = {
         snapshot.id for snapshot, stays in _retained(catalog, context.store.catalog_db, retentions) if stays is None
     }
@@ -193,7 +192,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
 
 
 def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
-    """What the rules let go already."""
+    """Return the snapshots that the rules remove already."""
     going = sum(
         reason is None for _, reason in _retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
@@ -219,8 +218,8 @@ def _retained(
     decisions: list[tuple[Snapshot, str | None]] = []
     for graph, retention in retentions.items():
         snapshots = [s for s in catalog.snapshots.values() if s.graph.name.lower() == graph]
-        snapshots.sort(key=lambda s: (s.made, s.id))
-        reasons = kept([(s.made, s.version in tagged) for s in snapshots], retention, as_of)
+        snapshots.sort(key=lambda s: (s.built_at, s.id))
+        reasons = kept([(s.built_at, s.version in tagged) for s in snapshots], retention, as_of)
         for snapshot, reason in zip(snapshots, reasons, strict=True):
             sampler = samplers.get(snapshot.name.lower())
             of_it = None if sampler is None else f"sampler {sampler} is of it"
@@ -254,7 +253,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
 
 
 def _remove_shared(context: ExecutionContext) -> int:
-    """How many shared directories went: none unless nobody else is at the tables, who may be about to use one."""
+    """Remove unreferenced shared directories; none while another process has the tables open and may use one."""
     if not context.tables.alone(0.0):
         return 0
     try:

@@ -148,7 +148,7 @@ def _interval(value: Any, spelling: Spelling) -> str:
 
 
 def _interval_words(value: Any) -> str:
-    """Months, days and time of an interval, e.g. `1 month 2 days 00:00:03`."""
+    """Return months, days and time of an interval, e.g. `1 month 2 days 00:00:03`."""
     parts = [
         f"{n} {word}{'' if abs(n) == 1 else 's'}" for n, word in ((value.months, "month"), (value.days, "day")) if n
     ]
@@ -205,7 +205,7 @@ def _map(column: pa.Array, spelling: Spelling) -> list[str | None]:
 
 
 def _union(column: pa.UnionArray, spelling: Spelling) -> list[str | None]:
-    """Each value as the member that it is of; a dense union counts in its members, a sparse one in itself."""
+    """Return each value of a union's members; a dense union has offsets, a sparse one has none."""
     kind = column.type
     members = {code: spell(column.field(i), spelling) for i, code in enumerate(kind.type_codes)}
     codes = _buffer(column, pa.int8(), 1)
@@ -214,7 +214,7 @@ def _union(column: pa.UnionArray, spelling: Spelling) -> list[str | None]:
 
 
 def _buffer(column: pa.Array, kind: pa.DataType, number: int) -> list[int]:
-    """A buffer's integers; pyarrow's own properties of a union forget where a slice begins."""
+    """Return the integers of a buffer; pyarrow's own properties of a union ignore a slice's offset."""
     values = pa.Array.from_buffers(kind, len(column), [None, column.buffers()[number]], offset=column.offset)
     integers: list[int] = values.to_pylist()
     return integers
@@ -380,7 +380,7 @@ def _column(field: pa.Field, values: pa.ChunkedArray, null: str) -> _Column:
 
 
 def _is_right(kind: pa.DataType) -> bool:
-    """Whether values of a type stand to the right, as numbers do."""
+    """Return whether values of a type are right-aligned, as numbers are."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
@@ -412,12 +412,11 @@ def _widths(needed: Sequence[int], width: int | None) -> list[int]:
 
 
 def _length(text: str) -> int:
-    """Terminal cells the printable text takes."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def _drawn(widths: Sequence[int]) -> int:
-    """Cells in a line of columns this wide: two of padding each, and their borders."""
+    """Return the cells of a line of columns with these widths, padding and borders included."""
     return sum(widths) + 3 * len(widths) + 1
 
 
@@ -459,7 +458,7 @@ class _Page:
         return side + side.join(cells) + side
 
     def _fit(self, text: str, width: int, right: bool, style: Style) -> str:
-        """The text in exactly `width` cells, cut with an ellipsis when it is longer."""
+        """Return the text in exactly `width` cells, cut with an ellipsis where it is longer."""
         length = _length(text)
         if length > width:
             keep = max(width - _length(self.ellipsis), 0)

@@ -92,7 +92,6 @@ class Result:
         yield from map(plain, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        """The record batches with their exact values, once."""
         if self._started:
             raise QueryError("this result was read already; call .arrow() first to read it twice", code="consumed")
         self._started = True
@@ -110,7 +109,6 @@ class Result:
         return self._table
 
     def _whole(self) -> pa.Table:
-        """All rows with their exact values."""
         if self._exact is None:
             self._exact = (
                 pa.Table.from_batches(list(self._batches()), schema=self._given) if self.is_query else pa.table({})
@@ -183,7 +181,7 @@ class Result:
         return render(self.arrow(), width=width, max_rows=max_rows) if words is None else words
 
     def _words(self) -> str | None:
-        """What is said in place of a table; None where there is one."""
+        """Return the message that replaces a table; None where there is a table."""
         if not self.is_query:
             return str(self.message)
         if self._started and self._table is None:

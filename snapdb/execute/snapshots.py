@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapdb.builders.estimates import sketched
-from snapdb.builders.files import Made, make_files
+from snapdb.builders.files import SnapshotFiles, build_files
 from snapdb.builders.graph_data import check_vertices, graph_data
 from snapdb.builders.topologies import check_new
 from snapdb.catalog import tables_at
@@ -30,8 +30,8 @@ from snapdb.types.text import counted
 def create_snapshot(plan: CreateSnapshotPlan, context: ExecutionContext) -> Rows:
     """CREATE SNAPSHOT: publish the directory of a snapshot, then the row that names it."""
     yield from ()
-    snapshot, made = publish_snapshot(context, plan)
-    skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in made.skipped.items())
+    snapshot, built = publish_snapshot(context, plan)
+    skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in built.skipped.items())
     return Outcome(
         f"snapshot {snapshot.name} of {snapshot.graph.name} at version {snapshot.version}: "
         f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form}){skipped}"
@@ -40,7 +40,7 @@ def create_snapshot(plan: CreateSnapshotPlan, context: ExecutionContext) -> Rows
 
 def publish_snapshot(
     context: ExecutionContext, plan: CreateSnapshotPlan, *, full: bool = False
-) -> tuple[Snapshot, Made]:
+) -> tuple[Snapshot, SnapshotFiles]:
     """Make a snapshot, in the place of the one that the plan replaces.
 
     Args:
@@ -49,15 +49,15 @@ def publish_snapshot(
     Raises:
         CommitConflict: what it replaces was replaced or dropped meanwhile, or its graph was.
     """
-    made = make_files(context, plan, full=full)
+    built = build_files(context, plan, full=full)
     try:
-        snapshot = _record(context, plan, made)
+        snapshot = _record(context, plan, built)
     except BaseException:
-        context.store.disk.remove(made.path)
+        context.store.disk.remove(built.path)
         raise
     if plan.replaces is not None:
         delete_unless_held(context.store.db_dir, plan.replaces.path)
-    return snapshot, made
+    return snapshot, built
 
 
 def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
@@ -84,22 +84,22 @@ def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
     )
 
 
-def filed(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
+def snapshot_record(context: ExecutionContext, plan: CreateSnapshotPlan, built: SnapshotFiles) -> Snapshot:
     """The snapshot of a plan that has files, and no row yet."""
-    layout = made.layout
+    layout = built.layout
     return dataclasses.replace(
         moved_to(plan),
         form=next((form for form in reversed(FORMS) if any(e.form == form for e in layout.edges)), "full"),
         nodes=sum(v.nodes for v in layout.vertices),
         edges=sum(e.edges for e in layout.edges),
-        bytes=made.bytes,
-        path=str(made.path.relative_to(context.store.db_dir.path)),
+        bytes=built.bytes,
+        path=str(built.path.relative_to(context.store.db_dir.path)),
     )
 
 
-def _record(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
+def _record(context: ExecutionContext, plan: CreateSnapshotPlan, built: SnapshotFiles) -> Snapshot:
     """The row that makes the snapshot real."""
-    snapshot = filed(context, plan, made)
+    snapshot = snapshot_record(context, plan, built)
     with context.store.catalog_db.writing(publishes=True) as connection:
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
@@ -147,9 +147,9 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
         yield listing(_DRY, _would(context, plan))
         return None
     was = f"version {plan.before.version}, {window_text(plan.before)}"
-    snapshot, made = publish_snapshot(context, plan.create, full=plan.full)
+    snapshot, built = publish_snapshot(context, plan.create, full=plan.full)
     now = f"version {snapshot.version}, {window_text(snapshot)}"
-    works = "; ".join(f"{name} {work}" for name, work in made.works.items() if work != "found")
+    works = "; ".join(f"{name} {work}" for name, work in built.works.items() if work != "found")
     moved = f"{was} → {now}" if was != now else f"still {now}"
     counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
     known = context.catalog.graphs.get(plan.create.graph.name.lower())
@@ -185,7 +185,7 @@ def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]
 
 
 def _counted(session: Session, before: ElementRows, after: ElementRows) -> tuple[int, int, int]:
-    """How many rows of an element would come, go and change."""
-    found = difference(session, before, after)
-    came, went, changed = tally(session, found)
-    return came - changed, went - changed, changed
+    """Return how many rows of an element REFRESH would add, remove and change."""
+    changes = difference(session, before, after)
+    added, removed, changed = tally(session, changes)
+    return added - changed, removed - changed, changed

@@ -89,10 +89,10 @@ class TransactionManager:
         if opened.failed:
             self._drop()
             raise QueryError("the transaction had failed, so nothing of it was committed", code="aborted")
-        said = message if message is not None else "; ".join(opened.messages) or None
+        text = message if message is not None else "; ".join(opened.messages) or None
         changes, opened.changes = opened.changes, []
         try:
-            return self._publish(changes, said) if changes else None
+            return self._publish(changes, text) if changes else None
         except CommitConflict as conflict:
             hint_at_transaction(conflict)
             raise
@@ -213,31 +213,31 @@ class TransactionManager:
         if not any(maps_of(self._store.catalog_db, table_id) for table_id in appended):
             return commit(self._store.catalog_db, changes, message)
         with assigning_ids(self._store.db_dir):
-            made: list[Change] = []
+            changes_made: list[Change] = []
             try:
                 for table_id, appends in appended.items():
-                    made += self._allot(table_id, appends)
+                    changes_made += self._allot(table_id, appends)
                 if review is not None:
-                    review({ids.map_id: self._new_keys(ids) for ids in made if isinstance(ids, AssignIds)})
-                return commit(self._store.catalog_db, [*changes, *made], message)
+                    review({ids.map_id: self._new_keys(ids) for ids in changes_made if isinstance(ids, AssignIds)})
+                return commit(self._store.catalog_db, [*changes, *changes_made], message)
             except BaseException:
-                self._discard(made)
+                self._discard(changes_made)
                 raise
 
     def _allot(self, table_id: int, appends: Sequence[Append]) -> list[AssignIds]:
         segments = tuple(replace(file, columns=a.columns) for a in appends for file in a.files)
         rows = sum(s.rows for s in segments)
-        made = []
+        assigned = []
         with self._store.sql_engine.session() as session:
             for id_map in maps_of(self._store.catalog_db, table_id):
                 # The key's columns by field: the transaction itself may have renamed or dropped them in between.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
                 query = table_rows(keys, self._store.db_dir.path)
-                made.append(assign_ids(self._store.db_dir, session, table_id, id_map, query, rows))
-        return made
+                assigned.append(assign_ids(self._store.db_dir, session, table_id, id_map, query, rows))
+        return assigned
 
     def _new_keys(self, ids: AssignIds) -> int:
-        """How many keys get an id that had none."""
+        """Return how many keys get a new id."""
         if ids.file is None:
             return 0
         marks = ", ".join("?" * len(ids.merged))

@@ -28,7 +28,7 @@ class File:
     format: str
     headed: bool
     """The option HEADER says whether its first line is one."""
-    said: str
+    options: str
     """Its other options, for DuckDB's reader."""
     table: Table
     wanted: Sequence[str]
@@ -41,14 +41,14 @@ class Matched:
 
     select: str
     reader: str
-    said: str
+    options: str
     supplied: tuple[str, ...]
     types: tuple[str, ...] = ()
     """Of all columns in the file, where the reader is not told them."""
 
     def sql(self, path: str) -> str:
         """The query over a path, a glob or a list of them."""
-        return f"SELECT {self.select} FROM {self.reader}({path}{self.said})"
+        return f"SELECT {self.select} FROM {self.reader}({path}{self.options})"
 
 
 def match_columns(session: Session, file: File, path: str, label: str) -> Matched:
@@ -67,14 +67,16 @@ def match_columns(session: Session, file: File, path: str, label: str) -> Matche
 
 
 def _from_parquet(session: Session, file: File, path: str, label: str) -> Matched:
-    columns = session.describe(f"SELECT * FROM read_parquet({path}{file.said})")
-    return _by_name(file, label, [c.name for c in columns], "read_parquet", file.said, tuple(c.type for c in columns))
+    columns = session.describe(f"SELECT * FROM read_parquet({path}{file.options})")
+    return _by_name(
+        file, label, [c.name for c in columns], "read_parquet", file.options, tuple(c.type for c in columns)
+    )
 
 
 def _from_json(session: Session, file: File, path: str, label: str) -> Matched:
     """Match the keys of JSON objects, one per line or in an array; a missing key is NULL."""
     table = file.table
-    names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.said})")}
+    names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.options})")}
     if "json" in names and len(names) == 1 and table.column("json") is None:
         raise BindError(
             f"{label} holds no JSON objects, whose keys would be the columns of {table.name}", code="file-columns"
@@ -83,7 +85,7 @@ def _from_json(session: Session, file: File, path: str, label: str) -> Matched:
     types = {names.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
     # Bytes are written as in SQL, '\\xFF', which DuckDB reads in a text but not in JSON.
     read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
-    options = f", columns = {_json_struct(read)}{file.said}"
+    options = f", columns = {_json_struct(read)}{file.options}"
     return _by_name(file, label, [*types, *extra], "read_json", options)
 
 
@@ -109,12 +111,12 @@ def _by_name(
 def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
     """A CSV with a header that names the columns is read by name, any other by position."""
     table, wanted = file.table, file.wanted
-    columns = session.describe(f"SELECT * FROM read_csv({path}{file.said})")
+    columns = session.describe(f"SELECT * FROM read_csv({path}{file.options})")
     types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
     known = {c.name.lower(): c.name for c in columns}
     if any(w.lower() in known for w in wanted):
         cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}
-        options = f", types = {_json_struct(cast)}{file.said}"
+        options = f", types = {_json_struct(cast)}{file.options}"
         return _by_name(file, label, [c.name for c in columns], "read_csv", options)
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in columns):
         names = ", ".join(c.name for c in columns)
@@ -130,7 +132,7 @@ def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
             code="file-columns",
         )
     header = "" if file.headed else ", header = false"
-    options = f", columns = {_json_struct(types)}, auto_detect = true{file.said}{header}"
+    options = f", columns = {_json_struct(types)}, auto_detect = true{file.options}{header}"
     return Matched("*", "read_csv", options, tuple(wanted))
 
 

@@ -135,7 +135,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
             span=statement.last_span,
             code="out-of-range",
         )
-    snapshots.sort(key=lambda s: (s.made, s.id))
+    snapshots.sort(key=lambda s: (s.built_at, s.id))
     names: dict[int, str] = {}
     for tag in tags(context.store.catalog_db):
         names.setdefault(tag.version, tag.name)
@@ -144,7 +144,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
     decisions = []
     for snapshot in snapshots:
         reason = None
-        if before is not None and snapshot.made >= before:
+        if before is not None and snapshot.built_at >= before:
             reason = f"not older than {spelled(before)}"
         elif snapshot.id in newest:
             reason = f"among the last {statement.last} of graph {snapshot.graph.name}"

@@ -100,8 +100,8 @@ class Snapshot:
     """When it was last refreshed: microseconds since 1970, UTC."""
 
     @property
-    def made(self) -> int:
-        """When it was brought up to date last: microseconds since 1970, UTC."""
+    def built_at(self) -> int:
+        """When it was created or last refreshed: microseconds since 1970, UTC."""
         return self.created if self.refreshed is None else self.refreshed
 
 

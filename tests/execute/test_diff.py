@@ -241,11 +241,11 @@ def test_only_files_and_times_that_differ_are_looked_at(db: Database) -> None:
     with db._session.store.sql_engine.session() as session:
         files = [str(db.path / s.path) for s in rows("new", "likes").table.segments]
         found = difference(session, rows("old", "likes"), rows("new", "likes"))
-        assert found.went == ()
-        assert [[path in part for path in files] for part in found.came] == [[False, True]]
-        assert difference(session, rows("old", "reads"), rows("new", "reads")).came == ()
+        assert found.removed == ()
+        assert [[path in part for path in files] for part in found.added] == [[False, True]]
+        assert difference(session, rows("old", "reads"), rows("new", "reads")).added == ()
         for element in ELEMENTS.keys() - {"reads"}:  # AS OF holds what an earlier one holds, but for what has ended
-            assert difference(session, rows("early", element), rows("late", element)).went == ()
+            assert difference(session, rows("early", element), rows("late", element)).removed == ()
 
 
 def test_sparse_features_and_those_with_a_history_drift_too(db: Database) -> None:

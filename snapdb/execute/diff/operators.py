@@ -66,7 +66,7 @@ def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
 
 
 def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
-    """SELECT change and the columns of the later table: first what went, then what came, each by row id."""
+    """SELECT change and the columns of the later table: first rows removed, then rows added, each by row id."""
     shown = plan.after or plan.before
     assert shown is not None
     names = ", ".join(quote(c.name) for c in shown.columns)
@@ -85,7 +85,7 @@ def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
 
 
 def _value(column: Column, table: Table, shown: Table) -> str:
-    """A column of the shown table out of another state of it, or of the table that it replaced."""
+    """Return the SELECT item of a shown column, read from another version of its table."""
     return column_value(column, table, shown) or f"CAST(NULL AS {column.type})"
 
 
@@ -107,7 +107,7 @@ def _count(session: Session, rows: str | None) -> int:
 
 
 def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
-    """The columns that one has and the other has not; one that was dropped and added again is another."""
+    """Return the columns of one table that the other lacks; a column dropped and added again is another."""
     if one is None or other is None:
         return [] if one is None else [c.name for c in one.columns]
     same_table = one.id == other.id
@@ -170,7 +170,7 @@ class _GraphAt:
         return keyed({**vertices, **edges}, self.graph)
 
     def _count(self, rows: ElementRows) -> int:
-        """All of the table, but for what the graph says to leave out."""
+        """Count the rows of a table that the graph does not exclude."""
         rule = rows.element.on_duplicate if isinstance(rows, VertexRows) else rows.element.on_dangling
         if rule == "ERROR":
             return rows.table.rows
@@ -183,11 +183,11 @@ class _GraphAt:
         own = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(ends.element.key))
         same = ", ".join(f"k{i}" for i in range(len(keys)))
         edges = f"SELECT {same}, count(*) AS n FROM (SELECT {named} FROM ({rows.sql})) GROUP BY ALL"
-        found = self.session.table(
+        degrees_table = self.session.table(
             f"SELECT coalesce(n, 0)::BIGINT AS degree, count(*)::BIGINT AS nodes FROM (SELECT {own} FROM ({ends.sql})) "
             f"LEFT JOIN ({edges}) USING ({same}) GROUP BY degree"
         )
-        degrees, nodes = (found.column(i).to_numpy() for i in range(2))
+        degrees, nodes = (degrees_table.column(i).to_numpy() for i in range(2))
         bins = np.bincount(degree_bins(degrees), weights=nodes).astype(np.int64)
         return Degrees(int(nodes.sum()), int((degrees * nodes).sum()), bins)
 
@@ -228,7 +228,7 @@ class _GraphAt:
         return specs, FeatureSource(element.name, query, tuple(columns), count, element.key)
 
     def _origin(self, name: str) -> object:
-        """The tables that a vertex type's features are read from."""
+        """Return the tables that a vertex type's features are read from."""
         vertex = self.graph.vertex(name)
         assert vertex is not None
         used = [vertex.table, *(spec.history.table for spec in vertex.features if spec.history)]
@@ -236,12 +236,12 @@ class _GraphAt:
 
 
 def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tuple[str, list[Column]]:
-    """SELECT k0, k1, … and the last values of a feature; and the columns that hold them, under names of their own."""
+    """Return the SELECT of keys k0, k1, … and a feature's last values, and the columns that hold the values."""
     assert spec.history is not None
     time = table.column(spec.history.event_time)
     assert time is not None
-    found = [table.column(name) for name in spec.columns]
-    columns = [replace(c, name=f"snapdb {number} {c.name}") for c in found if c is not None]
+    value_columns = [table.column(name) for name in spec.columns]
+    columns = [replace(c, name=f"snapdb {number} {c.name}") for c in value_columns if c is not None]
     keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(spec.history.key))
     values = ", ".join(f"{quote(c)} AS {quote(named.name)}" for c, named in zip(spec.columns, columns, strict=True))
     order = f"ORDER BY {time_expression(time)} DESC, {_ID} DESC"
@@ -300,8 +300,8 @@ def report(
     elements = _elements(session, before, after)
     match detail:
         case "ROWS":
-            found = [(e.name, e.before, e.after, e.difference) for e in elements]
-            yield from changed_rows(session, found)
+            differences = [(e.name, e.before, e.after, e.difference) for e in elements]
+            yield from changed_rows(session, differences)
         case "FEATURES":
             yield listing(_FEATURES, _feature_rows(context, before, after, elements))
         case "SUMMARY":
@@ -309,15 +309,15 @@ def report(
 
 
 def _elements(session: Session, before: Side, after: Side) -> list[_Element]:
-    """Those of the later side in its order, then those that went."""
+    """Return the elements of the later side in its order, then those only the earlier side has."""
     names = {Key("vertex", e.name.lower()): e.name for side in (before, after) for e in side.graph.vertices}
     names |= {Key("edge", e.name.lower()): e.name for side in (before, after) for e in side.graph.edges}
     keys = sorted(dict.fromkeys((*after.rows, *before.rows)), key=lambda key: key.kind == "edge")
-    found = []
+    sides = []
     for key in keys:
         then, now = before.rows.get(key), after.rows.get(key)
-        found.append(_Element(key, names[key], then, now, difference(session, then, now)))
-    return found
+        sides.append(_Element(key, names[key], then, now, difference(session, then, now)))
+    return sides
 
 
 def _summary(
@@ -336,24 +336,24 @@ def _summary(
 
 
 def _counts(session: Session, before: Side, after: Side, e: _Element) -> _Counts:
-    """How many rows came, went and changed. What is known of the sides spares counting where it can."""
+    """Count the rows added, removed and changed, without reading rows where the sides' counts decide."""
     then = before.count(e.key) if e.before else 0
     now = after.count(e.key) if e.after else 0
-    if not e.difference.went:
-        came = now - then
-    elif not e.difference.came:
-        came = 0
+    if not e.difference.removed:
+        added = now - then
+    elif not e.difference.added:
+        added = 0
     else:
-        came = row_count(session, e.difference.came)
-    went = then + came - now
-    changed = replaced(session, e.difference) if came and went else 0
-    return _Counts(came - changed, went - changed, changed, then, now)
+        added = row_count(session, e.difference.added)
+    removed = then + added - now
+    changed = replaced(session, e.difference) if added and removed else 0
+    return _Counts(added - changed, removed - changed, changed, then, now)
 
 
 def _degree_shift(
     before: Side, after: Side, e: _Element, by_key: Mapping[Key, _Element]
 ) -> tuple[float | None, float | None, float | None]:
-    """Mean in-degree on each side, and the stability index of its distribution."""
+    """Return the mean in-degree of each side, and the stability index of its distribution."""
     if _untouched(e) and _same_ends(before, after, e, by_key):
         mean = _mean(after, e)
         return mean, mean, None if mean is None else 0.0
@@ -364,7 +364,6 @@ def _degree_shift(
 
 
 def _same_ends(before: Side, after: Side, e: _Element, by_key: Mapping[Key, _Element]) -> bool:
-    """Whether the destinations are the same vertices."""
     then, now = before.graph.edge(e.name), after.graph.edge(e.name)
     if then is None or now is None or then.destination != now.destination:
         return False
@@ -380,17 +379,17 @@ def _mean(side: Side, e: _Element) -> float | None:
 
 
 def _greatest(before: Side, after: Side, e: _Element) -> tuple[Any, ...]:
-    """The component that drifted most, and how; where no value can have moved, only that."""
+    """Return the component with the greatest drift and a note; only the note where no value can have changed."""
     element = e.after.element if e.after else None
     if not element or not element.features or not e.before:
         return (None,) * 6
     if _same_values(before, after, e):
         return (*[None] * 5, 0.0)
-    found = _drifts(before, after, e)
-    drift = max(found, key=lambda d: (d.psi is not None, d.psi or 0.0), default=None)
+    drifts = _drifts(before, after, e)
+    drift = max(drifts, key=lambda d: (d.psi is not None, d.psi or 0.0), default=None)
     if drift is None:
         return (None,) * 6
-    wide = sum(d.feature == drift.feature for d in found) > 1
+    wide = sum(d.feature == drift.feature for d in drifts) > 1
     return (f"{drift.feature}[{drift.component}]" if wide else drift.feature, *astuple(drift)[2:])
 
 
@@ -406,7 +405,7 @@ def _feature_rows(
 
 
 def _drifts(before: Side, after: Side, e: _Element) -> list[Drift]:
-    """Every component of every feature of a vertex type."""
+    """Return the drift of every component of a vertex type's features."""
     same = _same_values(before, after, e)
     then = before.values(e.key.name) if e.before else {}
     now = then if same else after.values(e.key.name) if e.after else {}
@@ -415,9 +414,9 @@ def _drifts(before: Side, after: Side, e: _Element) -> list[Drift]:
 
 
 def _same_values(before: Side, after: Side, e: _Element) -> bool:
-    """Whether the vertices are the same, and so are the files of their features."""
+    """Return whether both sides have the same vertices and the same feature files."""
     return _untouched(e) and before.origin(e.key.name) == after.origin(e.key.name)
 
 
 def _untouched(e: _Element) -> bool:
-    return e.before is not None and e.after is not None and not (e.difference.came or e.difference.went)
+    return e.before is not None and e.after is not None and not (e.difference.added or e.difference.removed)

@@ -32,19 +32,19 @@ class Key(NamedTuple):
 class Difference:
     """SELECTs of rows with their ids; no row is in two of them."""
 
-    came: tuple[str, ...]
+    added: tuple[str, ...]
     """Rows of `after` that `before` has not."""
-    went: tuple[str, ...]
+    removed: tuple[str, ...]
     """Rows of `before` that `after` has not."""
     key: tuple[str, ...]
-    """Columns by which a row that came takes the place of one that went; none for edges, and for other tables."""
+    """Columns by which an added row replaces a removed one; empty for edges, and for different tables."""
 
 
 def difference(session: Session, before: ElementRows | None, after: ElementRows | None) -> Difference:
-    """What came and went between an element's rows; None where it was not there."""
-    came, went = _beyond(session, after, before), _beyond(session, before, after)
+    """Return the rows added to and removed from an element; None: the element does not exist there."""
+    added, removed = _beyond(session, after, before), _beyond(session, before, after)
     same = isinstance(after, VertexRows) and before is not None and _same_thing(after, before)
-    return Difference(came, went, after.element.key if same and isinstance(after, VertexRows) else ())
+    return Difference(added, removed, after.element.key if same and isinstance(after, VertexRows) else ())
 
 
 def row_count(session: Session, parts: Sequence[str]) -> int:
@@ -52,24 +52,25 @@ def row_count(session: Session, parts: Sequence[str]) -> int:
     return sum(int(session.rows(f"SELECT count(*) FROM ({part})")[0][0]) for part in parts)
 
 
-def replaced(session: Session, found: Difference) -> int:
-    """How many of the rows that came take the place of one that went: the same vertex, in another row."""
-    if not (found.came and found.went and found.key):
+def replaced(session: Session, changes: Difference) -> int:
+    """Count the added rows that replace a removed one: the same vertex, in another row."""
+    if not (changes.added and changes.removed and changes.key):
         return 0
-    keys = quote_all(found.key)
+    keys = quote_all(changes.key)
     new, old = (
-        " UNION ALL ".join(f"SELECT {keys} FROM ({part})" for part in parts) for parts in (found.came, found.went)
+        " UNION ALL ".join(f"SELECT {keys} FROM ({part})" for part in parts)
+        for parts in (changes.added, changes.removed)
     )
     return row_count(session, [f"SELECT * FROM ({new}) SEMI JOIN ({old}) USING ({keys})"])
 
 
-def tally(session: Session, found: Difference) -> tuple[int, int, int]:
-    """How many rows came, how many went, and how many of both are vertices that changed."""
-    return row_count(session, found.came), row_count(session, found.went), replaced(session, found)
+def tally(session: Session, changes: Difference) -> tuple[int, int, int]:
+    """Count the rows added, the rows removed, and the vertices among both that changed."""
+    return row_count(session, changes.added), row_count(session, changes.removed), replaced(session, changes)
 
 
 def _id_of(rows: ElementRows) -> str:
-    """The column that holds row ids in the SELECTs of a difference, quoted."""
+    """Return the quoted column of row ids in the SELECTs of a difference."""
     return "e_id" if isinstance(rows, EdgeRows) else quote(ROW_ID)
 
 
@@ -98,14 +99,14 @@ def _numbered(rows: ElementRows) -> str:
 
 
 def _same_thing(one: ElementRows, other: ElementRows) -> bool:
-    """Whether rows of the two can be the same: a table that was replaced is another, and so is another key."""
+    """Return whether rows of the two can be equal: a replaced table and another key make other elements."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return one.table.id == other.table.id and one.element.key == other.element.key
     return type(one) is type(other) and one.table.id == other.table.id
 
 
 def _alike(session: Session, one: ElementRows, other: ElementRows) -> bool:
-    """Whether a row of both tables is chosen by both or by neither, but for their windows."""
+    """Return whether both sides select the same rows, apart from their windows."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return _chosen_by_row(one) and _chosen_by_row(other) and _same_conditions(one, other)
     assert isinstance(one, EdgeRows)
@@ -116,7 +117,7 @@ def _alike(session: Session, one: ElementRows, other: ElementRows) -> bool:
 
 
 def _within(session: Session, one: ElementRows, other: ElementRows) -> bool:
-    """Whether it is plain without reading rows that `other` has all those of `one`: as AS OF has, of a later moment."""
+    """Return whether `other` has all rows of `one` by its window alone, as AS OF a later time has."""
     if not _same_thing(one, other) or not _same_conditions(one, other) or any(_left_out(one, other.window)):
         return False
     if rows_beyond(session, one.root, one.table, other.table) is not None:
@@ -130,19 +131,18 @@ def _within(session: Session, one: ElementRows, other: ElementRows) -> bool:
 
 
 def _same_rules(one: EdgeRows, other: EdgeRows) -> bool:
-    """Whether an edge has the same ends and the same time in both."""
     mine, theirs = one.element, other.element
     keys = (mine.source_key, mine.destination_key, mine.on_dangling)
     return keys == (theirs.source_key, theirs.destination_key, theirs.on_dangling) and one.end == other.end
 
 
 def _chosen_by_row(rows: VertexRows) -> bool:
-    """Whether a row alone tells that it counts: among duplicates, others tell too."""
+    """Return whether a row's own values decide that it counts: among duplicates, other rows decide too."""
     return rows.element.on_duplicate == "ERROR"
 
 
 def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
-    """Whether filters and the meaning of event time are the same; a filter's text means what the columns are."""
+    """Return whether filters and event times have one meaning; a filter depends on the columns it names."""
     if [f.condition for f in one.filters] != [f.condition for f in other.filters]:
         return False
     if one.filters and (one.table.columns != other.table.columns or one.element.name != other.element.name):
@@ -151,7 +151,7 @@ def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
 
 
 def _same_end(session: Session, edges: EdgeRows, one: VertexRows, other: VertexRows) -> bool:
-    """Whether an edge of both tables has this end in both snapshots or in neither."""
+    """Return whether both snapshots have the same vertices at this end of an edge."""
     skips = edges.element.on_dangling == "SKIP"
     if one == other or not (skips or one.selective or other.selective):
         return True
@@ -183,7 +183,7 @@ def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
 
 
 def _is(column: Column, sign: str, moment: int | None) -> str:
-    """A comparison of event times; said twice where that lets a scan skip what cannot fit by its statistics."""
+    """Compare event times, twice where that lets a scan skip files by their statistics."""
     if moment is None:
         return "true"
     name = quote(column.name)
@@ -206,10 +206,10 @@ def changed_rows(session: Session, elements: Sequence[Changed]) -> Iterator[pa.R
     columns = _union([column for _, before, after, _ in elements for column in _columns(after or before)])
     queries = [
         query
-        for name, before, after, found in elements
+        for name, before, after, changes in elements
         for query in (
-            *_side("-", name, before, after, found.went, columns),
-            *_side("+", name, after, after or before, found.came, columns),
+            *_side("-", name, before, after, changes.removed, columns),
+            *_side("+", name, after, after or before, changes.added, columns),
         )
     ]
     if not queries:
@@ -231,20 +231,19 @@ def column_value(column: Column, table: Table, shown: Table) -> str | None:
 
 
 def _columns(rows: ElementRows | None) -> tuple[Column, ...]:
-    """The columns that SQL sees of an element."""
     if rows is None:
         return ()
     return (*rows.table.columns, _E_ID) if _id_of(rows) == _E_ID.name else rows.table.columns
 
 
 def _union(columns: Sequence[Column]) -> list[Column]:
-    """One column a name; VARCHAR where types differ."""
-    found: dict[str, Column] = {}
+    """Return one column per name; VARCHAR where the types differ."""
+    by_name: dict[str, Column] = {}
     for column in columns:
-        known = found.setdefault(column.name.lower(), Column(column.name, column.type))
+        known = by_name.setdefault(column.name.lower(), Column(column.name, column.type))
         if known.type != column.type:
-            found[column.name.lower()] = Column(known.name, "VARCHAR")
-    return list(found.values())
+            by_name[column.name.lower()] = Column(known.name, "VARCHAR")
+    return list(by_name.values())
 
 
 def _side(
@@ -255,7 +254,7 @@ def _side(
     parts: Sequence[str],
     columns: Sequence[Column],
 ) -> list[str]:
-    """The SELECT of one element's rows that came, or went, by row id; none when there are none."""
+    """Yield the rows added to or removed from one element, by row id; nothing where there are none."""
     if rows is None or shown is None or not parts:
         return []
     own = {c.name.lower(): c for c in _columns(shown)}

@@ -73,9 +73,9 @@ def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStac
     @cache
     def opened() -> OpenSnapshot:
         context.report(f"opening {snapshot.name}", None)
-        found = open_snapshot(context.store.catalog_db, snapshot)
-        stack.callback(found.lease.release)
-        return found
+        snapshot_view = open_snapshot(context.store.catalog_db, snapshot)
+        stack.callback(snapshot_view.lease.release)
+        return snapshot_view
 
     def values(name: str) -> dict[str, Values]:
         vertex = graph.vertex(name)
@@ -86,12 +86,12 @@ def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStac
         return {spec: values_of(feature, ids) for spec, feature in view.node_features[vertex.name].items()}
 
     def origin(name: str) -> object:
-        found = next(v for v in layout["vertices"] if v["name"].lower() == name)
+        entry = next(v for v in layout["vertices"] if v["name"].lower() == name)
         vertex = graph.vertex(name)
         assert vertex is not None
         specs = [asdict(spec) for spec in vertex.features]
-        histories = [found.get("history"), snapshot.window.stop] if any(s.history for s in vertex.features) else None
-        return found["features"], found.get("patch"), histories, specs
+        histories = [entry.get("history"), snapshot.window.stop] if any(s.history for s in vertex.features) else None
+        return entry["features"], entry.get("patch"), histories, specs
 
     return Side(graph, rows, counts.__getitem__, lambda name: _degrees(opened(), graph, name), values, origin)
 
@@ -100,10 +100,10 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
     edge = graph.edge(name)
     assert edge is not None
     view = opened.view
-    found = view.adjacency(Relation(edge.type, "IN")).degrees()
+    in_degrees = view.adjacency(Relation(edge.type, "IN")).degrees()
     alive, count = view.alive[edge.destination], view.node_counts[edge.destination]
-    # Vertices that came after the topology was built, and have no edges, may have no row.
-    degrees = np.pad(found[:count], (0, max(0, count - found.size)))
+    # Vertices added after the topology was built, and have no edges, may have no row.
+    degrees = np.pad(in_degrees[:count], (0, max(0, count - in_degrees.size)))
     nodes = degrees if alive is None else degrees[np.flatnonzero(alive)]
     return Degrees(nodes.size, int(nodes.sum()), np.bincount(degree_bins(nodes)))
 
@@ -174,7 +174,7 @@ class _Measure:
             self._join(count, mean, apart + (count - full) * mean**2)
 
     def _join(self, count: int, mean: Floats, squares: Floats) -> None:
-        """Parts are joined by their means, which loses no digits as sums of squares would."""
+        """Combine moments by their means, which is more exact than by sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift**2 * (self.count * count / total)
         self.mean += shift * (count / total)
@@ -252,7 +252,7 @@ def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) ->
 def _shifts(
     before: Values | None, after: Values | None, sample: Floats, width: int, *, same: bool
 ) -> Sequence[float | None]:
-    """The stability index of each component."""
+    """Return the stability index of each component."""
     if before is None or after is None or not before.count or not after.count or before.pairs or after.pairs:
         return [None] * width
     if same:
@@ -262,7 +262,7 @@ def _shifts(
 
 
 def _histograms(values: Values, edges: Sequence[Floats]) -> list[npt.NDArray[np.int64]]:
-    """How many rows each bin of each component holds."""
+    """Return the number of rows in each bin of each component."""
     counts = [np.zeros(cuts.size + 1, np.int64) for cuts in edges]
     for block in values.blocks():
         for i, cuts in enumerate(edges):

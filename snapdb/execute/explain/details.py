@@ -154,11 +154,11 @@ def negatives(spec: SampleSpec) -> str:
     link = spec.link
     if link is None or link.negatives is None:
         return "none"
-    asked = link.negatives
-    how = f"weighted by {asked.weight}" if asked.weight else "uniform"
-    known = f", without destinations that are known {asked.known}" if asked.known else ""
-    known += f" by {' and '.join(edge.edge for edge in asked.among)}" if asked.among else ""
-    return f"{asked.count} per positive among {link.edge.destination}, {how}{known}"
+    clause = link.negatives
+    how = f"weighted by {clause.weight}" if clause.weight else "uniform"
+    known = f", without destinations that are known {clause.known}" if clause.known else ""
+    known += f" by {' and '.join(edge.edge for edge in clause.among)}" if clause.among else ""
+    return f"{clause.count} per positive among {link.edge.destination}, {how}{known}"
 
 
 def seed_order(spec: SampleSpec) -> str:
@@ -172,12 +172,12 @@ def rows(tables: Sequence[RowTable]) -> str:
     """Which rows there are: one a node, of so many edges, over each relation at each hop, or at all of them."""
     if not tables:
         return "no hop draws from rows"
-    told = [
+    lines = [
         f"{table.size:,} edges of {table.walk.relation.edge.edge} {table.walk.relation.direction} at "
         + ("all hops" if table.slot == EVERY_HOP else f"hop {table.slot}")
         for table in tables
     ]
-    return f"rows of {', of '.join(told)}"
+    return f"rows of {', of '.join(lines)}"
 
 
 def cache(kept: Cache, *, serves: bool) -> str:

@@ -95,13 +95,13 @@ def life(refresh: Refresh) -> float:
 def chances(refresh: Refresh, visited: _Float64s) -> _Float64s:
     """The chance of each row to be drawn anew in a period, where batches come by so often."""
     if refresh.visited:
-        found: _Float64s = -np.expm1(-visited * refresh.period)
-        return found
+        probabilities: _Float64s = -np.expm1(-visited * refresh.period)
+        return probabilities
     return np.full(visited.size, float(refresh.share))
 
 
 def _ages(refresh: Refresh, drawn: _Float64s) -> _Float64s:
-    """The age of each row when a batch draws from it; under SCOPE VISITED periods pass in which none comes by."""
+    """Return the age of each row when a batch reads it; under SCOPE VISITED, rows also age while unvisited."""
     if not refresh.visited:
         return np.full(drawn.size, (life(refresh) - 1) / 2)
     idle = np.divide(1 - drawn, drawn, out=np.zeros_like(drawn), where=drawn > 0)
@@ -126,7 +126,7 @@ def _cache_numbers(
 
     The epoch has so many batches; `seconds` is what it takes to draw and copy each row once.
     """
-    looked, read = _asked(spec, walks, visits)
+    looked, read = _lookups(spec, walks, visits)
     hits = saved = drawn = filled = 0.0
     for choice in choices:
         item = choice.walk.arrays.rows.indices.itemsize
@@ -186,12 +186,11 @@ class CacheWatch:
 
 
 def _hops(spec: SampleSpec, walk: Walk) -> list[int]:
-    """The hops over a relation."""
     return [hop for hop in range(spec.hops) if walk.count(hop)]
 
 
-def _asked(spec: SampleSpec, walks: Sequence[Walk], visits: Visits) -> tuple[float, float]:
-    """How many rows with edges a batch looks for, and the bytes of the neighbours that it takes of them."""
+def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Visits) -> tuple[float, float]:
+    """Return the number of rows with edges that a batch looks up, and the bytes that it reads of them."""
     looked = read = 0.0
     for walk in walks:
         degrees = walk.adjacency.degrees()
@@ -203,7 +202,6 @@ def _asked(spec: SampleSpec, walks: Sequence[Walk], visits: Visits) -> tuple[flo
 
 
 def _filled(spec: SampleSpec, choice: Choice, visits: Visits, batches: int) -> tuple[float, float]:
-    """How many rows an epoch draws of a choice, its first draw among them, and the edges read for it or to copy it."""
     table, refresh = choice.table, spec.refresh
     if table is None or refresh is None:
         return 0.0, float(choice.lengths.sum())
@@ -218,7 +216,7 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Visits, batches: int) -> t
 
 
 def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> Numbers:
-    """For how many batches drawn rows have been the same, on average over the first epoch; where counts tell that."""
+    """Return for how many batches a row stays the same, on average over the first epoch, where counts decide it."""
     if refresh is None or refresh.visited or all(choice.table is None for choice in choices):
         return {}
     number = np.arange(batches, dtype=np.float64)
@@ -298,7 +296,7 @@ class _PoolEstimates:
         return PlanNode("Cache", detail, estimates=numbers, key=SERVING_CACHE if serves else None)
 
     def _seconds(self, choices: Sequence[Choice]) -> float:
-        """That it takes to draw and copy these rows, told from some of them."""
+        """Estimate the seconds to sample and copy these rows from a few of them."""
         rows = sum(choice.nodes.size for choice in choices)
         apart = max(1, rows // _TRIED)
         some = [choice.only(np.arange(choice.nodes.size) // _RUN % apart == 0) for choice in choices]
@@ -309,7 +307,7 @@ class _PoolEstimates:
         return self._filled(some, 0).stats(None).seconds * rows / tried
 
     def _gain(self) -> float:
-        """Seconds less than under FBL that a batch takes which finds in a cache all that it needs."""
+        """Return the seconds per batch saved over FBL where the cache holds all that a batch needs."""
         if self._recent is None:
             return 0.0
         kept = self._near(self._all, self._recent)
@@ -317,13 +315,12 @@ class _PoolEstimates:
         return self._waited + afresh - self._stream.seconds(cache=kept)
 
     def _near(self, choices: Sequence[Choice], recent: Recent) -> RowCache:
-        """A cache of those of these rows that a few batches come by."""
+        """Build a cache of the rows that a few batches visit."""
         met = {name: np.unique(np.concatenate([nodes[name] for nodes in recent.nodes])) for name in recent.nodes[0]}
         needed = [choice.only(np.isin(choice.nodes, met[choice.walk.relation.expands])) for choice in choices]
         return self._filled(needed, recent.number, recent.rounds)
 
     def _filled(self, choices: Sequence[Choice], batch: int, rounds: Rounds | None = None) -> RowCache:
-        """A cache of these rows as a batch needs them."""
         cache = RowCache(self._spec, self._walks)
         cache.build([choice for choice in choices if choice.nodes.size], lambda size: np.zeros(size, np.uint8))
         cache.fill(lambda: batch, lambda: rounds, self._check)

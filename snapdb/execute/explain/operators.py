@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapdb.builders.estimates import Sketch, sketched
-from snapdb.builders.files import Made
+from snapdb.builders.files import SnapshotFiles
 from snapdb.builders.graph_data import graph_data
 from snapdb.catalog.system_tables import listing, window_text
 from snapdb.execute.explain.samples import explain_sample
@@ -44,7 +44,7 @@ def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
 
 
 def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
-    """The operators of a plan with their estimates; `analyze` runs it."""
+    """Return the operators of a plan with their estimates; `analyze` runs it."""
     match plan:
         case SamplePlan():
             return explain_sample(context, plan, analyze=analyze)
@@ -111,15 +111,15 @@ def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
 def _explain_snapshot(
     context: ExecutionContext, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool
 ) -> PlanNode:
-    """What the snapshot takes; `analyze` makes it."""
+    """Return the estimates of a snapshot's build; `analyze` builds it."""
     with context.store.sql_engine.session() as session:
         data = graph_data(context, session, create.graph, create.tables)
         sketches = sketched(context, session, create, data, full)
     root = _root(operator, create, sketches)
     if analyze:
         started = time.perf_counter()
-        _, made = publish_snapshot(context, create, full=full)
-        _fill(root, made, time.perf_counter() - started)
+        _, built = publish_snapshot(context, create, full=full)
+        _fill(root, built, time.perf_counter() - started)
     return root
 
 
@@ -144,16 +144,16 @@ def _element(sketch: Sketch) -> PlanNode:
     return PlanNode("Edges", detail, (below,), own, ("edges", sketch.element))
 
 
-def _fill(root: PlanNode, made: Made, seconds: float) -> None:
-    """Put what happened beside what was expected, by the keys of the nodes: names of elements may be any text."""
-    vertices, edges = made.layout.vertices, made.layout.edges
+def _fill(root: PlanNode, built: SnapshotFiles, seconds: float) -> None:
+    """Set the actual numbers beside the estimates, by the keys of the nodes."""
+    vertices, edges = built.layout.vertices, built.layout.edges
     size = sum(e.bytes for e in edges) + sum(v.count for v in vertices if v.nodes < v.count)
     rows = sum(v.nodes for v in vertices) + sum(e.edges for e in edges)
-    root.measure({"rows": rows, "bytes": size + sum(made.shared.values()), "seconds": round(seconds, 3)})
+    root.measure({"rows": rows, "bytes": size + sum(built.shared.values()), "seconds": round(seconds, 3)})
     numbers: dict[Hashable, dict[str, Any]] = {("vertices", v.name): {"rows": v.nodes} for v in vertices}
     for edge in edges:
         numbers["edges", edge.name] = {"rows": edge.edges, "bytes": edge.bytes, "form": edge.form}
-        numbers["topology", edge.name] = {"bytes": made.shared[edge.name], "work": made.works[edge.name]}
+        numbers["topology", edge.name] = {"bytes": built.shared[edge.name], "work": built.works[edge.name]}
     for node in root.walk():
         if node.key in numbers:
             node.measure(numbers[node.key])
@@ -216,14 +216,14 @@ def _numbers(numbers: Mapping[str, Any]) -> str:
     for name, value in numbers.items():
         if name == "ratio":
             continue
-        said = f"{name} {_said(value)}"
-        shown.append(f"{said} ({ratio[name]} of expected)" if name in ratio else said)
+        text = f"{name} {_value_text(value)}"
+        shown.append(f"{text} ({ratio[name]} of expected)" if name in ratio else text)
     return ", ".join(shown)
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """
-    >>> _said(1200), _said(0.000076), _said(1.0)
+    >>> _value_text(1200), _value_text(0.000076), _value_text(1.0)
     ('1,200', '0.000076', '1.0')
     """
     if isinstance(value, float):
@@ -273,6 +273,8 @@ def _name(node: Mapping[str, Any]) -> str:
 
 
 def _detail(facts: Mapping[str, Any]) -> str:
-    """What DuckDB says of an operator, on one line."""
-    said = ((name, ", ".join(map(str, value)) if isinstance(value, list) else value) for name, value in facts.items())
-    return "; ".join(f"{name}: {_LIVE if _BITMAP in str(value) else value}" for name, value in said if value)
+    """Return DuckDB's details of an operator on one line."""
+    facts_text = (
+        (name, ", ".join(map(str, value)) if isinstance(value, list) else value) for name, value in facts.items()
+    )
+    return "; ".join(f"{name}: {_LIVE if _BITMAP in str(value) else value}" for name, value in facts_text if value)

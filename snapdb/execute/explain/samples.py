@@ -92,7 +92,7 @@ class _Tally:
 
 
 def _size(tensor: Any) -> int:
-    """Bytes of a tensor; of a sparse one those of its three parts."""
+    """Return the bytes of a tensor; of a sparse one the sum of its three parts."""
     if tensor.layout.__repr__() != "torch.sparse_csr":
         return int(tensor.nbytes)
     return sum(int(part.nbytes) for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values()))
@@ -175,7 +175,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
 
 
 def _places(stream: MeteredStream) -> list[int]:
-    """The batches that are looked at: spread over the epoch, or its first ones where each depends on those before."""
+    """Return the batches to measure: spread over the epoch, or the first ones where each depends on those before."""
     batches, refresh = len(stream), stream.spec.refresh
     if refresh is not None and refresh.visited:
         return list(range(min(_PROBES, batches)))
@@ -183,7 +183,6 @@ def _places(stream: MeteredStream) -> list[int]:
 
 
 def _epoch_seeds(stream: MeteredStream) -> int:
-    """How many seeds the first epoch takes."""
     seeds, subset = stream.seeds.ids.size, stream.spec.subset
     return seeds if subset is None else min(seeds, math.ceil(seeds * subset))
 
@@ -222,7 +221,7 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
     """A node for each hop and relation, the last one first, as they stand above each other."""
     layouts = {edge.name: edge for edge in read_layout(context.store.db_dir, plan.snapshot).edges}
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.way.idle
-    found = []
+    nodes = []
     for hop in range(plan.spec.hops):
         for walk in stream.sampler.walks:
             relation = walk.relation
@@ -233,12 +232,12 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
             unreached = ", never reached from the seeds" if relation in idle else ""
             edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
             detail = f"hop {hop}: {edges}, {form}{unreached}"
-            found.append(PlanNode("Expand", detail, key=("expand", relation.key, hop)))
-    return found[::-1]
+            nodes.append(PlanNode("Expand", detail, key=("expand", relation.key, hop)))
+    return nodes[::-1]
 
 
 def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
-    """Puts the estimates into every node: seconds of work, of Stream those that pass."""
+    """Set the estimates of every node: CPU seconds, and elapsed seconds of Stream."""
     seconds = work.making / max(1, threads)
     for node in root.walk():
         if _is_measured(node):
@@ -246,7 +245,7 @@ def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
 
 
 def _is_measured(node: PlanNode) -> bool:
-    """Whether the numbers of a node come from batches; those of pools and caches are computed."""
+    """Return whether a node's numbers are measured; those of pools and caches are computed."""
     return node.key not in (None, SERVING_CACHE)
 
 

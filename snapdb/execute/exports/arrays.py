@@ -65,12 +65,12 @@ class Array(NamedTuple):
 
     def whole(self) -> npt.NDArray[Any]:
         """All of it at once."""
-        found = np.empty(self.shape, self.dtype)
-        flat, at = found.reshape(-1), 0
+        values = np.empty(self.shape, self.dtype)
+        flat, at = values.reshape(-1), 0
         for part in self.parts():
             flat[at : at + part.size] = part.reshape(-1)
             at += part.size
-        return found
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +98,15 @@ class _Numbering:
         """
         limit = self.count if self.places is None else self.places.size
         inside = not dense.size or (int(dense.min()) >= 0 and int(dense.max()) < limit)
-        found = dense.astype(np.int64, copy=False) if self.places is None or not inside else self.places[dense]
-        if not inside or (self.places is not None and bool((found < 0).any())):
+        numbers = dense.astype(np.int64, copy=False) if self.places is None or not inside else self.places[dense]
+        if not inside or (self.places is not None and bool((numbers < 0).any())):
             raise CorruptError(
                 "an edge of the snapshot leads to no vertex of it; create the snapshot again", code="damaged-snapshot"
             )
-        return found
+        return numbers
 
 
 def _numbering_of(view: GraphView, vertex_type: str) -> _Numbering:
-    """How the vertices of a type are numbered."""
     alive = view.alive[vertex_type]
     if alive is None:
         return _Numbering(view.node_counts[vertex_type])
@@ -118,7 +117,7 @@ def _numbering_of(view: GraphView, vertex_type: str) -> _Numbering:
 
 
 def _per_vertex(name: str, numbering: _Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> Array:
-    """An array with a row for each vertex, which `read` gives by dense ids."""
+    """Return an array with one row per vertex; `read` returns rows by dense ids."""
     kind, shape = np.dtype(dtype), (numbering.count, *width)
     return Array(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
 
@@ -147,7 +146,7 @@ def _edge_arrays(view: GraphView, edge: EdgeElement, source: _Numbering, destina
 
 
 def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Iterator[_Int64s]:
-    """The numbers of all sources, then those of all destinations."""
+    """Yield the numbers of all sources, then of all destinations."""
     for positions in _positions(rows, 8):
         yield source.of(neighbours_of(rows.rows, positions))
     for part in logical_parts(rows.rows, _PART // 8):
@@ -156,7 +155,7 @@ def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Itera
 
 
 def _positions(rows: Adjacency, width: int) -> Iterator[_Int64s]:
-    """Where all edges stand, so many at once that rows of `width` bytes make one part."""
+    """Yield the positions of all edges, in parts of a size that suits rows of `width` bytes."""
     step = max(1, _PART // max(1, width))
     for part in logical_parts(rows.rows, step):
         for start in range(0, part.positions.size, step):  # one row may hold more
@@ -205,9 +204,9 @@ def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> li
     values = _splits(reading, rows, text)
     odd = [value for value in values if not re.fullmatch(r"\w{1,100}", value)]
     if odd or len(values) > _SPLITS:
-        found = f"values such as {odd[0][:40]!r}" if odd else f"more than {_SPLITS} different values"
+        problem = f"values such as {odd[0][:40]!r}" if odd else f"more than {_SPLITS} different values"
         raise DataError(
-            f"column {column} of {name} holds {found}, which are no splits: a split is a word such as "
+            f"column {column} of {name} holds {problem}, which are no splits: a split is a word such as "
             "train, val and test; leave SPLIT out, or name another column",
             code="bad-split",
         )
@@ -219,33 +218,33 @@ def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> li
     def having(code: int, ids: _Int64s) -> npt.NDArray[np.bool_]:
         return np.equal(codes[ids], code)
 
-    made = ((f"{value}_mask", partial(having, code)) for code, value in enumerate(values, 1))
-    return [_per_vertex(mask, numbering, np.bool_, (), read) for mask, read in made]
+    named_masks = ((f"{value}_mask", partial(having, code)) for code, value in enumerate(values, 1))
+    return [_per_vertex(mask, numbering, np.bool_, (), read) for mask, read in named_masks]
 
 
 def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
-    """The different values of a column, in order, or one more of them than there may be."""
+    """Return the distinct values of a column in order, at most one more than the maximum."""
     distinct = f"SELECT DISTINCT {text} AS v FROM ({rows.sql}) WHERE v IS NOT NULL ORDER BY v LIMIT {_SPLITS + 1}"
     with reading.context.store.sql_engine.session() as session:
         return [value for (value,) in session.rows(distinct)]
 
 
 def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator[Array]:
-    """The user's ids; of a composite key an array for each column."""
+    """Return the user's ids; a composite key has one array per column."""
     whole = len(key) == 1
     kinds = keys.read(np.empty(0, np.int64)).type
     for i, name in enumerate(key):
         kind = kinds if whole else kinds.field(i).type
 
         def read(ids: _Int64s, i: int = i) -> pa.Array:
-            found = keys.read(ids)
-            return found if whole else found.field(i)
+            columns = keys.read(ids)
+            return columns if whole else columns.field(i)
 
         yield _key_array("ids" if whole else f"ids.{name}", kind, numbering, read)
 
 
 def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> Array:
-    """Keys as numpy has them; what it has no type for as text of one width."""
+    """Return keys in numpy's type, or as text of fixed width where numpy has none."""
     if any(is_one(kind) for is_one in _NATIVE):
         dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
         return _per_vertex(name, numbering, dtype, (), lambda ids: read(ids).to_numpy(zero_copy_only=False))
@@ -255,7 +254,7 @@ def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """Keys as text; bytes as hexadecimal digits."""
+    """Return keys as text; bytes as hexadecimal digits."""
     if pa.types.is_binary(keys.type):
         return pa.array([value.hex() for value in keys.to_pylist()], pa.string())
     return keys.cast(pa.string())
@@ -279,7 +278,7 @@ def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator
 
 
 def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
-    """The text behind each code of a target that is text; none for one that is a number."""
+    """Return the text of each class of a text target; None for a numeric target."""
     layout = read_layout(reading.context.store.db_dir, reading.snapshot)
     return list(
         classes_of(reading.context.store.db_dir, next(v for v in layout.vertices if v.name == vertex.name)) or ()
@@ -287,7 +286,6 @@ def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
 
 
 def _listed(name: str, values: npt.NDArray[Any]) -> Array:
-    """An array that is in memory already."""
     return Array(name, values.dtype, values.shape, lambda: iter([values]))
 
 
@@ -329,8 +327,8 @@ class _Filled(NamedTuple):
 
 
 def _tables(export: Export) -> list[Written]:
-    """Each element as Parquet, with the columns that the snapshot shows."""
-    context, plan, found = export.context, export.plan, []
+    """Write each element as Parquet, with the columns that the snapshot shows."""
+    context, plan, entries = export.context, export.plan, []
     views = context.bind_context.views(plan.snapshot)
     for element in plan.snapshot.graph.elements:
         query, file = BoundQuery(views[element.name], plan.span), _file(element, "parquet")
@@ -338,34 +336,34 @@ def _tables(export: Export) -> list[Written]:
             context.check_stopped()
             columns = {column.name: column.type for column in session.describe(query.text)}
             rows = write_rows(session, query, export.folder.file(file), "parquet", "FORMAT parquet")
-        found.append(Written(element, rows, file, columns))
-    return found
+        entries.append(Written(element, rows, file, columns))
+    return entries
 
 
 def _archives(export: Export) -> list[Written]:
-    """Each element as arrays of numpy's."""
-    found = []
+    """Write each element as an .npz archive."""
+    entries = []
     for filled in _elements(export):
         file = _file(filled.element, "npz")
         with ArrayArchive(export.folder.file(file)) as archive:
             for array in filled.arrays:
                 archive.add(array.name, array.dtype, array.shape, array.parts())
-        found.append(Written(filled.element, filled.rows, file, filled.fields))
-    return found
+        entries.append(Written(filled.element, filled.rows, file, filled.fields))
+    return entries
 
 
 def _pyg(export: Export) -> list[Written]:
-    """All elements in one file of torch's."""
+    """Write all elements into one file for PyG."""
     loading.pyg_package("FORMAT pyg")  # it is missed before anything is read
-    found = list(_elements(export, _as_pyg))
-    whole = [(each.element, _nested(each.arrays)) for each in found]
+    elements = list(_elements(export, _as_pyg))
+    whole = [(each.element, _nested(each.arrays)) for each in elements]
     loading.save_pyg(
         export.folder.file(_PYG_FILE),
         {element.name: fields for element, fields in whole if isinstance(element, VertexElement)},
-        {each.element.name: each.rows for each in found},
+        {each.element.name: each.rows for each in elements},
         {element.type: fields for element, fields in whole if isinstance(element, EdgeElement)},
     )
-    return [Written(each.element, each.rows, _PYG_FILE, each.fields) for each in found]
+    return [Written(each.element, each.rows, _PYG_FILE, each.fields) for each in elements]
 
 
 WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
@@ -377,12 +375,11 @@ WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
 
 
 def _as_written(array: Array) -> Array:
-    """The array as it is."""
     return array
 
 
 def _as_pyg(array: Array) -> Array:
-    """An array of edges as PyG wants it: its loaders call an edge's position e_id, its layers multiply by weights."""
+    """Convert an array of edges for PyG: its loaders call an edge's position e_id, its layers multiply by weights."""
     if array.name == "e_id":
         return array._replace(name="edge_id")
     if array.name != "edge_weight":
@@ -392,7 +389,7 @@ def _as_pyg(array: Array) -> Array:
 
 
 def _elements(export: Export, changed: Callable[[Array], Array] = _as_written) -> Iterator[_Filled]:
-    """Every element with its arrays, of which nothing is read yet; those of edges changed."""
+    """Yield every element with its arrays, unread; those of edges are converted."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: _numbering_of(view, vertex.name) for vertex in graph.vertices}
     for vertex in graph.vertices:
@@ -400,15 +397,15 @@ def _elements(export: Export, changed: Callable[[Array], Array] = _as_written) -
         arrays = list(_vertex_arrays(export.reading, vertex, numbering))
         if vertex.name in splits:
             arrays += _masks(export, vertex.name, splits[vertex.name], numbering)
-        yield _Filled(vertex, numbering.count, _told(export, vertex.name, arrays))
+        yield _Filled(vertex, numbering.count, _reporting(export, vertex.name, arrays))
     for edge in graph.edges:
         ends = numbered[edge.source], numbered[edge.destination]
-        arrays = [changed(found) for found in _edge_arrays(view, edge, *ends)]
-        yield _Filled(edge, arrays[0].shape[1], _told(export, edge.name, arrays))
+        arrays = [changed(array) for array in _edge_arrays(view, edge, *ends)]
+        yield _Filled(edge, arrays[0].shape[1], _reporting(export, edge.name, arrays))
 
 
 def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering) -> list[Array]:
-    """The masks of a split; none where nobody asked for them and the column is something else."""
+    """Return the masks of a split; none where the split is the default and the column is no split."""
     try:
         return masks(export.reading, vertex_type, column, numbering)
     except DataError as error:
@@ -417,7 +414,7 @@ def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering)
         raise
 
 
-def _told(export: Export, element: str, arrays: list[Array]) -> list[Array]:
+def _reporting(export: Export, element: str, arrays: list[Array]) -> list[Array]:
     """The arrays, which tell what is being written while they are read, and stop where that was asked for."""
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
@@ -437,19 +434,18 @@ def _told(export: Export, element: str, arrays: list[Array]) -> list[Array]:
 
 
 def _nested(arrays: list[Array]) -> dict[str, Any]:
-    """Arrays, read whole, by their names; those that are parts of something are together."""
-    found: dict[str, Any] = {}
+    """Read arrays into a dictionary by name; arrays with a dotted name are nested."""
+    nested: dict[str, Any] = {}
     for array in arrays:
         name, dot, part = array.name.partition(".")
         if dot:
-            found.setdefault(name, {})[part] = array.whole()
+            nested.setdefault(name, {})[part] = array.whole()
         else:
-            found[name] = array.whole()
-    return found
+            nested[name] = array.whole()
+    return nested
 
 
 def _file(element: _Element, suffix: str) -> str:
-    """Where in the folder an element is."""
     return f"{'edges' if isinstance(element, EdgeElement) else 'vertices'}/{file_name(element.name)}.{suffix}"
 
 
@@ -462,8 +458,8 @@ def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrit
     """
     target = Path(os.path.expanduser(path))
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(context.store.db_dir.path)):
-        said = f"{path} lies in the database's own folder, which holds only what snapdb writes"
-        raise InputError(said, span=span, code="unwritable-file")
+        problem = f"{path} lies in the database's own folder, which holds only what snapdb writes"
+        raise InputError(problem, span=span, code="unwritable-file")
     try:
         context.store.sql_engine.check_folder(target)
         with FolderWriter(target, context.store.disk, overwrite=overwrite) as folder:
@@ -490,20 +486,20 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
         opened.lease.release()
     edges = sum(each.rows for each in written if isinstance(each.element, EdgeElement))
     vertices = sum(each.rows for each in written) - edges
-    said = f"{counted(vertices, 'vertex', 'vertices')} and {counted(edges, 'edge')}"
-    return Outcome(f"{said} to {plan.path}, {size_words(size)} in {counted(len(files), 'file')}", vertices + edges)
+    counts = f"{counted(vertices, 'vertex', 'vertices')} and {counted(edges, 'edge')}"
+    return Outcome(f"{counts} to {plan.path}, {size_words(size)} in {counted(len(files), 'file')}", vertices + edges)
 
 
 def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, Any]:
-    """What the folder says of itself beside its files: each element's file, how many there are, and its fields."""
+    """Return the folder's manifest: each element's file, number of rows, and fields."""
     schema: dict[str, dict[str, Any]] = {"vertices": {}, "edges": {}}
     for element, rows, file, fields in written:
-        told = {"file": file, "rows": rows, "fields": fields}
+        entry = {"file": file, "rows": rows, "fields": fields}
         if isinstance(element, EdgeElement):
-            schema["edges"][element.name] = {"source": element.source, "destination": element.destination, **told}
+            schema["edges"][element.name] = {"source": element.source, "destination": element.destination, **entry}
         else:
             split = plan.splits.get(element.name)
-            schema["vertices"][element.name] = {"key": list(element.key), "split": split, **told}
+            schema["vertices"][element.name] = {"key": list(element.key), "split": split, **entry}
     return {"kind": "snapshot", "file_format": plan.format, "schema": schema}
 
 

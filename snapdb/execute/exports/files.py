@@ -43,11 +43,11 @@ def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
 
 def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
     """Where the file goes, links followed; InputError where no file may be put."""
-    asked = os.path.expanduser(plan.path)
-    target = Path(os.path.realpath(asked))
+    expanded = os.path.expanduser(plan.path)
+    target = Path(os.path.realpath(expanded))
     if os.path.isdir(target):
         raise _refused(plan, f"{plan.path} is a folder; name a file in it")
-    if _is_device(asked) or (os.path.exists(target) and not os.path.isfile(target)):
+    if _is_device(expanded) or (os.path.exists(target) and not os.path.isfile(target)):
         raise _refused(plan, f"{plan.path} is no plain file; name one, or use the command line's --format for stdout")
     if target.is_relative_to(os.path.realpath(context.store.db_dir.path)):
         raise _refused(plan, f"{plan.path} lies in the database's own folder, which holds only what snapdb writes")
@@ -60,7 +60,7 @@ def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
 
 
 def _is_device(path: str) -> bool:
-    """Whether a path, or a link on its way, names what is no file of its own, such as /dev/stdout."""
+    """Return whether a path, or a link on its way, is a device such as /dev/stdout."""
     place = os.path.abspath(path)
     for _ in range(_LINKS):
         folder = os.path.realpath(os.path.dirname(place))
@@ -74,7 +74,7 @@ def _is_device(path: str) -> bool:
 
 @contextmanager
 def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterator[Path]:
-    """A path in the target's folder to write to; it takes the target's name when the block ends well, else it goes."""
+    """Yield a temporary path in the target's folder; it is renamed to the target on success, else removed."""
     path = hidden_beside(target)
     try:
         yield path
@@ -111,12 +111,12 @@ def write_rows(session: Session, query: BoundQuery, path: Path, format_: FileFor
     except (InputError, CorruptError) as error:
         if path.name not in error.message:  # it is about what is read
             raise
-        said = re.search(r'": ([A-Z][\w ]+)$', error.message)
-        raise OSError(errno.EIO, said[1] if said else "the disk refused") from error
+        match = re.search(r'": ([A-Z][\w ]+)$', error.message)
+        raise OSError(errno.EIO, match[1] if match else "the disk refused") from error
 
 
 def _exact(session: Session, query: BoundQuery) -> tuple[str, str]:
-    """What stands around the query so that Parquet keeps its values: sums of integers would turn into fractions."""
+    """Return the SQL around a query that keeps its values exact in Parquet: sums of integers would become fractions."""
     columns = session.describe(query.text, query.parameters)
     if all(parquet_form(c.type) == c.type for c in columns):
         return "", ""
@@ -128,7 +128,7 @@ def _exact(session: Session, query: BoundQuery) -> tuple[str, str]:
 
 
 def _packed(context: ExecutionContext, session: Session, plan: CopyToPlan, path: Path) -> int:
-    """How many rows went into a file of Arrow's, batch by batch."""
+    """Write batches to a file of Arrow's, and return the number of rows."""
     rows, writer = 0, None
     _check_zones(session, plan)
     batches = map(plain, session.exact_reader(plan.query.text, plan.query.parameters))
@@ -144,12 +144,12 @@ def _packed(context: ExecutionContext, session: Session, plan: CopyToPlan, path:
 
 
 def _check_zones(session: Session, plan: CopyToPlan) -> None:
-    """Nothing when Arrow has a type for every column; it has none for a time of day with a zone."""
+    """Raise for a time of day with a zone, which no type of Arrow represents."""
     for column in session.describe(plan.query.text, plan.query.parameters):
         if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose moments stay
-            said = f"CAST({quote_odd(column.name)} AS VARCHAR)"
+            cast = f"CAST({quote_odd(column.name)} AS VARCHAR)"
             raise BindError(
-                f"Arrow cannot keep the zone of {column.name}, of type {column.type}; write {said}",
+                f"Arrow cannot keep the zone of {column.name}, of type {column.type}; write {cast}",
                 span=plan.query.span,
                 code="column-type",
             )

@@ -74,19 +74,18 @@ def audited(
     truth: Truth, opened: Opened, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
     """`batch, check, violations` for each of the batches, which are numbered from 0, some `chunk` rows at a time."""
-    evidence, found, first, number = _Evidence(), Counts(), 0, -1
+    evidence, violations, first, number = _Evidence(), Counts(), 0, -1
     for number, batch in enumerate(batches):
         evidence.add(number, batch, opened.seeds, relations)
-        found += _of_batch(number, batch, opened)
+        violations += _of_batch(number, batch, opened)
         if evidence.size >= chunk:
-            yield _listed(first, number + 1, found + truth.violations(evidence))
-            evidence, found, first = _Evidence(), Counts(), number + 1
+            yield _listed(first, number + 1, violations + truth.violations(evidence))
+            evidence, violations, first = _Evidence(), Counts(), number + 1
     if first <= number:
-        yield _listed(first, number + 1, found + truth.violations(evidence))
+        yield _listed(first, number + 1, violations + truth.violations(evidence))
 
 
 def _batches(context: ExecutionContext, stream: BatchStream, epochs: int) -> Iterator[Batch]:
-    """The epochs' batches, one after another."""
     for epoch in range(epochs if len(stream) else 0):
         for index, batch in enumerate(stream):
             yield batch
@@ -94,15 +93,15 @@ def _batches(context: ExecutionContext, stream: BatchStream, epochs: int) -> Ite
 
 
 def _of_batch(number: int, batch: Batch, opened: Opened) -> Counts:
-    """What takes no SQL to see."""
+    """Return the violations that are found without SQL."""
     targets = 0 if batch.y is None else max(0, len(batch.y) - batch.batch_size)
-    found = {"feature time": _wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}
-    return Counter({(number, check): count for check, count in found.items()})
+    violations = {"feature time": _wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}
+    return Counter({(number, check): count for check, count in violations.items()})
 
 
-def _listed(start: int, stop: int, found: Counts) -> pa.RecordBatch:
+def _listed(start: int, stop: int, violations: Counts) -> pa.RecordBatch:
     return listing(
-        _FIELDS, [(number, check, found[number, check]) for number in range(start, stop) for check in CHECKS]
+        _FIELDS, [(number, check, violations[number, check]) for number in range(start, stop) for check in CHECKS]
     )
 
 
@@ -119,15 +118,15 @@ class Truth:
 
     def violations(self, evidence: _Evidence) -> Counts:
         """What the tables tell against the batches."""
-        found: Counts = Counter()
+        counts: Counts = Counter()
         for name, tables in evidence.edges.items():
-            found += self._edges(name, pa.concat_tables(tables), evidence.seeds)
+            counts += self._edges(name, pa.concat_tables(tables), evidence.seeds)
         for name, tables in evidence.nodes.items():
-            found += self._nodes(name, pa.concat_tables(tables))
+            counts += self._nodes(name, pa.concat_tables(tables))
         link = self.spec.link
         if evidence.negatives and link is not None and link.negatives is not None and link.negatives.known:
-            found += self._known(pa.concat_tables(evidence.negatives))
-        return found
+            counts += self._known(pa.concat_tables(evidence.negatives))
+        return counts
 
     def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> Counts:
         """Edges that the snapshot has not, or not between these ends; of other times; between seeds' ends."""
@@ -141,14 +140,14 @@ class Truth:
         query = f"""SELECT d.batch, count(*) FILTER (v.e_id IS NULL OR NOT ({same} OR {turned})) AS snapshot,
             count(*) FILTER (d.crosses OR ({untimely})) AS time
             FROM drawn d LEFT JOIN truth v ON d.e_id = v.e_id GROUP BY d.batch"""
-        found = _counted(self._ask(query, {"drawn": drawn, "truth": truth}))
+        counts = _counted(self._ask(query, {"drawn": drawn, "truth": truth}))
         if own:
             sources = {"drawn": drawn, "truth": truth, "seeds": pa.concat_tables(seeds)}
-            found += _counted(self._ask(_seen_pairs(self.spec), sources))
-        return found
+            counts += _counted(self._ask(_seen_pairs(self.spec), sources))
+        return counts
 
     def _true_edges(self, name: str) -> str:
-        """SELECT e_id, source, destination (dense), t, u of the edges that are wanted; t is NULL for what is static."""
+        """Return SELECT e_id, source, destination (dense), t, u of the wanted edges; t is NULL for a static edge."""
         rows = self.rows[name]
         assert isinstance(rows, EdgeRows)
         element = rows.element
@@ -163,7 +162,7 @@ class Truth:
             FROM (SELECT * FROM ({rows.sql}) WHERE e_id IN (SELECT e_id FROM wanted)) v {" ".join(joined)}"""
 
     def _nodes(self, name: str, nodes: pa.Table) -> Counts:
-        """Vertices that the snapshot has not, or that were not born yet."""
+        """Return the seeds with their times, and of trees all other nodes."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         key = rows.element.key
@@ -179,7 +178,7 @@ class Truth:
         return _counted(self._ask(query, {"nodes": nodes}))
 
     def _known(self, negatives: pa.Table) -> Counts:
-        """Negatives to which their seed's source has an edge that is to be known."""
+        """Return the negatives that are known edges of their seed's source."""
         link = self.spec.link
         assert link is not None
         selects = " UNION ALL ".join(self._known_by(edge.edge) for edge in link.known_types)
@@ -231,7 +230,7 @@ def snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> Truth:
 
 
 def _untimely(spec: SampleSpec) -> str:
-    """Whether an edge that happened at v.t, and held until v.u, must not be seen at d.s."""
+    """Return SQL that is true where an edge valid from v.t to v.u must be invisible at d.s."""
     assert spec.temporal is not None
     inclusive, within = spec.temporal.inclusive, spec.temporal.within
     late = "v.t > d.s" if inclusive else "v.t >= d.s"
@@ -242,7 +241,7 @@ def _untimely(spec: SampleSpec) -> str:
 
 
 def _seen_pairs(spec: SampleSpec) -> str:
-    """SELECT batch, exclusion: edges between the ends of a seed of the batch, or back; of trees, of its own seed."""
+    """Return SELECT batch, exclusion: edges between the ends of a seed, either way; in trees, of its own seed."""
     link = spec.link
     assert link is not None
     pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"
@@ -256,7 +255,7 @@ def _seen_pairs(spec: SampleSpec) -> str:
 
 
 def _moments(rows: EdgeRows) -> str:
-    """When an edge happened (t) and until when it held (u): NULL for what is static, and for what has no end."""
+    """Return SQL of when an edge starts (t) and ends (u): NULL for a static edge, and for one without an end."""
     t = "NULL::BIGINT" if rows.time is None else time_expression(rows.time, "v.")
     u = "NULL::BIGINT" if rows.end is None else end_expression(rows.end, "v.")
     return f"{t} AS t, {u} AS u, {str(rows.end is not None).lower()} AS lasting"
@@ -267,7 +266,6 @@ def _same(key: Sequence[str], alias: str) -> str:
 
 
 def _counted(table: pa.Table) -> Counts:
-    """The columns of counts by batch."""
     batches = table["batch"].to_pylist()
     checks = [name for name in table.column_names if name != "batch"]
     pairs = {(b, name): n for name in checks for b, n in zip(batches, table[name].to_pylist(), strict=True)}
@@ -275,19 +273,19 @@ def _counted(table: pa.Table) -> Counts:
 
 
 def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
-    """How many nodes have a value that is not the last one before their seed's time and the window's end."""
-    found = 0
+    """Return how many nodes have a value other than the last before their seed's time and the window's end."""
+    wrong = 0
     for kind, features in view.node_features.items():
         for name, feature in features.items():
             if isinstance(feature, HistoryFeature) and kind in batch.n_id:
                 ids, delivered = _array(batch.n_id[kind]), _array(batch.features[kind][name])
                 expected = _known(feature, ids, _bounds(feature, batch, kind, seeds))
-                found += int((_bytes(delivered) != _bytes(expected)).any(axis=1).sum())
-    return found
+                wrong += int((_bytes(delivered) != _bytes(expected)).any(axis=1).sum())
+    return wrong
 
 
 def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> _Int64s:
-    """[nodes] the moment before which each node's value must be."""
+    """[nodes] The time before which each node's value must be."""
     stop = FOREVER if feature.stop is None else feature.stop
     times = _seed_times(batch, seeds)
     if times is None or not batch.batch:
@@ -297,7 +295,7 @@ def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> _
 
 
 def _known(feature: HistoryFeature, ids: _Int64s, before: _Int64s) -> npt.NDArray[Any]:
-    """[nodes, width] the values, by counting each node's changes before its moment instead of searching."""
+    """Return the negatives that are known edges of their seed's source."""
     start, stop = feature.arrays.indptr[ids], feature.arrays.indptr[ids + 1]
     lengths = stop - start
     node = np.repeat(np.arange(ids.size), lengths)
@@ -311,13 +309,13 @@ def _known(feature: HistoryFeature, ids: _Int64s, before: _Int64s) -> npt.NDArra
 
 
 def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """[nodes, bytes] the same, so that NaN is like NaN."""
+    """[nodes, bytes] The same as bytes, so that NaN equals NaN."""
     return np.ascontiguousarray(values).view(np.uint8)
 
 
 def _array(tensor: Any) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = tensor.cpu().numpy()
-    return found
+    array: npt.NDArray[Any] = tensor.cpu().numpy()
+    return array
 
 
 @dataclass(slots=True)
@@ -354,7 +352,7 @@ class _Evidence:
 
 
 def _seed_times(batch: Batch, seeds: Seeds) -> _Int64s | None:
-    """[batch_size] the times of a batch's seeds, as the seed set has them."""
+    """[batch_size] The times of a batch's seeds, from the seed set."""
     return None if seeds.time is None else seeds.time[_array(batch.input_id)]
 
 
@@ -396,7 +394,7 @@ def _negatives(batch: Batch, times: _Int64s | None) -> dict[str, Any]:
 
 
 def _nodes(batch: Batch, times: _Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Who entered, each with its seed's time, and of trees all others."""
+    """Return the seeds with their times, and of trees all other nodes."""
     for kind, role, seed, local in _entered(batch):
         yield kind, _roles(role, _array(batch.n_id[kind])[local], times, seed)
     for kind, trees in batch.batch.items():
@@ -404,7 +402,7 @@ def _nodes(batch: Batch, times: _Int64s | None) -> Iterable[tuple[str, dict[str,
 
 
 def _entered(batch: Batch) -> Iterable[tuple[str, str, _Int64s, _Int64s]]:
-    """The vertex type, role, seeds and local ids of each group."""
+    """Yield the vertex type, role, seeds and local ids of each group."""
     places = np.arange(batch.batch_size)
     if batch.edge_label_index is None:
         yield batch.seed_type, "seed", places, places
@@ -417,12 +415,12 @@ def _entered(batch: Batch) -> Iterable[tuple[str, str, _Int64s, _Int64s]]:
 
 
 def _drawn(batch: Batch) -> tuple[_Int64s, _Int64s]:
-    """Of each negative its seed, and its local id."""
+    """Return each negative's seed and local id."""
     if batch.dst_neg_index is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     local = _array(batch.dst_neg_index).reshape(batch.batch_size, -1)
-    found = local >= 0
-    return np.nonzero(found)[0], local[found]
+    drawn = local >= 0
+    return np.nonzero(drawn)[0], local[drawn]
 
 
 def _roles(role: str, ids: _Int64s, times: _Int64s | None, seed: _Int64s) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Inference:
         (statement,) = parse(f"{create} {quote_odd(self.into)} AS {query}")
         return statement
 
-    def opened(self, context: ExecutionContext) -> _Ready:
+    def opened(self, context: ExecutionContext) -> _OpenInference:
         """The snapshot, opened whole: the rules, which leave out what one hop from the seeds does not reach, rest.
 
         Raises:
@@ -113,10 +113,10 @@ class Inference:
         except SnapdbError as error:
             raise error.located(statement.source) from error.__cause__
         types = {c.name: c.type for c in context.bind_context.tables_under(snapshot)[element.table.lower()].columns}
-        return _Ready(self, context, plan, opened, element, {name: types[name] for name in element.key})
+        return _OpenInference(self, context, plan, opened, element, {name: types[name] for name in element.key})
 
     def _element(self, snapshot: Snapshot) -> VertexElement:
-        """The vertex type that is meant."""
+        """Return the vertex type whose states are inferred."""
         if self.node_type is not None:
             return find_vertex_type(snapshot, Name(self.node_type, Span(0, 0)))
         names = [vertex.name for vertex in snapshot.graph.vertices]
@@ -128,7 +128,7 @@ class Inference:
         return snapshot.graph.vertices[0]
 
     def _text(self, snapshot: Snapshot, element: VertexElement) -> str:
-        """The sampler of a layer's batches; it names no seeds, for all vertices will be."""
+        """Return the SAMPLE statement of a layer's batches; it has no seeds, as all vertices are."""
         name, keys = quote_odd(element.name), ", ".join(map(quote_odd, element.key))
         return (
             f"SAMPLE FROM {quote_odd(snapshot.name)} SEEDS (SELECT {keys} FROM {name} WHERE false) "
@@ -154,7 +154,7 @@ def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
 
 
 def _check_full(statement: Sample) -> None:
-    """Nothing when every edge type that is named sends along all of its edges."""
+    """Raise where a fanout is not FULL."""
     for clause in statement.fanouts.value:
         if any(count != FULL for count in clause.counts):
             edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
@@ -167,10 +167,10 @@ def _check_full(statement: Sample) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _OpenInference:
     """An inference whose snapshot is open."""
 
-    asked: Inference
+    inference: Inference
     context: ExecutionContext
     plan: SamplePlan
     opened: Opened
@@ -184,16 +184,16 @@ class _Ready:
         Raises:
             InputError: a layer does not give what is asked of it.
         """
-        asked, view, path = self.asked, self.opened.view, self.context.store.db_dir.path
+        inference, view, path = self.inference, self.opened.view, self.context.store.db_dir.path
         passes = train.Passes(
             view,
             replace(self.plan.spec, order="IN ORDER"),
-            asked.layers,
+            inference.layers,
             folder=path if os.access(path, os.W_OK) else Path(tempfile.gettempdir()),
-            transform=asked.transform,
-            threads=asked.threads,
+            transform=inference.transform,
+            threads=inference.threads,
             most=self.context.threads,
-            device=asked.device,
+            device=inference.device,
             step=self.context.step,
         )
         try:
@@ -201,10 +201,12 @@ class _Ready:
             ids = view.keys[self.element.name].read(passes.nodes(self.element.name))
         finally:
             self.opened.lease.release()
-        return train.Inferred(self.element.name, self.element.key, ids, states, asked.column)
+        return train.Inferred(self.element.name, self.element.key, ids, states, inference.column)
 
     @property
     def statement(self) -> Statement:
         """The statement that makes the table of what was inferred, with the key as the vertex table has it."""
         keys = [f"CAST({quote(name)} AS {type_}) AS {quote(name)}" for name, type_ in self.key.items()]
-        return self.asked.statement(f"SELECT {', '.join(keys)}, {quote(self.asked.column)} FROM {quote(_INFERRED)}")
+        return self.inference.statement(
+            f"SELECT {', '.join(keys)}, {quote(self.inference.column)} FROM {quote(_INFERRED)}"
+        )

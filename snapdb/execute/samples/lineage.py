@@ -59,12 +59,12 @@ _CODINGS = ("classes", "widths")
 def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, Any]:
     """Where a sampler's seeds come from, as plain values for JSON."""
     version = context.catalog.version
-    said = {"seed_query": plan.outside} if plan.outside else {}
+    outside = {"seed_query": plan.outside} if plan.outside else {}
     return {
         "tables_version": version,
         "tables_digest": tables_digest(context, version),
         "given_seeds": plan.outside is not None,
-        **said,
+        **outside,
         **_parameters(context.bind_context.parameters, named_parameters(plan.spec.text, plan.outside)),
     }
 
@@ -81,7 +81,7 @@ def named_parameters(*texts: str | None) -> set[str]:
 
 
 def _parameters(given: Parameters, named: set[str]) -> dict[str, Any]:
-    """Those of the values given that are named; nothing where one has no plain form."""
+    """Return the given values that the statement names; None where one has no plain form."""
     if given is None or not named:
         return {}
     try:
@@ -211,12 +211,12 @@ def _check_fields(lineage: Mapping[Any, Any]) -> None:
 def _pinned(lineage: Mapping[Any, Any]) -> Pinned:
     try:
         text = json.dumps(lineage["pinned"])
-        found = decode(Pinned, text)
+        pin = decode(Pinned, text)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise _damaged("its pinned is no graph") from error
     if definition_digest(json.loads(text)) != lineage["definition"]:
         raise _damaged("its definition is not of what it has in pinned")
-    return found
+    return pin
 
 
 def _sampler(lineage: Mapping[Any, Any]) -> Sample:
@@ -232,13 +232,13 @@ def _sampler(lineage: Mapping[Any, Any]) -> Sample:
     return statement
 
 
-def _parameters_of(said: Any) -> Parameters:
+def _parameters_of(plain: Any) -> Parameters:
     try:
-        if isinstance(said, Mapping):
-            return {name: _valued(one) for name, one in said.items()}
-        return None if said is None else [_valued(one) for one in said]
+        if isinstance(plain, Mapping):
+            return {name: _valued(one) for name, one in plain.items()}
+        return None if plain is None else [_valued(one) for one in plain]
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise _damaged(f"its parameters are {said!r:.60}") from error
+        raise _damaged(f"its parameters are {plain!r:.60}") from error
 
 
 def _damaged(what: str) -> InputError:
@@ -289,7 +289,7 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} has no plain form")
 
 
-def _valued(said: Any) -> Any:
+def _valued(plain: Any) -> Any:
     """The value that `plain` told of.
 
     >>> _valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
@@ -298,11 +298,11 @@ def _valued(said: Any) -> Any:
     Raises:
         ValueError, ArithmeticError: its text is no value of its type.
     """
-    if isinstance(said, list):
-        return [_valued(one) for one in said]
-    if not isinstance(said, Mapping):
-        return said
-    ((name, inner),) = said.items()
+    if isinstance(plain, list):
+        return [_valued(one) for one in plain]
+    if not isinstance(plain, Mapping):
+        return plain
+    ((name, inner),) = plain.items()
     if name == _STRUCT:
         return {key: _valued(one) for key, one in dict(inner).items()}
     if name not in _KINDS:

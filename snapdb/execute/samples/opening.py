@@ -122,7 +122,6 @@ def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
 
 
 def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSource | None:
-    """The caches of a named sampler."""
     if sampler is None:
         return None
     named = sampler.name.lower()
@@ -131,7 +130,7 @@ def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSo
 
 
 def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
-    """The sampler with a number of batches in place of EVERY AUTO, chosen from counts of the snapshot."""
+    """Replace EVERY AUTO by a number of batches, chosen from counts of the snapshot."""
     if spec.refresh is None or spec.refresh.every is not None:
         return spec
     return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
@@ -247,10 +246,18 @@ class _Following:
             plan, opened = retry_if_replaced(lambda: self._open(statement))
         now = published(plan.snapshot)
         sampler = None if plan.sampler is None else (plan.sampler.text, plan.sampler.generation)
-        look = _Look(self, plan, _Mark(now, sampler))
+        watch = _PublicationWatch(self, plan, _Mark(now, sampler))
         about = partial(self._about, plan, statement.source)
         return Source(
-            opened.view, opened.seeds, opened.spec, plan.way, opened.cache, now, opened.lease.release, look.newer, about
+            opened.view,
+            opened.seeds,
+            opened.spec,
+            plan.way,
+            opened.cache,
+            now,
+            opened.lease.release,
+            watch.newer,
+            about,
         )
 
     def _open(self, statement: Sample | SampleUsing) -> tuple[SamplePlan, Opened]:
@@ -269,7 +276,7 @@ class _Following:
             raise
 
 
-class _Look:
+class _PublicationWatch:
     """Opens the next publication of what a stream follows."""
 
     def __init__(self, following: _Following, plan: SamplePlan, mark: _Mark) -> None:
@@ -301,14 +308,14 @@ class _Look:
             raise
 
     def _now(self, catalog: Catalog) -> _Mark | None:
-        """What there is now; None, with a warning: it was dropped."""
+        """Return the current definition; None, with a warning, where it was dropped."""
         sampler, name = self._plan.sampler, self._plan.snapshot.name
         if sampler is not None:
-            found = catalog.samplers.get(sampler.name.lower())
-            if found is None:
+            current = catalog.samplers.get(sampler.name.lower())
+            if current is None:
                 self._tell_gone(f"sampler {sampler.name}")
                 return None
-            sampler, name = found, found.snapshot
+            sampler, name = current, current.snapshot
         snapshot = catalog.snapshots.get(name.lower())
         if snapshot is None:
             self._tell_gone(f"snapshot {name}")

@@ -84,7 +84,7 @@ def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[BatchS
 def _read(
     context: ExecutionContext, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of every batch, with progress reported before each."""
+    """Yield the rows of every batch, and report progress before each."""
     for number in range(total):
         context.step(f"sampling {plan.spec.snapshot}", number / total)
         yield from next(results)
@@ -96,12 +96,12 @@ def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
     sampler = replace(plan.sampler, text=_text(context, plan))
     with context.store.catalog_db.writing(publishes=True) as connection:
         put_name(connection, sampler, plan.replaces)
-    said = f"{_said(sampler)}{_unreached(plan.sample.spec)}"
-    return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {said}")
+    text = f"{_sampler_text(sampler)}{_unreached(plan.sample.spec)}"
+    return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {text}")
 
 
 def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
-    """What is kept; where rows serve EVERY AUTO batches, how many that are now."""
+    """Return what the pool keeps; with EVERY AUTO, also the number of batches that means now."""
     refresh = plan.sample.spec.refresh
     if refresh is None or refresh.every is not None:
         return plan.sampler.text
@@ -110,13 +110,13 @@ def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
     return opened.spec.text
 
 
-def _said(sampler: Sampler) -> str:
+def _sampler_text(sampler: Sampler) -> str:
     edges = " edges" if sampler.edges else ""
     return f"batches of {sampler.batch:,} {sampler.seeds}{edges}, {counted(sampler.hops, 'hop')}"
 
 
 def _unreached(spec: SampleSpec) -> str:
-    """A notice of the fanouts that no hop can use; nothing where all can be used."""
+    """Return a notice of the fanouts that no hop can use; '' where all are used."""
     names = [f"{fanout.edge.edge} {fanout.direction}" for fanout in unreached_fanouts(spec)]
     if not names:
         return ""
@@ -176,11 +176,11 @@ class RowMaker:
             if self._visits is not None:
                 self._visits.forget(task.number)
             self._gather(subgraph)
-            found = list(self._blocks(task.number, subgraph))
+            blocks = list(self._blocks(task.number, subgraph))
         if self._spec.memory is not None:
             # What was sampled, and the rows that are made of it, are about the same.
-            self._largest = max(self._largest, scratch_bytes(scratch) + 2 * sum(rows.nbytes for rows in found))
-        return found
+            self._largest = max(self._largest, scratch_bytes(scratch) + 2 * sum(rows.nbytes for rows in blocks))
+        return blocks
 
     def room(self, most: int) -> int:
         """How many batches may be under way or wait to be read: as many as fit into the statement's memory."""
@@ -190,7 +190,7 @@ class RowMaker:
         return max(1, min(most, limit // self._largest)) if self._largest else 1
 
     def _gather(self, subgraph: Subgraph) -> None:
-        """Reads features and targets as for a batch, where no rule has seen that rows hold none of them."""
+        """Read features and targets as a batch does, unless a rule has removed them."""
         if self._way.reads is not None:
             return
         for kind, nodes in subgraph.nodes.items():
@@ -214,7 +214,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
-    """Ids keep their type where every edge type agrees on it, and are text where they do not."""
+    """Return the schema; ids keep their type where every edge type agrees on it, and are text otherwise."""
     return pa.schema(
         [
             ("batch", pa.int64()),
@@ -258,12 +258,11 @@ def _rows(
 
 
 def _as(keys: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Keys in a type; text of a composite key names its parts, as in {'a': 1, 'b': 'x'}."""
+    """Cast keys to a type; text of a composite key names its parts, as in {'a': 1, 'b': 'x'}."""
     if pa.types.is_struct(keys.type) and pa.types.is_string(wanted):
         return pa.array([str(key) for key in keys.to_pylist()], wanted)
     return keys.cast(wanted)
 
 
 def _on_host(values: Ints) -> npt.NDArray[Any]:
-    """The numbers as numpy has them, wherever they are."""
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from snapdb import loading
-from snapdb.builders.files import make_files
+from snapdb.builders.files import build_files
 from snapdb.catalog.state import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.samples.lineage import Past, named_parameters, read_lineage, tables_digest
 from snapdb.execute.samples.opening import Opened, open_statement
 from snapdb.execute.samples.operators import RowMaker, epoch_batches
 from snapdb.execute.session import DatabaseSession, ExecutionContext
-from snapdb.execute.snapshots import filed
+from snapdb.execute.snapshots import snapshot_record
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph.layout import codings
 from snapdb.graph.open import read_layout
@@ -126,7 +126,7 @@ class _Replay:
         # A batch depends on none of these, and the machine that it was made on may have had other devices.
         clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
         statement = replace(past.sampler, clauses=clauses)
-        with _standing(context, past) as snapshot:
+        with _snapshot_as_then(context, past) as snapshot:
             then = replace(context, bind_context=_then(context.bind_context, past, snapshot, self.parameters))
             plan, opened = open_statement(then, statement, self.seeds, delivers, past.drawn)
             try:
@@ -138,7 +138,7 @@ class _Replay:
                 opened.lease.release()
 
     def _check(self, plan: SamplePlan, opened: Opened) -> None:
-        """Nothing when the seeds are those of then, and the batch is one of theirs."""
+        """Raise where the seeds differ from the lineage's, or the batch is out of their range."""
         if seeds_digest(opened.seeds) != self.past.seeds:
             why = _CHANGED if plan.outside is None else _OTHERS
             raise DataError(f"the seeds are not those of this lineage: {why}", code="other-seeds")
@@ -156,39 +156,39 @@ def _missing(what: str, argument: str) -> InputError:
 
 
 def _check_database(context: ExecutionContext, past: Past) -> None:
-    """Nothing when all that was committed up to then is what is there."""
+    """Raise where the version of the lineage is not a version of this database."""
     head, version = context.catalog.version, past.tables_version
     if version <= head and tables_digest(context, version) == past.tables_digest:
         return
-    found = f"its version {version} is another" if version <= head else f"its newest version is {head}"
+    problem = f"its version {version} is another" if version <= head else f"its newest version is {head}"
     raise DatabaseError(
         f"{context.store.db_dir.path} is not the database of this lineage, which is of version {version} of "
-        f"{past.database}: {found}; say which one it is: database=… (--database)",
+        f"{past.database}: {problem}; say which one it is: database=… (--database)",
         code="other-database",
     )
 
 
 @contextmanager
-def _standing(context: ExecutionContext, past: Past) -> Iterator[Snapshot]:
+def _snapshot_as_then(context: ExecutionContext, past: Past) -> Iterator[Snapshot]:
     """A snapshot that holds what the lineage's held: one that is there, or one for the time of the block."""
     known = context.catalog.snapshots
-    if found := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
-        yield found
+    if match := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
+        yield match
         return
     plan = _pinning(context.bind_context, past)
     if context.store.db_dir.read_only:
         raise _unwritable(context.bind_context, past, plan)
     changed = optimize(plan, context.rules)
     assert isinstance(changed, CreateSnapshotPlan)
-    made = make_files(context, changed)
+    built = build_files(context, changed)
     try:
-        yield filed(context, changed, made)
+        yield snapshot_record(context, changed, built)
     finally:
-        context.store.disk.remove(made.path)
+        context.store.disk.remove(built.path)
 
 
 def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) -> bool:
-    """Whether a snapshot keeps classes and widths as the lineage says; one of an older snapdb may not."""
+    """Return whether a snapshot has the lineage's classes and widths; one of an older snapdb may differ."""
     if past.codings is None:
         return True
     try:
@@ -218,22 +218,23 @@ def _check_codings(past: Past, opened: Opened, *, stands: bool) -> None:
     for name, then in past.codings.items():
         for element in {**then, **lineage[name]}:
             if then.get(element) != lineage[name].get(element):
+                was, now = _coding_text(then.get(element)), _coding_text(lineage[name].get(element))
                 raise DataError(
-                    f"the {name} of {element} are others now than in this lineage ({_told(then.get(element))} then, "
-                    f"{_told(lineage[name].get(element))} now): the snapshot was made by an older snapdb, which "
-                    "gave other codes; replay it with that one, or sample anew",
+                    f"the {name} of {element} are others now than in this lineage ({was} then, {now} now): the "
+                    "snapshot was made by an older snapdb, which gave other codes; "
+                    "replay it with that one, or sample anew",
                     code="other-codes",
                 )
 
 
 def _grows(vertex: VertexElement, lineage: Mapping[str, Any]) -> bool:
-    """Whether codes or widths of a vertex type follow from its rows."""
+    """Return whether a vertex type's codes or widths depend on its rows."""
     text = vertex.name in lineage["classes"] and vertex.classes is None
     return text or any(spec.sparse and spec.width is None for spec in vertex.features)
 
 
-def _told(coding: Any) -> str:
-    """Classes or widths as they are shown in a message."""
+def _coding_text(coding: Any) -> str:
+    """Return classes or widths as messages show them."""
     if not isinstance(coding, Mapping):
         return "none"
     names = coding.get("names")
@@ -272,7 +273,7 @@ def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
 
 
 def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters: Parameters) -> BindContext:
-    """The database as the stream found it: the tables of its version, and its snapshot by its name."""
+    """Return the context that the stream had: the tables of its version, and its snapshot by its name."""
     snapshots = {**bind_context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
     catalog = replace(
         bind_context.catalog,
@@ -284,7 +285,7 @@ def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters:
 
 
 def _whole(batch: Batch) -> Batch:
-    """The batch with all that is read at first access, for the files of its snapshot may be gone then."""
+    """Read all of a batch, as the files of its snapshot may be removed afterwards."""
     columns: list[Mapping[Any, Any]] = [batch.e_id, batch.edge_time, batch.edge_weight, *batch.edge_features.values()]
     for values in columns:
         dict(values)
@@ -292,7 +293,7 @@ def _whole(batch: Batch) -> Batch:
 
 
 def _create_text(plan: CreateSnapshotPlan) -> str:
-    """The statement; nothing in it is relative to now."""
+    """Return the CREATE SNAPSHOT statement, with nothing relative to the present."""
     parts = [f"CREATE SNAPSHOT {quote_odd(plan.name)} OF {quote_odd(plan.graph.name)} AT (VERSION => {plan.version})"]
     if bounds := _bounds(plan.window, plan.unit):
         parts.append(f"FOR EVENT_TIME {bounds}")
@@ -303,7 +304,7 @@ def _create_text(plan: CreateSnapshotPlan) -> str:
 
 
 def _bounds(window: Window, unit: TimeUnit | None) -> str:
-    """What follows FOR EVENT_TIME; nothing for all time."""
+    """Return the text after FOR EVENT_TIME; '' for all time."""
     match window.start, window.stop:
         case None, None:
             return ""

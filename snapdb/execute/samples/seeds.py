@@ -79,10 +79,10 @@ def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
 
 
 def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
-    asked, spec, columns = plan.seeds, plan.spec, plan.columns
-    with context.bind_context.session(asked) as session:
-        described = session.describe(asked.text, asked.parameters)
-        table = session.table(asked.text, asked.parameters)
+    query, spec, columns = plan.seeds, plan.spec, plan.columns
+    with context.bind_context.session(query) as session:
+        described = session.describe(query.text, query.parameters)
+        table = session.table(query.text, query.parameters)
     _check_total(table, columns.order)
     ends = None
     if spec.link is None:
@@ -114,15 +114,15 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
 
 
 def _sorted(columns: Sequence[npt.NDArray[Any]]) -> _Int64s:
-    """The rows in the order of their columns, the first one first; of arrays each place is a column."""
+    """Return the order of rows by their columns, the first column first; of arrays each position is a column."""
     keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
 
 def _inverse(order: _Int64s) -> _Int64s:
-    found = np.empty(order.size, np.int64)
-    found[order] = np.arange(order.size)
-    return found
+    inverse = np.empty(order.size, np.int64)
+    inverse[order] = np.arange(order.size)
+    return inverse
 
 
 def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> _Int64s:
@@ -140,13 +140,13 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> _Int64
     query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(context.store.db_dir)}) m ON {same}"
     dense = np.full(table.num_rows, -1, np.int64)
     with context.store.sql_engine.session(Names(sources={"seeds": numbered})) as session:
-        found = session.table(query)
-    dense[found["n"].to_numpy()] = found["dense"].to_numpy()
+        result = session.table(query)
+    dense[result["n"].to_numpy()] = result["dense"].to_numpy()
     return dense
 
 
 def _alive(view: GraphView, name: str, ids: _Int64s) -> _Bools:
-    """[ids] which are in the snapshot."""
+    """[ids] Whether each is in the snapshot."""
     alive = view.alive[name]
     there = (ids >= 0) & (ids < view.node_counts[name])
     if alive is None:
@@ -157,7 +157,7 @@ def _alive(view: GraphView, name: str, ids: _Int64s) -> _Bools:
 def _ends(
     context: ExecutionContext, plan: SamplePlan, view: GraphView, link: Link, ids: _Int64s
 ) -> tuple[_Int64s, _Int64s]:
-    """The ends of seed edges; -1 where one is not in the snapshot."""
+    """Return the ends of seed edges; -1 where an edge is not in the snapshot."""
     element = plan.snapshot.graph.edge(link.edge.edge)
     assert element is not None, "the edge type was looked up"
     limit = read_tables(context, plan.snapshot)[element.table.lower()].next_row
@@ -195,7 +195,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: _Int64s, ids: _Int64
 
 
 def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
-    """IN ORDER is repeatable only when no two rows tie."""
+    """Raise where two rows tie, as IN ORDER is only repeatable without ties."""
     chosen = table.select(list(order)).rename_columns([str(i) for i in range(len(order))])
     if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         names = ", ".join(table.column_names[i] for i in order)
@@ -232,14 +232,14 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
             "give each one, or leave them out",
             code="seed-time",
         )
-    found: _Int64s = times.to_numpy()
-    if (static := np.flatnonzero(found == STATIC)).size:
+    moments: _Int64s = times.to_numpy()
+    if (static := np.flatnonzero(moments == STATIC)).size:
         shown = _shown_keys(plan, table, static)
         raise DataError(
             f'SEEDS gives a "{column.name}" of -2^63, which stands for "always" ({shown}); give a later one',
             code="seed-time",
         )
-    return found
+    return moments
 
 
 def edge_ids(values: pa.ChunkedArray) -> _Int64s:
@@ -248,8 +248,8 @@ def edge_ids(values: pa.ChunkedArray) -> _Int64s:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
         whole = pa.array([v if v is not None and 0 <= v < 2**63 else None for v in values.to_pylist()], pa.int64())
-    found: _Int64s = whole.fill_null(-1).to_numpy()
-    return found
+    ids_array: _Int64s = whole.fill_null(-1).to_numpy()
+    return ids_array
 
 
 def _seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
@@ -284,7 +284,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
 
 
 def _dtype(type_: str) -> type[np.generic]:
-    """What the numbers of a DuckDB type, or those of its arrays, are held in."""
+    """Return the dtype of a DuckDB number type, or of its arrays."""
     base = type_.partition("[")[0]
     if key_family(base) == "integer":
         return np.int64
@@ -292,14 +292,14 @@ def _dtype(type_: str) -> type[np.generic]:
 
 
 def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """What `read` makes of the column; of a column of arrays, of each place in them, side by side."""
+    """Convert a column by `read`; of a column of arrays, each position, side by side."""
     if not pa.types.is_fixed_size_list(values.type):
         return read(values)
     return np.stack([read(pc.list_element(values, i)) for i in range(values.type.list_size)], axis=1)
 
 
 def _whole(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Whole numbers or booleans as int64."""
+    """Return integers or booleans as int64."""
     try:
         return values.cast(pa.int64())
     except pa.ArrowInvalid as error:
@@ -309,16 +309,16 @@ def _whole(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def _single(values: pa.ChunkedArray) -> npt.NDArray[np.float32]:
-    """Real numbers as float32."""
+    """Return real numbers as float32."""
     real = values.cast(pa.float64()).to_numpy()
     if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
         raise DataError('SEEDS gives a "y" that is beyond float32; scale it', code="seed-range")
-    found: npt.NDArray[np.float32] = real.astype(np.float32)
-    return found
+    numbers: npt.NDArray[np.float32] = real.astype(np.float32)
+    return numbers
 
 
 def _shown_keys(plan: SamplePlan, table: pa.Table, rows: _Int64s) -> str:
-    """The keys of the first three of some rows, for a message."""
+    """Return the keys of the first three of some rows, for a message."""
     first = table.select(list(plan.columns.key)).take(pa.array(rows[:3])).to_pylist()
     keys = [["NULL" if key is None else str(key) for key in row.values()] for row in first]
     return ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in keys)
@@ -347,11 +347,11 @@ def find_ends(
     for part in logical_parts(rows.rows) if possible.size else ():
         step(part.low / max(rows.nodes, 1))
         held = rows.edge_id.read(part.positions)
-        found = marked(wanted, limit, held)
-        slots = np.searchsorted(distinct, held[found])
-        sources[slots] = neighbours_of(rows.rows, part.positions[found])
+        edges_marked = marked(wanted, limit, held)
+        slots = np.searchsorted(distinct, held[edges_marked])
+        sources[slots] = neighbours_of(rows.rows, part.positions[edges_marked])
         starts = part.indptr - part.indptr[0]
-        destinations[slots] = part.low + np.searchsorted(starts, found, side="right") - 1
+        destinations[slots] = part.low + np.searchsorted(starts, edges_marked, side="right") - 1
     if sources.size and not -1 <= int(sources.min()) <= int(sources.max()) < view.node_counts[edge.source]:
         raise CorruptError(DAMAGED, code="damaged-snapshot")
     return sources[places], destinations[places]

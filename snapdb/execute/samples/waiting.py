@@ -67,7 +67,7 @@ def _check_arguments(name: str, newer_than: Published | int | datetime | None, t
 
 
 def _published(catalog: Catalog, name: str) -> Published | None:
-    """The publication of the snapshot of this name; BindError where the name is that of something else."""
+    """Return the publication of the snapshot; BindError where the name belongs to another kind."""
     folded = name.lower()
     if folded not in catalog.snapshots and (catalog.kind_of(name) or folded in catalog.samplers):
         catalog.snapshot(name)  # raises, and says what the name is of
@@ -76,30 +76,30 @@ def _published(catalog: Catalog, name: str) -> Published | None:
 
 
 def _state(catalog: Catalog, name: str, newer_than: Published | int | datetime | None) -> str:
-    """What was waited for, and what there is instead."""
+    """Return what was expected, and the current state."""
     snapshot = catalog.snapshots.get(name.lower())
     if snapshot is None:
         near = did_you_mean(name, [other.name for other in catalog.snapshots.values()])
         return f", and there is none of that name{near}"
-    return f" {_newer(newer_than)}, and it is at {_said(published(snapshot))}"
+    return f" {_newer(newer_than)}, and it is at {_publication_text(published(snapshot))}"
 
 
 def _newer(than: Published | int | datetime | None) -> str:
     match than:
         case Published():
-            return f"newer than {_said(than)}"
+            return f"newer than {_publication_text(than)}"
         case datetime():
             return f"published after {than.isoformat(' ', 'milliseconds')}"
         case _:
             return f"of a version after {than}"
 
 
-def _said(found: Published) -> str:
-    return f"version {found.version}, published {found.time.isoformat(' ', 'milliseconds')}"
+def _publication_text(published: Published) -> str:
+    return f"version {published.version}, published {published.time.isoformat(' ', 'milliseconds')}"
 
 
 def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
-    """Who would publish it."""
+    """Return which daemon would publish the snapshot."""
     leader, db_dir = read_leader(catalog_db), catalog_db.db_dir
     if leader is None:
         return suggest_daemon(db_dir)

@@ -100,7 +100,7 @@ def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
 
 
 def _like(name: str | None, pattern: str | None) -> bool:
-    """SQL's LIKE: % is any text, _ any character; case does not count, as in names."""
+    """Match SQL's LIKE: % is any text, _ any character; case is ignored, as in names."""
     if pattern is None:
         return True
     expression = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
@@ -186,13 +186,13 @@ def _graph(graph: PropertyGraph) -> pa.RecordBatch:
 
 
 def _labels(element: VertexElement | EdgeElement) -> tuple[str, str]:
-    """What an element is called, and what a snapshot shows of it beside its keys and times."""
+    """Return an element's labels, and the properties that a snapshot shows beside its keys and times."""
     labels = ", ".join(element.labels or (element.name,))
     return labels, str(element.properties or Properties(excepted=()))
 
 
 def _target(vertex: VertexElement) -> str | None:
-    """The target as its graph says it, with the classes that are declared."""
+    """Return the target as its graph defines it, with the declared classes."""
     if vertex.target is None or vertex.classes is None:
         return vertex.target
     return f"{vertex.target} CLASSES ({', '.join(map(text_literal, vertex.classes))})"
@@ -211,7 +211,7 @@ def _features(specs: tuple[FeatureSpec, ...]) -> str | None:
 
 
 def _feature(spec: FeatureSpec) -> str:
-    """A feature as its graph says it: what differs from float32 numbers of the element's own table."""
+    """Return a feature as its graph defines it: what differs from float32 numbers of the element's own table."""
     parts = [f"{spec.name} = {', '.join(spec.columns)}"]
     if spec.history is not None:
         parts.append(f"from {spec.history.table} ({', '.join(spec.history.key)}; since {spec.history.event_time})")
@@ -251,7 +251,6 @@ def _snapshot(context: ExecutionContext, snapshot: Snapshot) -> pa.RecordBatch:
 
 
 def _stored(kind: str, layout: Mapping[str, Any]) -> str | None:
-    """The shared directories that an element is read from."""
     parts = [" + ".join(layout[name] for name in names if layout.get(name)) for names in _DIRECTORIES[kind]]
     return "; ".join([part for part in parts if part] + list(layout.get("history") or ())) or None
 
@@ -264,7 +263,7 @@ _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 
 
 def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
-    """A row a property; those that streams tell of are NULL until one has it."""
+    """Yield one row per property; those that only streams report are NULL until one has it."""
     catalog = context.catalog
     streams, stats, generations = cache_status(context.store.db_dir, cache)
     sampler = catalog.sampler(cache.sampler)
@@ -274,14 +273,14 @@ def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
 
 
 def _elsewhere(generations: Sequence[int], now: int) -> str:
-    """Of which rows the streams tell, where these are others than the sampler's."""
+    """Return which rows the streams report, where those are not the sampler's."""
     if not generations or generations == (now,):
         return ""
     return f"; what follows is of generation {', '.join(map(str, generations))}"
 
 
 def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str]]:
-    """What the catalog says."""
+    """Yield the properties in the catalog."""
     refresh = statement_of(sampler).clauses.refresh
     yield "sampler", sampler.name
     yield "snapshot", sampler.snapshot
@@ -293,7 +292,7 @@ def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str
 
 
 def _cache_stats(stats: CacheStats) -> Iterator[tuple[str, str | None]]:
-    """What streams say."""
+    """Yield the properties that streams report."""
     yield "bytes", size_words(stats.bytes)
     yield "rows", f"{stats.filled:,} of {stats.rows:,}"
     yield "edges", f"{stats.edges:,}"
@@ -338,7 +337,7 @@ _CLAUSES: dict[str, tuple[str, str | None]] = {
 
 
 def _describe_sampler(sampler: Sampler) -> pa.RecordBatch:
-    """A row a clause: its name, what it says or what holds without it, and whether the sampler says it."""
+    """Yield one row per clause: its name, its value or default, and whether the sampler sets it."""
     return listing(_CLAUSE_FIELDS, list(_clause_rows(sampler)))
 
 
@@ -346,9 +345,9 @@ def _clause_rows(sampler: Sampler) -> Iterator[tuple[str, str | None, bool]]:
     clauses = statement_of(sampler).clauses
     yield "FROM", sampler.snapshot, True
     for field, (clause, default) in _CLAUSES.items():
-        said = getattr(clauses, field)
-        if said is not None:
-            yield clause, _clause_value(field, clause, sampler.text[said.span.start : said.span.stop]), True
+        value = getattr(clauses, field)
+        if value is not None:
+            yield clause, _clause_value(field, clause, sampler.text[value.span.start : value.span.stop]), True
         else:
             yield clause, "EXCLUDE SEEDS" if field == "exclude" and sampler.edges else default, False
 
@@ -372,14 +371,14 @@ _NEXT = 3
 
 
 def _describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
-    """A row a property; what is not said or did not happen is NULL."""
+    """Yield one row per property; NULL for what is not set or did not happen."""
     seen = task_status(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
     daemon = ("daemon", describe_leader(context.store.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
 
 
 def _task_properties(task: Task) -> Iterator[tuple[str, str | None]]:
-    """What the statement says."""
+    """Yield the properties that the statement sets."""
     yield "schedule", task.schedule.text
     yield "zone", task.schedule.zone
     yield "when", task.condition
@@ -393,7 +392,7 @@ def _task_properties(task: Task) -> Iterator[tuple[str, str | None]]:
 
 
 def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]]:
-    """What became of it, and what is to come."""
+    """Yield the last and the next run."""
     yield "state", f"{seen.state}, and suspended" if task.suspended and seen.state == "running" else seen.state
     coming = [] if seen.next is None else list(islice(firings(task.schedule, seen.next - 1), _NEXT))
     yield "next_runs", ", ".join(map(spelled, coming)) or None
@@ -459,13 +458,13 @@ def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> Drop
 
 
 def _with(plan: DropPlan) -> str:
-    """What goes too, for a person."""
+    """Return the dependants that are dropped too, for a message."""
     named = [f"{KINDS[type(d)]} {d.name}" for d in plan.dependants]
     return f", and with it {', '.join(named)}" if named else ""
 
 
 def _remove(context: ExecutionContext, names: DropNames) -> None:
-    """Files go once the catalog names them no more, unless somebody reads them; so does what caches hold."""
+    """Remove files that the catalog no longer names, unless a process reads them, and the caches' memory."""
     for snapshot in names.snapshots:
         delete_unless_held(context.store.db_dir, snapshot.path)
     for cache in names.caches:

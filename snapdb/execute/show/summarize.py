@@ -154,14 +154,13 @@ class _Summary:
     def _features(
         self, element: VertexElement | EdgeElement, rows: ElementRows, known: Mapping[str, Mapping[str, Feature]]
     ) -> _FeatureFacts:
-        """Of an element, with nothing but what is missing."""
         self.context.report(f"summarising {element.name}", None)
         return _FeatureFacts(known.get(element.name, {}), _missing_rows(self.session, rows, element.features))
 
     def _degrees(
         self, ends: tuple[str, str], outgoing: _Int64s | None, incoming: _Int64s | None
     ) -> tuple[int | float | None, ...]:
-        """In-degrees, out-degrees, and how many vertices of the two types, or of the one, no edge touches."""
+        """Return in-degrees, out-degrees, and the number of vertices without edges of this type."""
         source, destination = ends
         there = [(name, counts) for name, counts in ((source, outgoing), (destination, incoming)) if counts is not None]
         if source == destination:
@@ -174,7 +173,7 @@ class _Summary:
         return _Degrees() if degrees is None else _degrees_of_live(degrees, self.view.alive[name])
 
     def _untouched(self, name: str, *counts: _Int64s) -> int:
-        """How many vertices of a type have none of the edges that were counted."""
+        """Return how many vertices of a type have none of the counted edges."""
         alive = self.view.alive[name]
         there = np.ones(self.view.node_counts[name], np.bool_) if alive is None else np.array(alive)
         for part in counts:
@@ -182,7 +181,7 @@ class _Summary:
         return int(np.count_nonzero(there))
 
     def _degree_chart(self, name: str, degrees: _Int64s) -> str | None:
-        """How many vertices have 0, 1, 2, 3-4, 5-8 … edges; None when there are no vertices."""
+        """Return a chart of vertices with 0, 1, 2, 3-4, 5-8 … edges; None when there are no vertices."""
         alive = self.view.alive[name]
         live = degrees if alive is None else degrees[alive]
         return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
@@ -198,14 +197,13 @@ class _Summary:
                 return None
             bins = _bins_of(first, last)
             place = f"(CAST(t AS HUGEINT) - ({bins.first})) // {bins.width}"
-            found = self.session.rows(f"SELECT {place}, count(*) FROM ({times}) WHERE t IS NOT NULL GROUP BY 1")
+            rows_by_bin = self.session.rows(f"SELECT {place}, count(*) FROM ({times}) WHERE t IS NOT NULL GROUP BY 1")
         counts = [0] * bins.size
-        for at, count in found:
+        for at, count in rows_by_bin:
             counts[int(at)] = count
         return Growth(first, last, counts)
 
     def _shared(self, *directories: str | None) -> int:
-        """The bytes of published directories."""
         paths = [self.context.store.db_dir.inside(path) for path in directories if path is not None]
         return sum(int(entry["bytes"]) for path in paths for entry in read_manifest(path)["files"].values())
 
@@ -215,12 +213,12 @@ def _add(sums: dict[str, _Int64s], name: str, counts: _Int64s) -> None:
 
 
 def _share(count: int, rows: ElementRows) -> tuple[int, float | None]:
-    """How many there are, and which share of the table's rows that is."""
+    """Return a count and its share of the table's rows."""
     return count, count / rows.table.rows if rows.table.rows else None
 
 
 def _times(rows: ElementRows, growth: Growth | None, degrees: str | None) -> tuple[str | None, str | None, str | None]:
-    """A chart, of degrees where there are no times, and the first and the last time."""
+    """Return a chart, of degrees where there are no times, and the first and the last time."""
     if growth is None or rows.time is None:
         return degrees, None, None
     unit = time_unit(rows.time.type)
@@ -271,7 +269,7 @@ class _EdgeFacts:
 
 
 def _degrees_of_live(degrees: _Int64s, alive: _Bools | None) -> _Degrees:
-    """The least, the median, the mean and the most of the degrees of vertices that are there; of none, nothing."""
+    """Return minimum, median, mean and maximum of the degrees of live vertices; nothing where there are none."""
     live = degrees if alive is None else degrees[alive]
     if not live.size:
         return _Degrees()
@@ -317,7 +315,7 @@ def _count_sources(what: str, sources: _Int64s, counts: _Int64s) -> None:
 
 
 def _widen(facts: _EdgeFacts, times: _Int64s) -> None:
-    """Take note of the first and the last moment; what is always there has none."""
+    """Extend the first and the last time; static edges have none."""
     moments = times[times != STATIC]
     if moments.size:
         low, high = int(moments.min()), int(moments.max())
@@ -326,7 +324,7 @@ def _widen(facts: _EdgeFacts, times: _Int64s) -> None:
 
 
 def _grow(facts: _EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
-    """Count the edges of each bin, once it is known which bins there are."""
+    """Count the edges of each bin, once the bins are known."""
     if facts.first is None or facts.last is None or rows.time is None:
         return
     bins = _bins_of(facts.first, facts.last)
@@ -415,31 +413,32 @@ class _FeatureFacts:
         spread.add(np.asarray(feature.read(ids), np.float64).ravel())
 
     def __str__(self) -> str:
-        return "; ".join(self._said(name, feature) for name, feature in self._features.items())
+        return "; ".join(self._value_text(name, feature) for name, feature in self._features.items())
 
-    def _said(self, name: str, feature: Feature) -> str:
+    def _value_text(self, name: str, feature: Feature) -> str:
         sparse = "sparse " if isinstance(feature, SparseReader) else ""
         known = [str(self._spreads[name]), f"{self._missing.get(name, 0):,} missing"]
         return f"{name} {sparse}[{_width(feature)}] {feature.dtype}: {', '.join(part for part in known if part)}"
 
 
 def _missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
-    """By feature with a DEFAULT, in how many of the rows it stands for NULL or NaN; without one there are none."""
+    """Return by feature with a DEFAULT in how many rows it replaces NULL or NaN; without one there are none."""
     source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
-    asked = {
+    conditions = {
         spec.name: " OR ".join(f"({part.missing})" for part in parts_of(source, spec))
         for spec in specs
         if spec.default is not None and spec.history is None and not spec.sparse
     }
-    if not asked:
+    if not conditions:
         return {}
-    counts = ", ".join(f"count_if({condition})" for condition in asked.values())
-    found = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
-    return {name: int(count or 0) for name, count in zip(asked, found, strict=True)}  # NULL where there are no rows
+    counts = ", ".join(f"count_if({condition})" for condition in conditions.values())
+    counts_row = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
+    # NULL where there are no rows
+    return {name: int(count or 0) for name, count in zip(conditions, counts_row, strict=True)}
 
 
 def _without(feature: HistoryFeature, ids: _Int64s) -> npt.NDArray[np.bool_]:
-    """Which ids have no value yet at the window's end."""
+    """[ids] Whether each has no value by the window's end."""
     end = FOREVER if feature.stop is None else feature.stop
     without: npt.NDArray[np.bool_] = (
         last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0

@@ -39,7 +39,7 @@ def _write_first_rows(context: ExecutionContext, plan: CreateTablePlan) -> Segme
 
 
 def _no_rows(plan: CreateTablePlan) -> BoundQuery:
-    """An empty table owns one empty segment, because read_parquet of nothing fails."""
+    """Write one empty segment, as read_parquet of no files fails."""
     columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in plan.columns)
     return BoundQuery(f"SELECT {columns} WHERE false", Span(0, 0))
 
@@ -132,13 +132,13 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     table, disk = plan.table, context.store.disk
     with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
         find = ("", plan.find.text, "")
-        found = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
+        segment = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
         try:
-            if found.rows == 0:
+            if segment.rows == 0:
                 return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
-            gone, come = _split(context, session, table, found)
+            gone, come = _split(context, session, table, segment)
         finally:
-            disk.remove(context.store.db_dir.path / found.path)
+            disk.remove(context.store.db_dir.path / segment.path)
     warn_of_rows(context, table, (come,), gone, plan.changed)
     changes: list[Change] = [
         context.transactions.removal(table, gone, plan.base),
@@ -147,13 +147,13 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     return publish(context, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
-def _split(context: ExecutionContext, session: Session, table: Table, found: Segment) -> tuple[Segment, Segment]:
+def _split(context: ExecutionContext, session: Session, table: Table, segment: Segment) -> tuple[Segment, Segment]:
     """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
-    source = parquet_files([found], context.store.db_dir.path)
+    source = parquet_files([segment], context.store.db_dir.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
-    if distinct != found.rows:
+    if distinct != segment.rows:
         raise DataError(
-            f"{found.rows:,} new values for {counted(distinct, 'row')} of {table.name}: rows of FROM must "
+            f"{segment.rows:,} new values for {counted(distinct, 'row')} of {table.name}: rows of FROM must "
             "meet a row at most once; make them distinct, or aggregate them",
             code="ambiguous-update",
         )

@@ -152,7 +152,6 @@ class _New:
 
 
 def _rows(context: ExecutionContext, table: Table, files: Sequence[Segment]) -> str:
-    """SELECT a table's columns of these files only."""
     segments = tuple(replace(file, columns=table.columns) for file in files)
     total = sum(file.rows for file in files)
     return table_rows(
@@ -177,7 +176,7 @@ def _touches(key: Sequence[str], changed: frozenset[str] | None) -> bool:
 
 
 def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
-    """The table of a vertex type and the map of its key; None: no snapshot was made by it yet."""
+    """Return the table of a vertex type and the id map of its key; None before its first snapshot."""
     table = new.context.catalog.tables.get(vertex.table.lower())
     if table is None or not all(table.column(name) for name in vertex.key):
         return None
@@ -187,9 +186,9 @@ def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
 
 def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Iterator[str]:
     """A warning where a key comes twice, or comes though it is there."""
-    if (found := _map(new, vertex)) is None:
+    if (key_map := _map(new, vertex)) is None:
         return
-    table, id_map = found
+    table, id_map = key_map
     with new.context.store.sql_engine.session() as session:
         known = new.keys_of(session, table, id_map)
         keys = known.select(new.rows, vertex.key)
@@ -211,7 +210,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
 
 
 def _left(new: _New) -> str:
-    """SELECT the rows that the table has before the new ones, without those that go."""
+    """Return the SELECT of the rows that remain of the previous version."""
     rows = table_rows(new.table, new.context.store.db_dir.path, row_ids=True)
     if (file := new.removed) is None:
         return rows
@@ -250,15 +249,15 @@ def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: froze
 
 
 def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[_End]:
-    """The ends that can be looked at."""
+    """Yield the ends whose keys can be checked at a bounded cost."""
     sides = (("source", edge.source_key, edge.source), ("destination", edge.destination_key, edge.destination))
     for side, key, name in sides:
         vertex = graph.vertex(name)
-        found = None if vertex is None or not _touches(key, changed) else _map(new, vertex)
-        if vertex is None or found is None:
+        key_map = None if vertex is None or not _touches(key, changed) else _map(new, vertex)
+        if vertex is None or key_map is None:
             continue
-        if found[1].limit <= _MOST_KEYS or new.count <= _FEW or new.ranges(*found):
-            yield _End(side, key, vertex, *found)
+        if key_map[1].limit <= _MOST_KEYS or new.count <= _FEW or new.ranges(*key_map):
+            yield _End(side, key, vertex, *key_map)
 
 
 def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
@@ -280,14 +279,14 @@ def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
 
 
 def _shown(session: Session, known: _KnownKeys, keys: str) -> str:
-    """Three keys, as text."""
+    """Return three keys as text."""
     texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in known.names.split(", "))
-    found = session.rows(f"SELECT {texts} FROM (SELECT DISTINCT * FROM ({keys}) ORDER BY ALL LIMIT 3)")
-    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in found)
+    rows = session.rows(f"SELECT {texts} FROM (SELECT DISTINCT * FROM ({keys}) ORDER BY ALL LIMIT 3)")
+    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)
 
 
 def _caller() -> int:
-    """How many frames above the caller of this one the first is that is not of this package."""
+    """Return the number of frames to the first caller outside this package."""
     frame = sys._getframe(1)
     for depth in count(1):
         if frame.f_back is None or not str(frame.f_globals.get("__name__")).startswith("snapdb."):
@@ -355,12 +354,12 @@ class _KnownKeys:
 
     def missing(self, keys: str) -> str:
         """SELECT those of the keys that are not known, NULL among them."""
-        found = f"SELECT * FROM ({keys})" + (f" WHERE ({self.within()}) IS NOT true" if self.ranges else "")
+        candidates = f"SELECT * FROM ({keys})" + (f" WHERE ({self.within()}) IS NOT true" if self.ranges else "")
         if not self.others:
-            return found
+            return candidates
         # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
         there = f"SELECT fresh.* FROM ({self._others}) AS known JOIN fresh USING ({self.names})"
-        return f"WITH fresh AS MATERIALIZED ({found}) SELECT * FROM fresh ANTI JOIN ({there}) USING ({self.names})"
+        return f"WITH fresh AS MATERIALIZED ({candidates}) SELECT * FROM fresh ANTI JOIN ({there}) USING ({self.names})"
 
     def within(self, key: str = "k0") -> str:
         """Whether a key is in one of the ranges, as SQL."""
@@ -382,9 +381,9 @@ def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple
     ranges: list[_Range] = []
     joined = []
     for segment in id_map.segments:
-        found = bounds[str(db_dir.path / segment.path)]
-        if found is not None and found[1] - found[0] + 1 == segment.rows:
-            ranges.append(found)
+        range_ = bounds[str(db_dir.path / segment.path)]
+        if range_ is not None and range_[1] - range_[0] + 1 == segment.rows:
+            ranges.append(range_)
         else:
             joined.append(segment)
     merged = _merged(ranges)
@@ -392,14 +391,14 @@ def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple
 
 
 def _bounds_of(session: Session, segments: Sequence[Segment], db_dir: DatabaseDir) -> Mapping[str, _Range | None]:
-    """The least and the greatest key of each file, by its path; None where its footer does not have them."""
+    """Return the least and the greatest key of each file, by path; None where its footer lacks them."""
     paths = {str(db_dir.path / segment.path): segment for segment in segments}
     if new := [segment for path, segment in paths.items() if path not in _bounds]:
         if len(_bounds) + len(new) > _REMEMBERED:
             _bounds.clear()
         rows = session.rows(key_bounds([*paths.values()], db_dir.path))
-        found = {path: (int(low), int(high)) for path, low, high in rows if low is not None and high is not None}
-        _bounds.update({path: found.get(path) for path in paths})
+        by_path = {path: (int(low), int(high)) for path, low, high in rows if low is not None and high is not None}
+        _bounds.update({path: by_path.get(path) for path in paths})
     return {path: _bounds[path] for path in paths}
 
 
@@ -479,13 +478,12 @@ def lack(session: Session, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[
 
 
 def _key_filter(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> _KeyFilter:
-    """The filter of all keys of a map."""
     name = (str(db_dir.path), id_map.id)
-    found = _filters.pop(name, None)
-    if found is None or found.keys < id_map.limit:
-        found = _KeyFilter.empty(id_map)
-    found.take(session, id_map, db_dir)
-    _filters[name] = found
+    filter_ = _filters.pop(name, None)
+    if filter_ is None or filter_.keys < id_map.limit:
+        filter_ = _KeyFilter.empty(id_map)
+    filter_.take(session, id_map, db_dir)
+    _filters[name] = filter_
     while len(_filters) > _FILTERS:
         _filters.popitem(last=False)
-    return found
+    return filter_

@@ -61,7 +61,7 @@ def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def _next(context: ExecutionContext, task: Task, after: int) -> str:
-    """When it runs, and what that takes."""
+    """Return when the task runs next, and whether a daemon is there to start it."""
     fires = next_firing(task.schedule, after)
     if fires is None:
         return "it never fires again"
@@ -116,14 +116,14 @@ def _begun(context: ExecutionContext, task: Task) -> Run:
 
 
 def _led(context: ExecutionContext, run: Run) -> bool:
-    """Whether a daemon lives that has begun a run, and is about to take its lock: until it beats, or is silent."""
+    """Wait while a daemon that has started a run may still take its lock; return whether it holds the run."""
     first = read_leader(context.store.catalog_db)
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
         context.check_stopped()
-        found = read_leader(context.store.catalog_db)
-        if found is None or found != first:
-            return found is not None and found.holder == run.holder
+        leader = read_leader(context.store.catalog_db)
+        if leader is None or leader != first:
+            return leader is not None and leader.holder == run.holder
         time.sleep(_PULSE)
     return False
 
@@ -139,8 +139,8 @@ def _busy(context: ExecutionContext, task: Task) -> LockedError:
     if going and going[-1].started is not None:
         began = moment(going[-1].started).isoformat(sep=" ", timespec="seconds")
         since = f" (run {going[-1].run} since {began})"
-    said = f"task {task.name} is running{since}; wait for its end: SHOW TASK RUNS OF {quote_odd(task.name)}"
-    return LockedError(said, code="task-running")
+    text = f"task {task.name} is running{since}; wait for its end: SHOW TASK RUNS OF {quote_odd(task.name)}"
+    return LockedError(text, code="task-running")
 
 
 def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
@@ -162,8 +162,8 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
             f"snapdb.task_runs WHERE {where}",
             code="task-failed",
         )
-    said = f"run {number} of task {task.name}: ok, {counted(ended.rows, 'row')} in {seconds:.1f} s"
-    return Outcome(said if ended.recorded else f"{said}; {ended.log.splitlines()[-1]}", ended.rows)
+    text = f"run {number} of task {task.name}: ok, {counted(ended.rows, 'row')} in {seconds:.1f} s"
+    return Outcome(text if ended.recorded else f"{text}; {ended.log.splitlines()[-1]}", ended.rows)
 
 
 def describe_leader(catalog_db: CatalogDb) -> str:

@@ -171,14 +171,14 @@ class _Attempt:
         return True
 
     def _retain(self, session: DatabaseSession) -> None:
-        """Let snapshots go that nothing keeps; the run has done its work, whatever comes of that."""
+        """Apply retention; the run has done its work, so an error is only logged."""
         try:
             self.watch.check()
             with session.reading() as context:
                 self.progress.lines += apply_retentions(context)
         except Exception as error:
-            said = str(error).partition("\n")[0]
-            self.progress.lines.append(f"retention was not applied: {said}")
+            first_line = str(error).partition("\n")[0]
+            self.progress.lines.append(f"retention was not applied: {first_line}")
 
     def ended(self, error: BaseException | None, now: int, *, skipped: bool) -> Ended:
         """What became of it, from what was raised and from what its row says is done."""
@@ -188,20 +188,20 @@ class _Attempt:
             return Ended(self.run, "lost", now, error=error.message)
         state: EndState = "ok"
         self.progress.kept = self._step()
-        said = None if error is None else self._said(error)
-        if said is not None and 0 < self.progress.total <= self.progress.kept:
+        text = None if error is None else self._error_text(error)
+        if text is not None and 0 < self.progress.total <= self.progress.kept:
             # What came after the last publication takes nothing back.
-            self.progress.lines.append(f"when all was done: {said}")
-            said = None
-        elif said is not None:
+            self.progress.lines.append(f"when all was done: {text}")
+            text = None
+        elif text is not None:
             state = "timeout" if self.watch.why == "timeout" else "failed"
         lines = [*self.progress.lines, *(self.progress.notes if state != "ok" else ())]
         log = "".join(f"{line}\n" for line in lines)
-        interrupted = said is not None and (isinstance(error, KeyboardInterrupt) or self.watch.why == "interrupted")
+        interrupted = text is not None and (isinstance(error, KeyboardInterrupt) or self.watch.why == "interrupted")
         progress = self.progress
-        return Ended(self.run, state, now, progress.rows, progress.bytes, said, log, interrupted=interrupted)
+        return Ended(self.run, state, now, progress.rows, progress.bytes, text, log, interrupted=interrupted)
 
-    def _said(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         if isinstance(error, KeyboardInterrupt):
             return self.progress.stopped("interrupted", self.task)
         if self.watch.why is None:
@@ -211,13 +211,13 @@ class _Attempt:
         return self.progress.stopped(self.watch.why, self.task)
 
     def _step(self) -> int:
-        """How many statements the run's row says are done."""
+        """Return how many statements the run's row records as done."""
         try:
             with self.catalog_db.reading() as connection:
-                found = find_run(connection, self.run)
+                row = find_run(connection, self.run)
         except SnapdbError:  # then its end cannot be recorded either
             return self.run.step
-        return self.run.step if found is None else found.step
+        return self.run.step if row is None else row.step
 
 
 @dataclass(slots=True)
@@ -255,10 +255,10 @@ class _Body:
             self.progress.statement = mark.statement = number
             started = time.perf_counter()
             if any(_stands(export) for export in before if export.statement == number):
-                rows, said = 0, "its folder was put there before an earlier attempt ended"
+                rows, text = 0, "its folder was put there before an earlier attempt ended"
             else:
-                rows, said = self._one(session, statement)
-            self._say(number, statement, said, time.perf_counter() - started)
+                rows, text = self._one(session, statement)
+            self._say(number, statement, text, time.perf_counter() - started)
             if isinstance(statement, Rollback):
                 self.progress.pending = 0
             self.progress.done(rows, in_transaction=transactions.state != "idle")
@@ -272,21 +272,21 @@ class _Body:
             )
 
     def _one(self, session: DatabaseSession, statement: Statement) -> tuple[int, str]:
-        """How many rows a statement added or removed, and what it did, in words."""
+        """Return how many rows a statement added or removed, and its outcome as text."""
         self.progress.under_way, given = True, 0
         result = session.run(statement)
         for batch in result:  # read to the end, and not kept
             given += batch.num_rows
-        said = "; ".join(filter(None, (result.message, counted(given, "row") if result.is_query else "")))
-        return 0 if result.is_query else result.rowcount, said
+        text = "; ".join(filter(None, (result.message, counted(given, "row") if result.is_query else "")))
+        return 0 if result.is_query else result.rowcount, text
 
-    def _say(self, number: int, statement: Statement, said: str, seconds: float) -> None:
+    def _say(self, number: int, statement: Statement, outcome: str, seconds: float) -> None:
         text = " ".join(statement.source[statement.span.start : statement.span.stop].split())
         short = text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
-        self.progress.lines.append(f"{number} {short}: {said} ({seconds:.2f} s)")
+        self.progress.lines.append(f"{number} {short}: {outcome} ({seconds:.2f} s)")
 
     def _note_done(self, own: CatalogDb, number: int) -> None:
-        """Note a statement that published nothing."""
+        """Record a statement that published nothing."""
         with own.reading() as connection:
             row = find_run(connection, self.run)
         if row is None or row.step < number:
@@ -294,7 +294,7 @@ class _Body:
                 pass  # the mark is all there is to write
 
     def _leaving(self, source: Path, target: Path) -> None:
-        """Record what is about to get a name outside the database; CommitConflict once the run is given up."""
+        """Record the file that is about to be renamed outside the database; CommitConflict once the run is given up."""
         if target.is_relative_to(self.catalog_db.db_dir.path) or is_hidden_beside(target):
             return
         manifest, statement = source / MANIFEST, self.progress.statement
@@ -307,7 +307,7 @@ class _Body:
 
 
 def _stands(export: RunExport) -> bool:
-    """Whether a folder is there, and its manifest is the one that was meant: it got its name when it was whole."""
+    """Return whether an export's folder exists with this statement's manifest, that is, is complete."""
     manifest = Path(export.path) / MANIFEST
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
 
@@ -332,9 +332,9 @@ def holds(session: DatabaseSession, query: str) -> bool:
     (statement,) = parse(query)
     table = session.run(statement).arrow()
     if table.num_columns != 1 or table.num_rows != 1 or table.schema.types[0] not in (pa.bool_(), pa.null()):
-        found = ", ".join(map(str, table.schema.types))
+        types = ", ".join(map(str, table.schema.types))
         raise QueryError(
-            f"WHEN of a task asks for one truth value, found {table.num_rows:,} of type {found}; compare "
+            f"WHEN of a task asks for one truth value, found {table.num_rows:,} of type {types}; compare "
             "with something, as in changed('shop') > 0",
             code="condition-value",
         )
@@ -355,10 +355,10 @@ def _changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: in
 
 
 def _counts(catalog_db: CatalogDb, task: Task) -> Mapping[str, int]:
-    asked = [name for name, _ in changed_graphs(task.condition or "")]
-    if not asked:
+    names = [name for name, _ in changed_graphs(task.condition or "")]
+    if not names:
         return {}
     catalog = load(catalog_db)
-    graphs = {name: catalog.graph(name) for name in asked}
+    graphs = {name: catalog.graph(name) for name in names}
     with catalog_db.reading() as connection:
         return {name: _changed_rows(connection, graph, task.id) for name, graph in graphs.items()}

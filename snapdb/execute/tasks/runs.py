@@ -117,15 +117,15 @@ def _first_line(text: str) -> str:
 class Stop:
     """A request to end a run. It may come from any thread at any time, and it is never taken back."""
 
-    def __init__(self, asked: threading.Event | None = None, why: _Reason = "interrupted") -> None:
+    def __init__(self, requested: threading.Event | None = None, why: _Reason = "interrupted") -> None:
         """`asked` is an event that makes the request too, for the reason given."""
-        self.asked = threading.Event() if asked is None else asked
+        self.requested = threading.Event() if requested is None else requested
         self.why: _Reason = why
 
     def request(self, why: _Reason) -> None:
         """End the run soon: the statement that is under way is rolled back."""
         self.why = why
-        self.asked.set()
+        self.requested.set()
 
 
 class Watch:
@@ -165,7 +165,7 @@ class Watch:
     def _look(self) -> None:
         if self.why is not None:
             return
-        if self._stop.asked.is_set():
+        if self._stop.requested.is_set():
             self.why = self._stop.why
         elif self._deadline is not None and time.monotonic() >= self._deadline:
             self.why = "timeout"
@@ -290,23 +290,23 @@ def settle(
 ) -> Ended:
     """The same for who holds the lock of the task's runs."""
     with catalog_db.reading() as connection:
-        found = find_run(connection, run)
-        rows, size = _brought(connection, () if found is None else found.published)
-    if found is None or found.state != "running":
+        row = find_run(connection, run)
+        rows, size = _brought(connection, () if row is None else row.published)
+    if row is None or row.state != "running":
         return Ended(run, "lost", now, error="another process has said how it ended")
-    total = None if task is None or found.replaced else statements_of(task.body)
-    if total is not None and found.step >= total:
-        log = f"{found.log}{error or 'its process ended'} when all was done, before it had said so\n"
-        return record(catalog_db, task, Ended(found, "ok", now, rows, size, log=log))
-    number = "the end" if total is None else f"statement {found.step + 1} of {total}"
+    total = None if task is None or row.replaced else statements_of(task.body)
+    if total is not None and row.step >= total:
+        log = f"{row.log}{error or 'its process ended'} when all was done, before it had said so\n"
+        return record(catalog_db, task, Ended(row, "ok", now, rows, size, log=log))
+    number = "the end" if total is None else f"statement {row.step + 1} of {total}"
     if total == 1:
         number = "its statement"
-    said = f"{error or 'its process ended'} before {number} was done; what was under way left nothing"
-    return record(catalog_db, None if found.replaced else task, Ended(found, state, now, rows, size, said, found.log))
+    text = f"{error or 'its process ended'} before {number} was done; what was under way left nothing"
+    return record(catalog_db, None if row.replaced else task, Ended(row, state, now, rows, size, text, row.log))
 
 
 def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[int, int]:
-    """Rows that versions added and removed, and the bytes of their files of tables."""
+    """Return the rows that versions added and removed, and the bytes of their table files."""
     marks = ", ".join("?" * len(versions))
     rows = f"SELECT coalesce(sum(rows_added + rows_removed), 0) FROM changes WHERE version IN ({marks})"
     size = f"SELECT coalesce(sum(bytes), 0) FROM segments WHERE added IN ({marks})"
@@ -314,7 +314,7 @@ def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[i
 
 
 def _retry(connection: sqlite3.Connection, task: Task | None, ended: Ended) -> int | None:
-    """When the run is to be tried again: never one that was started by hand, nor one of a task that is another now."""
+    """Return when to retry the run: never one started by hand, nor one of a task that was altered."""
     run = ended.run
     if task is None or ended.state == "ok" or run.cause == "manual":
         return None

@@ -54,13 +54,13 @@ def seed_columns(
         BindError: columns that are missing, of types that do not fit, or whose names are taken.
     """
     try:
-        return _found(columns, spec, snapshot, tables, place)
+        return _seed_columns(columns, spec, snapshot, tables, place)
     except BindError as error:
         error.span = error.span or place
         raise
 
 
-def _found(
+def _seed_columns(
     columns: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, tables: Mapping[str, Table], place: Span
 ) -> SeedColumns:
     key = _edge_key(columns) if spec.link is not None else _vertex_key(columns, spec.seed_type, snapshot, tables)
