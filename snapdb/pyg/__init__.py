@@ -6,7 +6,6 @@ pyg_package("snapdb.pyg")  # before the modules that import it: its absence is t
 
 from snapdb.pyg.loaders import link_loader, loader  # noqa: E402
 from snapdb.pyg.sampler import SnapSampler  # noqa: E402
-from snapdb.pyg.snapshot import SnapshotGraph, open  # noqa: A004, E402  # it is read as snapdb.pyg.open
-from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures  # noqa: E402
+from snapdb.pyg.snapshot import SnapshotEdges, SnapshotFeatures, SnapshotGraph, open  # noqa: A004, E402  # it is read as snapdb.pyg.open  # noqa: E402
 
 __all__ = ["SnapSampler", "SnapshotEdges", "SnapshotFeatures", "SnapshotGraph", "link_loader", "loader", "open"]

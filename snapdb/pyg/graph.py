@@ -54,11 +54,11 @@ class PygGraph:
         """How an edge type of PyG is walked; None stands for the only one."""
         if edge_type is None and len(self.relations) == 1:
             return next(iter(self.relations.values()))
-        found = None if edge_type is None else self.relations.get(EdgeType(*edge_type))
-        if found is None:
+        relation = None if edge_type is None else self.relations.get(EdgeType(*edge_type))
+        if relation is None:
             known = ", ".join(str(tuple(key)) for key in self.relations)
             raise InputError(f"there is no edge type {edge_type}, but {known or 'none'}", code="pyg-argument")
-        return found
+        return relation
 
     def alive(self, node_type: str) -> Tensor | None:
         """The dense ids of a type's nodes; None: all below their number."""
@@ -95,9 +95,6 @@ class _Timeless:
 
     def __call__(self, relation: Relation) -> Adjacency:
         return replace(self.reader(relation), time=None, until=None)
-
-
-# PyG's Data or HeteroData as a graph that snapdb samples: its edges sorted once by (destination, time, position)
 
 
 _Int64s = npt.NDArray[np.int64]
@@ -209,9 +206,9 @@ def _times(
         of_nodes = of_nodes if of_nodes and data.is_node_attr(name) else {}
         of_edges = of_edges if of_edges and not of_nodes and data.is_edge_attr(name) else {}
     if bool(of_nodes) == bool(of_edges):
-        found = "both nodes and edges have it" if of_nodes else "neither nodes nor edges have it"
+        owners = "both nodes and edges have it" if of_nodes else "neither nodes nor edges have it"
         raise InputError(
-            f"time_attr={name!r} names the times of nodes or those of edges, and {found}; name one column",
+            f"time_attr={name!r} names the times of nodes or those of edges, and {owners}; name one column",
             code="pyg-data",
         )
     times = {edge: whole_times(name, store[name]).numpy() for edge, store in of_edges.items()}
@@ -224,11 +221,11 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
         return {}
     if not any(name in store for store in edges.values()):
         raise InputError(f"weight_attr={name!r} names a column of edges, and no edge type has it", code="pyg-data")
-    found = {}
+    weights = {}
     for edge, store in edges.items():
-        given = store[name] if name in store else torch.ones(store.num_edges)
-        found[edge] = torch.as_tensor(given).detach().cpu().to(torch.float64).contiguous().numpy()
-    return found
+        values = store[name] if name in store else torch.ones(store.num_edges)
+        weights[edge] = torch.as_tensor(values).detach().cpu().to(torch.float64).contiguous().numpy()
+    return weights
 
 
 def _sorted(

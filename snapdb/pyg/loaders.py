@@ -20,8 +20,8 @@ from snapdb.kernels.order import shuffle
 from snapdb.loading.ordered import Ordered
 from snapdb.loading.rows import tensor_of
 from snapdb.pyg.graph import PygGraph, in_memory
-from snapdb.pyg.options import Given, LoaderOptions, read_options
-from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
+from snapdb.pyg.options import LoaderOptions, ParsedOptions, read_options
+from snapdb.pyg.sampler import NeighborhoodSampler, SnapSampler
 from snapdb.pyg.snapshot import SnapshotGraph
 from snapdb.sampling.keys import seed_order_key
 
@@ -67,11 +67,11 @@ class _Gathered(Tensor):
 def _gathered_from(data: Data | HeteroData) -> Data | HeteroData:
     """The same data, whose columns of nodes and of edges are gathered from, where their rows lie one after another."""
     view = copy.copy(data)
-    for stores, told in ((view.node_stores, "is_node_attr"), (view.edge_stores, "is_edge_attr")):
+    for stores, is_column in ((view.node_stores, "is_node_attr"), (view.edge_stores, "is_edge_attr")):
         for store in stores:
             for name, value in list(store.items()):
                 # Of edge_index PyG takes no rows.
-                if name != "edge_index" and _lies_in_rows(value) and getattr(store, told)(name):
+                if name != "edge_index" and _lies_in_rows(value) and getattr(store, is_column)(name):
                     store[name] = value.as_subclass(_Gathered)
     return view
 
@@ -88,9 +88,6 @@ def _taken(values: Tensor, dim: int, index: Tensor) -> Tensor:
     return tensor_of(gather(plain.numpy(), index.numpy())) if dim == 0 else torch.index_select(plain, dim, index)
 
 
-# PyG's NeighborLoader and LinkNeighborLoader over snapdb: threads work ahead, and batches are fixed by a seed
-
-
 def loader(
     data: Data | HeteroData | SnapshotGraph,
     num_neighbors: Any,
@@ -103,17 +100,17 @@ def loader(
     The same seed gives the same batches on any number of threads. An iteration is one epoch, the next one the next.
 
     Args:
-        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` gives.
+        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` returns.
         num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
         input_nodes: A mask, numbers, or (node type, either); None: all nodes.
         input_time: The seeds' times; None: those that nodes have. What happens at that time is seen, as PyG sees it.
         options: NeighborLoader's other arguments and `seed`; see LoaderOptions.
 
     Raises:
-        InputError: an option cannot be done here; the message tells what to do.
+        InputError: an option is not supported here; the message says what to do.
     """
-    given = read_options(num_neighbors, options)
-    return _Nodes(given, data, _seeds(data, input_nodes), input_time=input_time)
+    parsed = read_options(num_neighbors, options)
+    return _Nodes(parsed, data, _seeds(data, input_nodes), input_time=input_time)
 
 
 def link_loader(
@@ -131,7 +128,7 @@ def link_loader(
     epoch, and fixed by the seed. As with PyG, the seed edges are among those that a batch samples.
 
     Args:
-        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` gives.
+        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` returns.
         num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
         edge_label_index: [2, edges], an edge type, or (edge type, [2, edges]); None: all edges.
         edge_label: [edges] labels.
@@ -140,12 +137,12 @@ def link_loader(
         options: LinkNeighborLoader's other arguments and `seed`; see LoaderOptions.
 
     Raises:
-        InputError: an option cannot be done here; the message tells what to do.
+        InputError: an option is not supported here; the message says what to do.
     """
-    given = read_options(num_neighbors, options)
+    parsed = read_options(num_neighbors, options)
     ends = data.link_index(edge_label_index) if isinstance(data, SnapshotGraph) else edge_label_index
     labels = {"edge_label": edge_label, "edge_label_time": edge_label_time, "neg_sampling": neg_sampling}
-    return _Links(given, data, ends, **labels)
+    return _Links(parsed, data, ends, **labels)
 
 
 class _Threaded:
@@ -160,23 +157,28 @@ class _Threaded:
     pin_memory: bool
     sampler: Any
 
-    def __init__(self, given: Given, data: Data | HeteroData | SnapshotGraph, seeds: Any, **asked: Any) -> None:
-        words, passed, stores = given.words, dict(given.passed), data
+    def __init__(
+        self, options: ParsedOptions, data: Data | HeteroData | SnapshotGraph, seeds: Any, **labels: Any
+    ) -> None:
+        """`labels` are the arguments of PyG's loader that belong to its kind of seeds."""
+        sampling, passed, stores = options.sampling, dict(options.passed), data
         if isinstance(data, SnapshotGraph):
-            draws, stores = data.drawing(words, given.seed), data.data
+            draws, stores = data.drawing(sampling, options.seed), data.data
             passed["transform"] = _Chain(data.with_edge_features, passed.get("transform"))
         else:
-            draws = SnapSampler(Neighbourhoods(in_memory(data, words.time_attr, words.weight_attr), words, given.seed))
+            graph = in_memory(data, sampling.time_attr, sampling.weight_attr)
+            draws = SnapSampler(NeighborhoodSampler(graph, sampling, options.seed))
         _check_mask(draws.neighbourhoods.graph, seeds)
         # The first base of both is this class, the second PyG's loader, whose arguments these are.
         start: Any = super().__init__
-        start(stores, words.num_neighbors, seeds, neighbor_sampler=draws, time_attr=words.time_attr, **asked, **passed)
-        _check_lengths(asked, len(self.dataset))
-        self._given, self._draws, self._epoch = given, draws, 0
-        draws.open_for(self.input_data.input_type)  # what cannot be drawn is refused now
+        time = sampling.time_attr
+        start(stores, sampling.num_neighbors, seeds, neighbor_sampler=draws, time_attr=time, **labels, **passed)
+        _check_lengths(labels, len(self.dataset))
+        self._options, self._draws, self._epoch = options, draws, 0
+        draws.open_for(self.input_data.input_type)  # raises now for what cannot be drawn
 
     def __repr__(self) -> str:
-        return f"Loader({len(self.batch_sampler)} batches, epoch {self._epoch}, seed {self._given.seed})"
+        return f"Loader({len(self.batch_sampler)} batches, epoch {self._epoch}, seed {self._options.seed})"
 
     def set_epoch(self, epoch: int) -> None:
         """Makes this the epoch of the next iteration; the one after it gives the next."""
@@ -184,8 +186,8 @@ class _Threaded:
 
     def __iter__(self) -> Iterator[Data | HeteroData]:
         epoch, self._epoch = self._epoch, self._epoch + 1
-        given = self._given
-        results = Ordered(self._made, self._tasks(epoch), threads=given.threads, room=lambda under_way: given.ahead)
+        threads, ahead = self._options.threads, self._options.ahead
+        results = Ordered(self._batch, self._tasks(epoch), threads=threads, room=lambda under_way: ahead)
         try:
             yield from results
         finally:
@@ -195,14 +197,14 @@ class _Threaded:
         """Each batch's number over all epochs, and the places of its seeds."""
         count = len(self.dataset)
         order = torch.arange(count)
-        if self._given.shuffle:
-            order = torch.from_numpy(shuffle(seed_order_key(self._given.seed, epoch), count))
+        if self._options.shuffle:
+            order = torch.from_numpy(shuffle(seed_order_key(self._options.seed, epoch), count))
         size = self.batch_size
         whole = len(self.batch_sampler) if size is None else -(-len(self.sampler) // size)
         for index, places in enumerate(self.batch_sampler):
             yield epoch * whole + index, order[torch.as_tensor(places, dtype=torch.int64)]
 
-    def _made(self, task: tuple[int, Tensor]) -> Data | HeteroData:
+    def _batch(self, task: tuple[int, Tensor]) -> Data | HeteroData:
         """The batch, on any thread."""
         number, places = task
         drawn = self._sampled(self._draws.keyed(number), self.input_data[places])

@@ -21,11 +21,11 @@ _STRATEGIES: dict[str, Method] = {"uniform": "UNIFORM", "last": "LATEST"}
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """PyG's words for how neighbours are drawn; what snapdb does not draw so is refused.
+class SamplingOptions:
+    """PyG's arguments for how neighbours are drawn; what snapdb cannot draw raises an error.
 
     Raises:
-        InputError: a word has no such value here, or two do not go together.
+        InputError: an argument has no such value here, or two do not go together.
     """
 
     num_neighbors: Sequence[int] | Mapping[tuple[str, str, str], Sequence[int]] | NumNeighbors
@@ -63,7 +63,7 @@ class Words:
 
     @property
     def counts(self) -> NumNeighbors:
-        """The numbers of neighbours as PyG reads them; a fresh value, for one keeps what it was first asked for."""
+        """The numbers of neighbours as PyG reads them; a new value, as PyG's keeps its first answer."""
         given = self.num_neighbors
         return NumNeighbors(given.values, given.default) if isinstance(given, NumNeighbors) else NumNeighbors(given)
 
@@ -115,10 +115,7 @@ class Words:
         return tuple((relation.edge.edge, self.weight_attr) for relation in weighed)
 
 
-# What PyG's loaders are given by name: what is drawn, how it is run, and what is PyG's own to do
-
-
-_DRAWING = frozenset(field.name for field in fields(Words))
+_DRAWING = frozenset(field.name for field in fields(SamplingOptions))
 _RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
 _PASSED = frozenset(
     {
@@ -134,12 +131,12 @@ _PASSED = frozenset(
         "neg_sampling_ratio",
     }
 )
-"""What PyG and torch do with it, they do here."""
-_IDLE = frozenset(
+"""Passed on to PyG's and torch's loaders."""
+_IGNORED = frozenset(
     {"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset", "collate_fn"}
 )
-"""What has no meaning where threads stand in for worker processes: it is left aside."""
-_REFUSED = {
+"""Ignored: they have no meaning where threads stand in for worker processes."""
+_UNSUPPORTED = {
     "neighbor_sampler": "snapdb draws the neighbours; give a sampler of your own to PyG's NodeLoader or LinkLoader",
     "generator": "order and draws are fixed by seed=…; give that",
     "worker_init_fn": "threads of this process make the batches; leave it out",
@@ -177,7 +174,7 @@ class LoaderOptions(TypedDict, total=False):
     custom_cls: Any
     neg_sampling_ratio: float | None
     persistent_workers: bool
-    """Like the rest below: nothing depends on it, or it is refused."""
+    """Like the rest below: it is ignored, or raises an error."""
     filter_per_worker: bool | None
     timeout: float
     in_order: bool
@@ -191,10 +188,10 @@ class LoaderOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ParsedOptions:
     """The options of a loader."""
 
-    words: Words
+    sampling: SamplingOptions
     seed: int
     shuffle: bool
     threads: int
@@ -204,30 +201,30 @@ class Given:
     """For PyG's loader and torch's."""
 
 
-def read_options(num_neighbors: Any, options: LoaderOptions) -> Given:
-    """What was asked for.
+def read_options(num_neighbors: Any, options: LoaderOptions) -> ParsedOptions:
+    """The options by what they are for.
 
     Raises:
         InputError: an option cannot be done, or is none; the message tells what to do.
     """
-    given: Mapping[str, Any] = options
-    _check(given)
-    threads = given.get("num_workers", 0) or cores()
-    return Given(
-        Words(num_neighbors, **{name: value for name, value in given.items() if name in _DRAWING}),
-        given.get("seed", 0),
-        given.get("shuffle", False),
+    arguments: Mapping[str, Any] = options
+    _check(arguments)
+    threads = arguments.get("num_workers", 0) or cores()
+    return ParsedOptions(
+        SamplingOptions(num_neighbors, **{name: value for name, value in arguments.items() if name in _DRAWING}),
+        arguments.get("seed", 0),
+        arguments.get("shuffle", False),
         threads,
-        threads * (given.get("prefetch_factor") or 2),
-        {name: value for name, value in given.items() if name in _PASSED},
+        threads * (arguments.get("prefetch_factor") or 2),
+        {name: value for name, value in arguments.items() if name in _PASSED},
     )
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    for name, why in _REFUSED.items():
+    for name, why in _UNSUPPORTED.items():
         if given.get(name) is not None:
             raise InputError(f"{name} was given to a loader of snapdb.pyg, but {why}", code="pyg-argument")
-    known = _DRAWING | _RUNNING | _PASSED | _IDLE | _REFUSED.keys()
+    known = _DRAWING | _RUNNING | _PASSED | _IGNORED | _UNSUPPORTED.keys()
     if unknown := given.keys() - known:
         hint = (
             did_you_mean(min(unknown), known)

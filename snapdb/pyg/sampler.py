@@ -27,31 +27,31 @@ from snapdb.errors import BindError, DataError, InputError
 from snapdb.kernels.rng import fold_parts
 from snapdb.loading.rows import tensor_of
 from snapdb.pyg.graph import PygGraph, whole_times
-from snapdb.pyg.options import Words
+from snapdb.pyg.options import SamplingOptions
 from snapdb.sampling import Entry, Group, Sampler, Subgraph
 from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
 
 
 class _Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
-    """What was asked for, with draws that threads do not share.
+    """A NegativeSampling whose draws threads do not share.
 
-    >>> asked = NegativeSampling("triplet", amount=2)
-    >>> draws = _Negatives(asked, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
+    >>> options = NegativeSampling("triplet", amount=2)
+    >>> draws = _Negatives(options, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
     >>> draws.sample(3, "dst", num_nodes=9)
     tensor([7, 7, 7])
     """
 
     def __init__(
-        self, asked: NegativeSampling, generator: torch.Generator | None, there: Mapping[str, Tensor | None]
+        self, options: NegativeSampling, generator: torch.Generator | None, there: Mapping[str, Tensor | None]
     ) -> None:
-        """Takes over what was asked for.
+        """Takes over the options.
 
         Args:
             generator: Of the draws; None: torch's own.
             there: 'src' and 'dst' → the nodes that may be drawn at that end; None: all.
         """
-        super().__init__(asked.mode, asked.amount, asked.src_weight, asked.dst_weight)
+        super().__init__(options.mode, options.amount, options.src_weight, options.dst_weight)
         self._generator, self._there = generator, there
 
     def sample(self, num_samples: int, endpoint: Literal["src", "dst"], num_nodes: int | None = None) -> Tensor:
@@ -69,18 +69,15 @@ class _Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are n
         return drawn if there is None else there[drawn]
 
 
-# A sampler for PyG's loaders that draws as snapdb does: keyed by a number, which is torch's or the caller's
-
-
 _Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Neighbourhoods:
-    """Draws neighbourhoods in one graph, a pure function of who enters and of a number. Threads share it."""
+class NeighborhoodSampler:
+    """Draws neighbourhoods in one graph, a pure function of the seeds and of a number. Threads share it."""
 
     graph: PygGraph
-    words: Words
+    options: SamplingOptions
     seed: int
     _open: dict[str, tuple[Sampler, deque[Any]]] = field(default_factory=dict)
     """By seed type, a sampler and the scratch that no thread uses."""
@@ -92,12 +89,12 @@ class Neighbourhoods:
     def opened(self, seed_type: str) -> tuple[Sampler, deque[Any]]:
         """The sampler for seeds of a type, and its scratch; checks weights and numbers of neighbours at first."""
         if seed_type not in self._open:
-            spec = self.words.spec(self.graph, seed_type, self.seed)
+            spec = self.options.spec(self.graph, seed_type, self.seed)
             self._open.setdefault(seed_type, (Sampler(self.graph.view, spec), deque()))
         return self._open[seed_type]
 
     def draw(self, entry: Entry, number: int) -> Subgraph:
-        """The neighbourhood of those who enter, by a number that stands where the batch's does."""
+        """The neighbourhood of the seeds, by a number that is used as a batch's is."""
         sampler, idle = self.opened(entry.groups[0].type)
         for group in entry.groups:
             if group.type not in sampler.node_types:
@@ -116,7 +113,7 @@ class Neighbourhoods:
 
     def __reduce__(self) -> tuple[object, ...]:
         """For DataLoader workers that are spawned: scratch stays behind."""
-        return Neighbourhoods, (self.graph, self.words, self.seed)
+        return NeighborhoodSampler, (self.graph, self.options, self.seed)
 
 
 @dataclass(frozen=True)
@@ -126,25 +123,25 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     What it draws follows `torch.manual_seed`, as PyG's own sampler does; `keyed` fixes it by a number instead.
     """
 
-    neighbourhoods: Neighbourhoods
+    neighbourhoods: NeighborhoodSampler
     number: int | None = None
-    """Which draws; None: torch's generator says, anew at each call."""
+    """The number of the draws; None: one of torch's generator at each call."""
 
     @property
     def num_neighbors(self) -> NumNeighbors:
-        return self.neighbourhoods.words.counts
+        return self.neighbourhoods.options.counts
 
     @property
     def disjoint(self) -> bool:
-        return self.neighbourhoods.words.trees
+        return self.neighbourhoods.options.trees
 
     def open_for(self, seeds: str | tuple[str, str, str] | None) -> None:
-        """Gets ready for seeds of a type, which refuses now what could not be drawn from them."""
+        """Gets ready for seeds of a type, and raises now for what cannot be drawn from them."""
         types = self.neighbourhoods.graph.node_types
         self.neighbourhoods.opened(types[0] if seeds is None else seeds if isinstance(seeds, str) else seeds[0])
 
     def keyed(self, number: int) -> SnapSampler:
-        """The same sampler, whose draws and negatives are those of a number, whoever asks and however often."""
+        """The same sampler, whose draws and negatives are those of a number at every call."""
         return replace(self, number=number)
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
@@ -177,18 +174,18 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
             node_time = graph.node_time[graph.node_types[0]] if graph.single else dict(graph.node_time)
         return self._whole(edge_sample(inputs, self._drawn, graph.num_nodes, self.disjoint, node_time, neg_sampling))
 
-    def _negatives(self, asked: NegativeSampling, input_type: tuple[str, str, str] | None) -> _Negatives:
+    def _negatives(self, options: NegativeSampling, input_type: tuple[str, str, str] | None) -> _Negatives:
         """PyG's negatives of this number, among the nodes that are there."""
         graph, generator = self.neighbourhoods.graph, None
         if self.number is not None:
             key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
             generator = torch.Generator().manual_seed(int(key) >> 1)
         source, destination = (graph.node_types[0],) * 2 if input_type is None else (input_type[0], input_type[-1])
-        return _Negatives(asked, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
+        return _Negatives(options, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
 
     def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
-        """With the ways back of its edges, where those are asked for."""
-        both = SubgraphType(self.neighbourhoods.words.subgraph_type) == SubgraphType.bidirectional
+        """The output with the reverse of its edges, where the options say so."""
+        both = SubgraphType(self.neighbourhoods.options.subgraph_type) == SubgraphType.bidirectional
         return out.to_bidirectional(keep_orig_edges=False) if both else out
 
     def _drawn(
@@ -198,7 +195,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         *,
         ordinals: Tensor | None = None,
     ) -> SamplerOutput | HeteroSamplerOutput:
-        """What PyG's samplers answer: seeds first, by type; of disjoint trees each seed is the root of one."""
+        """The output of PyG's samplers: seeds first, by type; of disjoint trees each seed is the root of one."""
         graph = self.neighbourhoods.graph
         by_type = seeds if isinstance(seeds, Mapping) else {graph.node_types[0]: seeds}
         entry = self._entry({name: _numbers(ids) for name, ids in by_type.items()}, times, ordinals)
@@ -209,7 +206,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     def _entry(
         self, seeds: Mapping[str, _Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
     ) -> Entry:
-        """Who enters."""
+        """The seeds as the sampler takes them."""
         self._check_there(seeds)
         bounds = np.cumsum([0, *(ids.size for ids in seeds.values())])
         trees = np.arange(bounds[-1], dtype=np.int64)
@@ -241,16 +238,16 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         """[seeds] the time of each; of trees without time any."""
         if not self.disjoint:
             return None
-        if self.neighbourhoods.words.time_attr is None:
+        if self.neighbourhoods.options.time_attr is None:
             return np.zeros(count, np.int64)
-        found = times if isinstance(times, Mapping) or times is None else {next(iter(seeds)): times}
-        if found is None:
-            found = self._own_times(seeds)
-        return np.concatenate([whole_times("the seeds' time", found[name]).numpy() for name in seeds])
+        if times is None:
+            times = self._own_times(seeds)
+        by_type = times if isinstance(times, Mapping) else {next(iter(seeds)): times}
+        return np.concatenate([whole_times("the seeds' time", by_type[name]).numpy() for name in seeds])
 
     def _own_times(self, seeds: Mapping[str, _Int64s]) -> Mapping[str, Tensor]:
         """Since when the seeds are there."""
-        known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.words.time_attr
+        known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.options.time_attr
         if missing := [name for name in seeds if name not in known]:
             raise BindError(
                 f"trees are bounded by {attr!r}, but seeds of type {missing[0]!r} have no time of their own; give "
@@ -291,8 +288,8 @@ def _by_type(graph: PygGraph, drawn: Subgraph) -> HeteroSamplerOutput:
     known = {name: tensor_of(ids) for name, ids in drawn.nodes.items()}
     trees = None
     if drawn.trees is not None:
-        found = {name: tensor_of(values) for name, values in drawn.trees.items()}
-        trees = {name: found.get(name, none) for name in graph.node_types}
+        known_trees = {name: tensor_of(values) for name, values in drawn.trees.items()}
+        trees = {name: known_trees.get(name, none) for name in graph.node_types}
     return HeteroSamplerOutput(
         {name: known.get(name, none) for name in graph.node_types},
         {key: ends[0] for key, ends in index.items()},

@@ -6,24 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import Tensor
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Data, EdgeAttr, FeatureStore, GraphStore, HeteroData, TensorAttr
+from torch_geometric.data.graph_store import EdgeLayout
 
 from snapdb.database import Database
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.graph.features import HistoryFeature
+from snapdb.graph.view import EdgeColumn, Feature
+from snapdb.loading.rows import rows_of, tensor_of
 from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
-from snapdb.pyg.options import Words
-from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
-from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures
+from snapdb.pyg.options import SamplingOptions
+from snapdb.pyg.sampler import NeighborhoodSampler, SnapSampler
 from snapdb.storage.catalog_db.locks import Lease
-from snapdb.types import Relation
+from snapdb.types import EdgeType, Relation
 
 
 def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph:  # noqa: A001  # snapdb.pyg.open
@@ -99,19 +102,20 @@ class SnapshotGraph:
         Raises:
             InputError: one of them cannot be done.
         """
-        return self.drawing(Words(num_neighbors, **words), seed)
+        return self.drawing(SamplingOptions(num_neighbors, **words), seed)
 
-    def drawing(self, words: Words, seed: int) -> SnapSampler:
-        """The sampler that draws so."""
-        for name, given, meant in (("time_attr", words.time_attr, TIME), ("weight_attr", words.weight_attr, WEIGHT)):
-            if given not in (None, meant):
+    def drawing(self, words: SamplingOptions, seed: int) -> SnapSampler:
+        """The sampler with these words."""
+        for name, meant in (("time_attr", TIME), ("weight_attr", WEIGHT)):
+            if (given := getattr(words, name)) not in (None, meant):
                 raise InputError(
                     f"{name}={given!r} was asked of a snapshot, whose own is called {meant!r}; say {name}={meant!r}",
                     code="pyg-argument",
                 )
         if words.time_attr is not None:
             self._check_timed()
-        return SnapSampler(Neighbourhoods(self.graph if words.time_attr else self.graph.timeless(), words, seed))
+        graph = self.graph if words.time_attr else self.graph.timeless()
+        return SnapSampler(NeighborhoodSampler(graph, words, seed))
 
     def with_edge_features(self, batch: Data | HeteroData) -> Data | HeteroData:
         """The batch with the features of its edges, which PyG's loaders leave out: give it to them as `transform`."""
@@ -147,12 +151,12 @@ class SnapshotGraph:
         name = self._type(node_type)
         alive = self.there(name)
         known = self.graph.view.keys[name].read(alive.numpy())
-        asked = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(np.asarray(keys))
-        places = pc.index_in(asked.cast(known.type), value_set=known)
+        column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(np.asarray(keys))
+        places = pc.index_in(column.cast(known.type), value_set=known)
         if places.null_count:
-            missing = asked.filter(pc.is_null(places))[:3].to_pylist()
+            missing = column.filter(pc.is_null(places))[:3].to_pylist()
             raise DataError(
-                f"{places.null_count} of {len(asked)} keys are no {name} of the snapshot "
+                f"{places.null_count} of {len(column)} keys are no {name} of the snapshot "
                 f"({', '.join(map(repr, missing))}); choose keys that it has",
                 code="unknown-seed",
             )
@@ -181,7 +185,7 @@ class SnapshotGraph:
         return (None, asked) if isinstance(asked, Tensor) else asked
 
     def close(self) -> None:
-        """Let go of the files. Batches that were given stay good."""
+        """Release the files. Batches that were returned stay valid."""
         if self._lease is not None:
             self._lease.release()
 
@@ -209,7 +213,7 @@ class SnapshotGraph:
         return node_type
 
     def _check_timed(self) -> None:
-        """Refuses times that PyG's stores cannot keep."""
+        """Raises for times that PyG's stores cannot keep."""
         if not self.graph.timed:
             raise BindError(
                 "time_attr was given, but no edge type of the snapshot has an EVENT TIME", code="needs-event-time"
@@ -225,3 +229,164 @@ class SnapshotGraph:
                     "take db.stream('SAMPLE … TEMPORAL …'), which reads it as of each seed",
                     code="pyg-argument",
                 )
+
+
+_TARGET = "y"
+"""What PyG calls the target of a node."""
+
+
+class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are not typed
+    """The features of nodes by dense id, with their target as `y`, and those of edges by edge id (`e_id`).
+
+    Edges also have `edge_time` and `edge_weight`, where the graph names them: at first use, an array of all of them.
+
+    A group is a node type or an edge type; where PyG knows no types, None stands for the nodes, and also for the edges
+    of features that only these have.
+    """
+
+    def __init__(self, graph: PygGraph) -> None:
+        super().__init__()
+        view = graph.view
+        self._nodes: dict[tuple[Any, str], Feature] = {}
+        self._edges: dict[tuple[Any, str], Feature] = {}
+        for name in graph.node_types:
+            named = dict(view.node_features.get(name, {}))
+            if name in view.targets:
+                named.setdefault(_TARGET, view.targets[name])
+            for label, feature in named.items():
+                self._nodes[None if graph.single else name, label] = feature
+        columns = {edge: _columns(graph, edge) for edge in view.edge_types}
+        for key, relation in graph.relations.items():
+            named = {**columns[relation.edge], **view.edge_features.get(relation.edge.edge, {})}
+            for label, feature in named.items():
+                self._edges[None if graph.single else tuple(key), label] = feature
+
+    def edge_names(self, edge_type: tuple[str, ...] | None) -> list[str]:
+        """What the features of an edge type are called."""
+        return [label for group, label in self._edges if group == edge_type]
+
+    def get_all_tensor_attrs(self) -> list[TensorAttr]:
+        """The features of nodes, which PyG's loaders read for every batch; those of edges are read by name."""
+        return [TensorAttr(group_name=group, attr_name=label) for group, label in self._nodes]
+
+    def _get_tensor(self, attr: TensorAttr) -> Tensor:
+        feature = self._feature(attr)
+        rows = rows_of(feature, _ids(attr.index, feature.shape[0]))
+        # Layers multiply by it, and torch multiplies numbers of one type.
+        return rows.to(torch.get_default_dtype()) if attr.attr_name == WEIGHT else rows
+
+    def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...]:
+        return self._feature(attr).shape
+
+    def _feature(self, attr: TensorAttr) -> Feature:
+        key = attr.group_name, attr.attr_name
+        feature = self._nodes.get(key, self._edges.get(key))
+        if feature is None:
+            known = ", ".join(f"{group}.{name}" if group else name for group, name in [*self._nodes, *self._edges])
+            raise InputError(
+                f"the snapshot has no feature {attr.attr_name!r} of {attr.group_name!r}, but {known or 'none'}; "
+                "name it by FEATURES (… AS name) in CREATE PROPERTY GRAPH",
+                code="pyg-argument",
+            )
+        return feature
+
+    def _put_tensor(self, tensor: Any, attr: TensorAttr) -> NoReturn:
+        _refuse_writing()
+
+    def _remove_tensor(self, attr: TensorAttr) -> NoReturn:
+        _refuse_writing()
+
+
+@dataclass(frozen=True)
+class _ByEdgeId:
+    """A column that lies by place, read by edge id."""
+
+    ids: EdgeColumn
+    values: EdgeColumn
+    places: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._laid.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = self._laid[ids]
+        return values
+
+    @cached_property
+    def _laid(self) -> npt.NDArray[Any]:
+        places = np.arange(self.places)
+        ids = self.ids.read(places)
+        laid = np.zeros(int(ids.max(initial=-1)) + 1, self.dtype)
+        laid[ids] = self.values.read(places)
+        return laid
+
+
+def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
+    """The times and weights of an edge type, as batches call them."""
+    rows = graph.view.adjacency(Relation(edge, "IN"))
+    places = rows.rows.indices.size + rows.rows.patch.indices.size
+    known = {TIME: rows.time, WEIGHT: rows.weight}
+    return {name: _ByEdgeId(rows.edge_id, column, places) for name, column in known.items() if column is not None}
+
+
+class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not typed
+    """The edges of each type as CSC, by (destination, event time, edge id)."""
+
+    def __init__(self, graph: PygGraph) -> None:
+        super().__init__()
+        self._graph = graph
+
+    def get_all_edge_attrs(self) -> list[EdgeAttr]:
+        """One layout for each edge type, with the numbers of dense ids at both ends."""
+        return [
+            EdgeAttr(None if self._graph.single else tuple(key), EdgeLayout.CSC, size=self._size(key))
+            for key in self._graph.relations
+        ]
+
+    def edge_ids(self, edge_type: tuple[str, str, str] | None = None) -> Tensor:
+        """[edges] the edge id (`e_id`) of each place in the CSC: a sampler that counts places is read by it."""
+        return tensor_of(self._graph.view.adjacency(self._graph.relation(edge_type)).flat().edge_id.astype(np.int64))
+
+    def _size(self, key: EdgeType) -> tuple[int, int]:
+        counts = self._graph.view.node_counts
+        return counts[key.source], counts[key.destination]
+
+    def _get_edge_index(self, edge_attr: EdgeAttr) -> tuple[Tensor, Tensor] | None:
+        if edge_attr.layout != EdgeLayout.CSC:
+            return None
+        flat = self._graph.view.adjacency(self._graph.relation(edge_attr.edge_type)).flat()
+        return tensor_of(flat.indices.astype(np.int64)), tensor_of(flat.indptr)
+
+    def _put_edge_index(self, edge_index: Any, edge_attr: EdgeAttr) -> NoReturn:
+        _refuse_writing()
+
+    def _remove_edge_index(self, edge_attr: EdgeAttr) -> NoReturn:
+        _refuse_writing()
+
+
+def _ids(index: Any, count: int) -> npt.NDArray[np.int64]:
+    """The rows that an index of PyG's means, of so many.
+
+    Raises:
+        IndexError: one is not there.
+    """
+    if index is None or isinstance(index, slice | int):
+        index = np.arange(count)[slice(None) if index is None else index]
+    ids = np.atleast_1d(index.cpu() if isinstance(index, torch.Tensor) else index)
+    if ids.dtype == np.bool_:
+        ids = np.flatnonzero(ids)
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < count:
+        raise IndexError(f"ids are 0 ≤ id < {count}, found {int(ids.min())} to {int(ids.max())}")
+    return np.ascontiguousarray(ids, np.int64)
+
+
+def _refuse_writing() -> NoReturn:
+    raise InputError(
+        "a snapshot does not change; INSERT or UPDATE its tables and REFRESH it, then open it again",
+        code="pyg-argument",
+    )

@@ -11,10 +11,9 @@ from snapdb.on_first_use import on_first_use
 
 if TYPE_CHECKING:
     from snapdb.train.layerwise import Inferred, Passes
-    from snapdb.train.loop import History, Predictions, evaluate, fit, predict
+    from snapdb.train.loop import History, Predictions, evaluate, fit, predict, seeded, torch_threads
     from snapdb.train.metrics import accuracy, average_precision, hits_at, mean_reciprocal_rank, ranks, roc_auc
     from snapdb.train.models import GCN, GraphSAGE, Layers
-    from snapdb.train.torch_state import seeded, torch_threads
 
 __all__ = [
     "GCN",
@@ -54,8 +53,8 @@ _HOMES = {
     "predict": ".loop",
     "ranks": ".metrics",
     "roc_auc": ".metrics",
-    "seeded": ".torch_state",
-    "torch_threads": ".torch_state",
+    "seeded": ".loop",
+    "torch_threads": ".loop",
 }
 
 __getattr__ = on_first_use(__name__, _HOMES)

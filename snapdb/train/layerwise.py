@@ -46,8 +46,8 @@ class Inferred:
     """What the states are called in a table."""
 
     def __repr__(self) -> str:
-        what = tuple(self.states.shape)
-        return f"Inferred({self.column} of {what[0]} {self.node_type}, shape {what}, {self.states.dtype})"
+        shape = tuple(self.states.shape)
+        return f"Inferred({self.column} of {shape[0]} {self.node_type}, shape {shape}, {self.states.dtype})"
 
     def __len__(self) -> int:
         return len(self.states)
@@ -85,11 +85,8 @@ def _column(states: Tensor) -> pa.Array:
     return values if states.dim() == 1 else pa.FixedSizeListArray.from_arrays(values, states.shape[1])
 
 
-# Exact inference: every layer is computed for all nodes, from the states that the layer before it gave
-
-
-Features = Mapping[str, Mapping[str, Feature]]
-Numbers = npt.NDArray[Any]
+_Features = Mapping[str, Mapping[str, Feature]]
+_Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Passes:
     """How a layer's batches are sampled, whatever the seeds."""
     layers: Layers
     folder: Path
-    """Where states are kept, in files without a name: they go with whoever reads them, whatever happens."""
+    """Where states are kept, in files without a name, which are removed when their readers end."""
     transform: Callable[[Any], Any] | None
     """Changes what the first layer reads."""
     threads: int | None
@@ -109,7 +106,7 @@ class Passes:
     """Threads at most, where `threads` does not say how many."""
     device: str | None
     step: Callable[[str, float], None]
-    """Told what is done, and the share of all work that is; it may raise to stop."""
+    """Called with what is being done and the share of all work that is done; it may raise to stop."""
 
     def states(self, node_type: str) -> Tensor:
         """[nodes, width], or [nodes]: the last layer's states of all nodes of a type, by dense id.
@@ -120,8 +117,8 @@ class Passes:
         """
         plan = self._needed(node_type)
         total = sum(self._batches(kind) for kinds in plan for kind in kinds)
-        features: Features = self.view.node_features
-        fresh: dict[str, Numbers] = {}
+        features: _Features = self.view.node_features
+        fresh: dict[str, _Numbers] = {}
         done = 0
         with self.layers.at_rest():
             for number, kinds in enumerate(plan):
@@ -154,7 +151,7 @@ class Passes:
             plan.insert(0, kinds)
         return plan
 
-    def _pass(self, number: int, kind: str, features: Features, done: int, total: int) -> Numbers | None:
+    def _pass(self, number: int, kind: str, features: _Features, done: int, total: int) -> _Numbers | None:
         """One layer's states of all nodes of a type; None where it gives none."""
         depth = len(self.layers.functions)
         last, what = number + 1 == depth, f"inferring {kind}, {self._layer(number)}"
@@ -162,35 +159,34 @@ class Passes:
         seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))  # so that rows are written one after another
         view = replace(self.view, node_features=features, targets={})
         spec = replace(self.spec, seed_type=kind)
-        rows: Numbers | None = None
+        rows: _Numbers | None = None
         with BatchStream(view, seeds, spec, threads=self.threads, most=self.most, device=self._device) as stream:
             for batch in stream:
                 self.step(what, (done + batch.index[1]) / total)
-                found = self._applied(number, batch)
-                if found is None and rows is None:
-                    return None
+                states = self._applied(number, batch)
                 if rows is None:
-                    assert found is not None
+                    if states is None:
+                        return None
                     size = ids.size if last else self.view.node_counts[kind]
-                    rows = _kept((size, *found.shape[1:]), found.dtype, self.folder)
-                self._check_alike(number, batch, rows, found)
+                    rows = _kept((size, *states.shape[1:]), states.dtype, self.folder)
+                self._check_alike(number, batch, rows, states)
                 # The nodes that come out of the last layer stand side by side; those in between, where ids find them.
-                rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = found
+                rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = states
         return rows
 
-    def _applied(self, number: int, batch: Batch) -> Numbers | None:
-        """What a layer says of the seeds of a batch."""
-        found = self._called(number, batch)
-        if isinstance(found, Mapping):
-            found = found.get(batch.seed_type)
-            if found is None:
+    def _applied(self, number: int, batch: Batch) -> _Numbers | None:
+        """A layer's states of the seeds of a batch; None where it returns none of their type."""
+        states = self._called(number, batch)
+        if isinstance(states, Mapping):
+            states = states.get(batch.seed_type)
+            if states is None:
                 return None
-        if not isinstance(found, Tensor) or found.dim() not in (1, 2) or len(found) < batch.batch_size:
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        if not isinstance(states, Tensor) or states.dim() not in (1, 2) or len(states) < batch.batch_size:
+            shape = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
             raise self._unfit(number, batch, f"gave {shape} for {batch.batch_size} seeds; it is to give a row for each")
-        if found.dtype == torch.bfloat16:
+        if states.dtype == torch.bfloat16:
             raise self._unfit(number, batch, "gave bfloat16, which numpy has not; let it give states.float()")
-        return found[: batch.batch_size].detach().cpu().numpy()
+        return states[: batch.batch_size].detach().cpu().numpy()
 
     def _called(self, number: int, batch: Batch) -> Any:
         """What a layer returns; an error in it gets a note of where it was."""
@@ -203,13 +199,13 @@ class Passes:
             error.add_note(f"This was in {self._layer(number)} {_place(batch)}.")
             raise
 
-    def _check_alike(self, number: int, batch: Batch, rows: Numbers, found: Numbers | None) -> None:
-        """Refuses what does not go with the states of earlier batches."""
-        if found is None:
+    def _check_alike(self, number: int, batch: Batch, rows: _Numbers, states: _Numbers | None) -> None:
+        """Raises for states that do not go with the states of earlier batches."""
+        if states is None:
             raise self._unfit(number, batch, "gave no states, and some in batches before")
-        if (found.shape[1:], found.dtype) != (rows.shape[1:], rows.dtype):
+        if (states.shape[1:], states.dtype) != (rows.shape[1:], rows.dtype):
             before = f"and of {rows.shape[1:]} {rows.dtype} in batches before"
-            raise self._unfit(number, batch, f"gave rows of {found.shape[1:]} {found.dtype}, {before}")
+            raise self._unfit(number, batch, f"gave rows of {states.shape[1:]} {states.dtype}, {before}")
 
     def _unfit(self, number: int, batch: Batch, what: str) -> InputError:
         return InputError(f"{self._layer(number)} {what} {_place(batch)}", code="layer-states")
@@ -217,13 +213,13 @@ class Passes:
     def _layer(self, number: int) -> str:
         return f"layer {number + 1} of {len(self.layers.functions)}"
 
-    def _next(self, fresh: Mapping[str, Numbers]) -> Features:
+    def _next(self, fresh: Mapping[str, _Numbers]) -> _Features:
         """What the next layer's batches deliver: the states as x, and the features that are no x as they are."""
-        found: dict[str, Mapping[str, Feature]] = {}
+        features: dict[str, Mapping[str, Feature]] = {}
         for kind in self.view.node_counts:
             own = {name: f for name, f in self.view.node_features.get(kind, {}).items() if name != "x"}
-            found[kind] = own | ({"x": ArrayFeature(fresh[kind])} if kind in fresh else {})
-        return found
+            features[kind] = own | ({"x": ArrayFeature(fresh[kind])} if kind in fresh else {})
+        return features
 
     def _batches(self, kind: str) -> int:
         """How many batches a pass over a type takes."""
@@ -240,7 +236,7 @@ def _place(batch: Batch) -> str:
     return f"({batch.seed_type}, batch {batch.index[1]})"
 
 
-def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Numbers:
+def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> _Numbers:
     """Rows of zeros in a file without a name, which may be larger than memory.
 
     Raises:

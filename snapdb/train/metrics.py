@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from snapdb.errors import InputError
 
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 
 def accuracy(y: Any, logits: Any) -> float:
@@ -79,7 +79,7 @@ def average_precision(y: Any, scores: Any) -> float:
     return float((np.diff(recall, prepend=0.0) * precision).sum())
 
 
-def ranks(target: Any, scores: Any, known: Any = None) -> Floats:
+def ranks(target: Any, scores: Any, known: Any = None) -> _Floats:
     """[n] each target's rank among the candidates of its row, from 1; of equal scores, the middle of theirs.
 
     Args:
@@ -106,7 +106,7 @@ def ranks(target: Any, scores: Any, known: Any = None) -> Floats:
         row, other = _others(known, column, score.shape[1])
         above -= np.bincount(row[score[row, other] > own[row]], minlength=len(rows))
         equal -= np.bincount(row[score[row, other] == own[row]], minlength=len(rows))
-    middle: Floats = above + (equal + 1) / 2
+    middle: _Floats = above + (equal + 1) / 2
     return middle
 
 
@@ -128,15 +128,15 @@ def hits_at(k: int, ranks: Any) -> float:
     return float((_ranks(ranks) <= k).mean())
 
 
-def _ranks(values: Any) -> Floats:
+def _ranks(values: Any) -> _Floats:
     """The ranks as numbers, of which there is one at least, and none below 1."""
-    found = np.asarray(values, dtype=np.float64)
-    if not found.size or not (found >= 1).all():
-        what = f"the least is {found.min()}" if found.size else "there are none"
+    ranks = np.asarray(values, dtype=np.float64)
+    if not ranks.size or not (ranks >= 1).all():
+        what = f"the least is {ranks.min()}" if ranks.size else "there are none"
         raise InputError(
             f"this metric takes ranks, which count from 1; {what}: make them by ranks()", code="metric-values"
         )
-    return found
+    return ranks
 
 
 def _others(known: Any, target: npt.NDArray[Any], candidates: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -153,7 +153,7 @@ def _others(known: Any, target: npt.NDArray[Any], candidates: int) -> tuple[npt.
 
 
 def _table(numbers: npt.NDArray[Any], rows: int, what: str) -> None:
-    """Refuse what is not a table of so many rows."""
+    """Raise for what is not a table of this number of rows."""
     if numbers.ndim != 2 or len(numbers) != rows:
         raise InputError(
             f"the {what} are a table of {rows} rows; the shape {numbers.shape} was found: turn or reshape them",
@@ -170,7 +170,7 @@ def _inside(numbers: npt.NDArray[Any], end: int, what: str) -> None:
         )
 
 
-def _binary(y: Any, scores: Any) -> tuple[npt.NDArray[np.bool_], Floats]:
+def _binary(y: Any, scores: Any) -> tuple[npt.NDArray[np.bool_], _Floats]:
     truth, score = np.asarray(y), np.asarray(scores, dtype=np.float64)
     if score.ndim == 2 and score.shape[1] == 2:
         score = score[:, 1] - score[:, 0]

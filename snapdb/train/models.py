@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from snapdb.errors import InputError
 from snapdb.loading import Batch
-from snapdb.train.torch_state import seeded
+from snapdb.train.loop import seeded
 
 _Layer = Callable[[Batch, Any], Any]
 """Called with a batch and the states of its nodes: a tensor where there is one node type (None where it has no x), else
@@ -37,10 +37,10 @@ class Layers:
 
     @staticmethod
     def of(model: Any, layers: Sequence[_Layer] | None) -> Layers:
-        """The given layers, or those that the model tells: by a method `layerwise`, or as PyG's models do.
+        """The given layers, or those of the model: of its method `layerwise`, or as PyG's models give them.
 
         Raises:
-            InputError: the model does not tell its layers.
+            InputError: the layers of the model are not known.
             TypeError: a layer is no function, or there is none.
         """
         if layers is None:
@@ -70,7 +70,7 @@ class Layers:
 
 
 def _of_model(model: Any) -> Layers:
-    """The layers that a model tells."""
+    """The layers of a model."""
     if hasattr(model, "layerwise"):
         return Layers(tuple(model.layerwise()), _modules(model))
     if hasattr(model, "inference_per_layer"):
@@ -125,20 +125,17 @@ def _edges(batch: Batch, x: Any) -> Tensor:
     if len(batch.n_id) == 1 and len(batch.edge_index) == 1 and x is not None:
         edges: Tensor = batch.only.edge_index
         return edges
-    found = ", ".join(key.edge for key in batch.edge_index)
+    edge_types = ", ".join(key.edge for key in batch.edge_index)
     raise InputError(
         f"a model of PyG takes one node type with a feature x, and one edge type; found {', '.join(batch.n_id)}"
-        f"{' without x' if x is None else ''} and {found}: say fanout='edge_type => [FULL]' for one of them, or give "
-        f"{_OWN}",
+        f"{' without x' if x is None else ''} and {edge_types}: say fanout='edge_type => [FULL]' for one of them, or "
+        f"give {_OWN}",
         code="model-inputs",
     )
 
 
 def _modules(*candidates: Any) -> tuple[nn.Module, ...]:
-    return tuple(one for one in candidates if isinstance(one, nn.Module))
-
-
-# Two small graph neural networks that read a `Batch`: GraphSAGE and GCN, in plain torch
+    return tuple(model for model in candidates if isinstance(model, nn.Module))
 
 
 class GraphSAGE(nn.Module):
@@ -176,7 +173,7 @@ class GraphSAGE(nn.Module):
         """Logits [batch_size, classes] of the seeds. `x` stands for the batch's own node features [nodes, features]."""
         state = torch.relu(self.encode(_features(batch, x, self.depth)))
         for i in range(self.depth):
-            state = self._round(i, state, _Hood.of(batch, self.depth - i))
+            state = self._round(i, state, _LayerEdges.of(batch, self.depth - i))
         logits: Tensor = self.read(state[: batch.batch_size])
         return logits
 
@@ -188,15 +185,15 @@ class GraphSAGE(nn.Module):
         state = _features(batch, x, 1)
         if i == 0:
             state = torch.relu(self.encode(state))
-        state = self._round(i, state, _Hood.of(batch, 1))
+        state = self._round(i, state, _LayerEdges.of(batch, 1))
         given: Tensor = self.read(state) if i + 1 == self.depth else state
         return given
 
-    def _round(self, i: int, state: Tensor, hood: _Hood) -> Tensor:
+    def _round(self, i: int, state: Tensor, edges: _LayerEdges) -> Tensor:
         normed = self.norm[i](state)
-        heard = self.root[i](normed[: hood.receivers]) + self.neighbour[i](hood.mean(normed))
-        change: Tensor = self.dropout(torch.relu(heard))
-        return state[: hood.receivers] + change if self.residual else change
+        messages = self.root[i](normed[: edges.receivers]) + self.neighbour[i](edges.mean(normed))
+        change: Tensor = self.dropout(torch.relu(messages))
+        return state[: edges.receivers] + change if self.residual else change
 
 
 class GCN(nn.Module):
@@ -240,7 +237,7 @@ class GCN(nn.Module):
         state = _features(batch, x, self.depth)
         degree = _degree(batch)
         for i in range(self.depth):
-            state = self._round(i, state, _Hood.of(batch, self.depth - i), degree)
+            state = self._round(i, state, _LayerEdges.of(batch, self.depth - i), degree)
         return state[: batch.batch_size]
 
     def layerwise(self) -> list[_Layer]:
@@ -252,24 +249,24 @@ class GCN(nn.Module):
         return torch.cat([state, _degree(batch)[: len(state), None]], dim=1)
 
     def _layer(self, i: int, batch: Batch, x: Tensor) -> Tensor:
-        given = self._round(i, x[:, :-1], _Hood.of(batch, 1), x[:, -1])
+        given = self._round(i, x[:, :-1], _LayerEdges.of(batch, 1), x[:, -1])
         return given if i + 1 == self.depth else torch.cat([given, x[: len(given), -1:]], dim=1)
 
-    def _round(self, i: int, state: Tensor, hood: _Hood, degree: Tensor) -> Tensor:
-        mixed = self._mix(hood, self.linear[i](self.dropout(state)), degree)
+    def _round(self, i: int, state: Tensor, edges: _LayerEdges, degree: Tensor) -> Tensor:
+        mixed = self._mix(edges, self.linear[i](self.dropout(state)), degree)
         return torch.relu(mixed) if i + 1 < self.depth else mixed
 
-    def _mix(self, hood: _Hood, state: Tensor, degree: Tensor) -> Tensor:
+    def _mix(self, edges: _LayerEdges, state: Tensor, degree: Tensor) -> Tensor:
         scale = degree[: len(state), None]
-        here = degree[: hood.receivers, None]
+        here = degree[: edges.receivers, None]
         if self.normalize == "mean":
-            return (hood.total(state) + state[: hood.receivers]) / here
+            return (edges.total(state) + state[: edges.receivers]) / here
         scaled = state * scale.rsqrt()
-        return (hood.total(scaled) + scaled[: hood.receivers]) * here.rsqrt()
+        return (edges.total(scaled) + scaled[: edges.receivers]) * here.rsqrt()
 
 
 @dataclass(frozen=True, slots=True)
-class _Hood:
+class _LayerEdges:
     """The edges and receivers of one layer: those within `reach` hops of the seeds."""
 
     edges: tuple[Tensor, ...]
@@ -278,7 +275,7 @@ class _Hood:
     """The first nodes of the batch: the layer computes these and no others."""
 
     @classmethod
-    def of(cls, batch: Batch, reach: int) -> _Hood:
+    def of(cls, batch: Batch, reach: int) -> _LayerEdges:
         """What the layer needs whose output must cover the nodes of the first `reach` hops (the seeds count as one)."""
         kind = batch.seed_type
         edges = tuple(index[:, : sum(batch.num_sampled_edges[key][:reach])] for key, index in batch.edge_index.items())
@@ -296,7 +293,7 @@ class _Hood:
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             count = torch.bincount(index[1], minlength=self.receivers).clamp(min=1).to(state.dtype)
-            total = _Hood((index,), self.receivers).total(state)
+            total = _LayerEdges((index,), self.receivers).total(state)
             out = out + total / count[:, None]
         return out
 
