@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -15,8 +16,6 @@ from .commands.arguments import (
     FORMATS,
     DatabasePath,
     Settings,
-    check_database,
-    check_prompt,
     check_style,
     format_of,
     module,
@@ -183,14 +182,14 @@ def _run(
     **options: Any,
 ) -> ExitCode:
     """Run what was given, or serve a prompt when nothing was."""
-    check_database(ctx, database, options["read_only"])
+    _check_database(ctx, database, options["read_only"])
     diagnostics = Diagnostics(quiet=quiet)
     scripts = module("scripts")
     values = scripts.parameters(given)
     options["format"] = format_of(options["format"], options["output"])
     settings = Settings(**options, keep_going=on_error == "continue", parameters=values)
     if not texts and not files and sys.stdin.isatty():
-        check_prompt(settings.output, settings.header)
+        _check_prompt(settings.output, settings.header)
         return ExitCode(module("repl.opening").run(database, diagnostics, settings))
     check_style(settings.format or "table", settings.output, settings.null, settings.header, settings.max_rows)
     code: ExitCode
@@ -200,6 +199,31 @@ def _run(
         return code
     scripts.check_parameters(values, steps)
     return worse(code, module("commands.batch").run(database, steps, diagnostics, settings))
+
+
+def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
+    """Raise for what would surprise: a misspelt or misplaced command must not become a database of that name."""
+    if database is None:
+        if read_only:
+            raise click.UsageError("--read-only needs a database to read", ctx)
+        return
+    group = ctx.command
+    assert isinstance(group, click.Group)
+    meant = difflib.get_close_matches(str(database), group.commands, n=1, cutoff=0.75)
+    if meant and not database.exists():
+        raise click.UsageError(
+            f"{str(database)!r} is no database; for the command put {meant[0]!r} first, "
+            f"for a new database of that name write ./{database}",
+            ctx,
+        )
+
+
+def _check_prompt(output: Path | None, header: bool) -> None:
+    """Raise for options that a prompt has commands for."""
+    if output is not None:
+        raise click.UsageError("-o is for the statements of -c, -f and stdin; at the prompt \\o FILE does that")
+    if not header:
+        raise click.UsageError("--no-header is for the statements of -c, -f and stdin")
 
 
 def _open_what_is_closed() -> None:

@@ -17,9 +17,9 @@ from snapdb.sql.queries import Value
 from snapdb.sql.syntax import Statement
 
 from .diagnostics import Diagnostics, ExitCode, worse
-from .output.results import Output
-from .output.terminal import PagerClosed, Progress
+from .output import Output
 from .scripts import Step, steps
+from .terminal import PagerClosed, Progress
 
 
 class _Front(Protocol):

@@ -133,7 +133,7 @@ def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
     return {task.id: task for task in read_tasks(connection).values()}
 
 
-def decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
+def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
     """What to settle of the firings after `was` and not after `now`; None: nothing yet.
 
     A firing that came due while somebody led is missed under overlap = skip where the run before it is not over, and
@@ -313,7 +313,7 @@ class Loop:
         why = task, cursor, busy, self._awake_since, free
         if self._stuck.get(task.id) == why:  # a thousand that wait for a worker are not gone through at each step
             return None
-        decision = decide_start(task, cursor, self._awake_since, now, busy, free)
+        decision = _decide_start(task, cursor, self._awake_since, now, busy, free)
         if decision is None:
             self._stuck[task.id] = why
             return None

@@ -138,7 +138,7 @@ _CONVERSIONS: Mapping[str, Callable[[Result], Any]] = {
 }
 
 
-class SnapMagics:
+class _SnapMagics:
     """The magics of one IPython shell, and the database they use."""
 
     def __init__(self, shell: Any) -> None:
@@ -269,7 +269,7 @@ _LINE = re.compile(r"^\s*(?:[\w.,\s]+=\s*)?%snap\s")
 def load_ipython_extension(shell: Any) -> None:
     """Add the magics and their completion to an IPython shell, once."""
     if getattr(shell, _LOADED, None) is None:
-        magics = SnapMagics(shell)
+        magics = _SnapMagics(shell)
 
         def snap(line: str, cell: str | None = None) -> Any:
             """Open a database or run statements; `%snap --help` tells how."""
@@ -293,7 +293,7 @@ def unload_ipython_extension(shell: Any) -> None:
         setattr(shell, _LOADED, None)
 
 
-def _matcher(magics: SnapMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
+def _matcher(magics: _SnapMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
     """A matcher for IPython that offers tables, graphs, snapshots and columns in the lines of the magics."""
 
     def names(context: CompletionContext) -> SimpleMatcherResult:
@@ -318,7 +318,7 @@ def _is_ours(context: CompletionContext) -> bool:
     return _LINE.match(context.line_with_cursor) is not None
 
 
-def _names(magics: SnapMagics) -> list[str]:
+def _names(magics: _SnapMagics) -> list[str]:
     """All names in the database, each once; none where no database is open or it cannot be read."""
     if magics.database is None:
         return []

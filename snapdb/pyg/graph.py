@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class PygGraph:
 
     def timeless(self) -> PygGraph:
         """The same graph, all of whose nodes and edges are always there."""
-        view = replace(self.view, adjacency=_Timeless(self.view.adjacency), born={})
+        view = replace(self.view, adjacency=partial(_timeless, self.view.adjacency), born={})
         return replace(self, view=view, node_time={})
 
 
@@ -87,14 +88,9 @@ def whole_times(name: str, values: Tensor) -> Tensor:
     return times.to(torch.int64).contiguous()
 
 
-@dataclass(frozen=True, slots=True)
-class _Timeless:
+def _timeless(reader: EdgeReader, relation: Relation) -> Adjacency:
     """Rows without their times."""
-
-    reader: EdgeReader
-
-    def __call__(self, relation: Relation) -> Adjacency:
-        return replace(self.reader(relation), time=None, until=None)
+    return replace(reader(relation), time=None, until=None)
 
 
 _Int64s = npt.NDArray[np.int64]
@@ -136,7 +132,7 @@ def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str |
         node_counts=counts,
         alive=dict.fromkeys(counts),
         edge_types=tuple(edges),
-        adjacency=_Sorted(rows),
+        adjacency=partial(_adjacency_of, rows),
         node_features={},
         edge_features={},
         targets={},
@@ -145,17 +141,10 @@ def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str |
     return PygGraph(view, {relation.edge: relation for relation in rows}, single, node_time)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """Gives the rows that were sorted."""
-
-    rows: Mapping[Relation, Adjacency]
-
-    def __call__(self, relation: Relation) -> Adjacency:
-        return self.rows[relation]
+def _adjacency_of(rows: Mapping[Relation, Adjacency], relation: Relation) -> Adjacency:
+    return rows[relation]
 
 
-@dataclass(frozen=True, slots=True)
 class _Numbers:
     """Nodes have no other names than their numbers."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, Unpack
 
 import torch
@@ -164,7 +164,7 @@ class _Threaded:
         sampling, passed, stores = options.sampling, dict(options.passed), data
         if isinstance(data, SnapshotGraph):
             draws, stores = data.drawing(sampling, options.seed), data.data
-            passed["transform"] = _Chain(data.with_edge_features, passed.get("transform"))
+            passed["transform"] = partial(_then, data.with_edge_features, passed.get("transform"))
         else:
             graph = in_memory(data, sampling.time_attr, sampling.weight_attr)
             draws = SnapSampler(NeighborhoodSampler(graph, sampling, options.seed))
@@ -238,16 +238,10 @@ class _Links(_Threaded, LinkNeighborLoader):  # type: ignore[misc]  # PyG's clas
         return draws.sample_from_edges(inputs, neg_sampling=self.neg_sampling)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    """One function, then another if there is one."""
-
-    first: Callable[[Any], Any]
-    second: Callable[[Any], Any] | None
-
-    def __call__(self, batch: Any) -> Any:
-        changed = self.first(batch)
-        return changed if self.second is None else self.second(changed)
+def _then(first: Callable[[Any], Any], second: Callable[[Any], Any] | None, batch: Any) -> Any:
+    """The batch after one function, then after another if there is one."""
+    changed = first(batch)
+    return changed if second is None else second(changed)
 
 
 def _check_mask(graph: PygGraph, seeds: Any) -> None:

@@ -29,17 +29,17 @@ def add(moment: int, period: Period, times: int = 1) -> int:
     """
     days, rest = divmod(moment, DAY)
     if period.months:
-        year, month, day = civil(days)
+        year, month, day = _civil(days)
         month += period.months * times - 1
         year, month = year + month // 12, month % 12 + 1
         days = _first(year, month) + min(day, monthrange(2000 + year % 400, month)[1]) - 1
     return (days + period.days * times) * DAY + rest + period.microseconds * times
 
 
-def civil(days: int) -> tuple[int, int, int]:
+def _civil(days: int) -> tuple[int, int, int]:
     """Year, month and day of the month of a day, counted from 1 January 1970; any year, of which `date` knows 9,999.
 
-    >>> civil(0), civil(-1)
+    >>> _civil(0), _civil(-1)
     ((1970, 1, 1), (1969, 12, 31))
     """
     cycles, rest = divmod(days - _2000, CYCLE)
@@ -58,8 +58,8 @@ _NAMES = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"
 _BUCKETS: dict[str, Callable[[int], object]] = {
     "daily": lambda day: day,
     "weekly": lambda day: (day + 3) // 7,  # 1 January 1970 was a Thursday; weeks begin on Mondays
-    "monthly": lambda day: civil(day)[:2],
-    "yearly": lambda day: civil(day)[0],
+    "monthly": lambda day: _civil(day)[:2],
+    "yearly": lambda day: _civil(day)[0],
 }
 """What the days of a rule's span have in common, of a day counted from 1 January 1970."""
 

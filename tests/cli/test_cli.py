@@ -25,8 +25,7 @@ from snapdb.errors import CommitConflict, LockedError
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
 from snapdb_cli.main import FORMATS, main
-from snapdb_cli.output.results import FORMATS as OUTPUT_FORMATS
-from tests.support.inside.cli import Diagnostics, ExitCode, Progress, only_reads, worse
+from tests.support.inside.cli import BINARY, TEXTUAL, Diagnostics, ExitCode, Progress, only_reads, worse
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, spawned, until
 
@@ -144,7 +143,7 @@ def test_a_warning_is_a_line_that_names_no_place_in_the_program() -> None:
 
 
 def test_the_formats_of_the_help_are_those_of_the_output() -> None:
-    assert FORMATS == OUTPUT_FORMATS
+    assert ("table", *TEXTUAL, *BINARY) == FORMATS
 
 
 def test_statements_come_from_stdin_when_none_are_given() -> None:

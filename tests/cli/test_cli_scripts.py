@@ -118,7 +118,7 @@ def test_a_table_that_is_cut_says_so() -> None:
 
 
 def test_a_script_shows_all_rows_on_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb_cli.output.results.Output.terminal", True)
+    monkeypatch.setattr("snapdb_cli.output.Output.terminal", True)
     monkeypatch.setenv("NO_COLOR", "1")
     shown = run("-c", "SELECT i FROM range(500) r(i)").stdout.splitlines()
     assert shown[-1] == "500 rows"

@@ -73,14 +73,14 @@ def test_the_same_seed_writes_the_same_data(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     first, again = write_demo_data(tmp_path / "a"), write_demo_data(tmp_path / "b")
-    for one, other in ((first.accounts, again.accounts), (first.payments, again.payments), (first.cases, again.cases)):
-        assert pq.read_table(one).equals(pq.read_table(other))
+    for name, path in first.items():
+        assert pq.read_table(path).equals(pq.read_table(again[name]))
 
 
 def test_no_payment_comes_before_its_accounts_open(tmp_path: Path) -> None:
     files = write_demo_data(tmp_path)
     with snapdb.connect() as db:
         early = f"""
-            SELECT count(*) FROM '{files.payments}' AS p, '{files.accounts}' AS a
+            SELECT count(*) FROM '{files["payments"]}' AS p, '{files["accounts"]}' AS a
             WHERE a.id IN (p.payer, p.payee) AND p.paid_at < a.opened"""
         assert db.execute(early).fetchall() == [(0,)]

@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import snapdb
-from snapdb_cli.main import main
-from snapdb_cli.output.results import FORMATS
+from snapdb_cli.main import FORMATS, main
 from tests.support.inside.cli import BINARY, TEXTUAL, Output, OutputStyle
 from tests.support.refusals import refused
 
@@ -105,7 +104,7 @@ def test_a_binary_file_holds_one_result(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", BINARY)
 def test_bytes_do_not_go_to_a_terminal(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb_cli.output.results.Output.terminal", True)
+    monkeypatch.setattr("snapdb_cli.output.Output.terminal", True)
     with refused("output-format", kind):
         Output(kind).write(pa.schema({"i": pa.int64()}), [])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import sys
@@ -51,7 +50,7 @@ def _databases(incomplete: str) -> list[str]:
     return [f"{head}{slash}{name}" for name in names if name.startswith(start)]
 
 
-class ConnectOptions(TypedDict, total=False):
+class _ConnectOptions(TypedDict, total=False):
     """Arguments of `connect`, which opens a database."""
 
     read_only: bool
@@ -86,16 +85,13 @@ class Settings:
     """Whether the prompt reads its configuration file."""
 
     @property
-    def opening(self) -> ConnectOptions:
+    def opening(self) -> _ConnectOptions:
         """How the database is opened."""
         return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}
 
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
 """Those of output.results, which is not imported to print the help."""
-
-EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
-"""Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
 
 _SUFFIXES = {
     ".arrow": "arrow",
@@ -154,31 +150,6 @@ def check_style(
         )
     if format in ("parquet", "arrow") and output is None and sys.stdout.isatty():
         raise click.UsageError(f"{format} is for programs and stdout is a terminal; add -o FILE, or > FILE")
-
-
-def check_prompt(output: Path | None, header: bool) -> None:
-    """Refuse options that a prompt has commands for."""
-    if output is not None:
-        raise click.UsageError("-o is for the statements of -c, -f and stdin; at the prompt \\o FILE does that")
-    if not header:
-        raise click.UsageError("--no-header is for the statements of -c, -f and stdin")
-
-
-def check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
-    """Refuse what would surprise: a misspelt or misplaced command must not become a database of that name."""
-    if database is None:
-        if read_only:
-            raise click.UsageError("--read-only needs a database to read", ctx)
-        return
-    group = ctx.command
-    assert isinstance(group, click.Group)
-    meant = difflib.get_close_matches(str(database), group.commands, n=1, cutoff=0.75)
-    if meant and not database.exists():
-        raise click.UsageError(
-            f"{str(database)!r} is no database; for the command put {meant[0]!r} first, "
-            f"for a new database of that name write ./{database}",
-            ctx,
-        )
 
 
 database = click.argument("database", metavar="DB", type=DatabasePath())

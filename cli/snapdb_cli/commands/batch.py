@@ -21,8 +21,7 @@ from snapdb.storage.catalog_db.db_dir import CATALOG, open_db_dir
 from snapdb.storage.disk import hidden_beside
 from snapdb_cli.commands.arguments import Settings
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
-from snapdb_cli.output.formats import BINARY, OutputStyle
-from snapdb_cli.output.results import Output
+from snapdb_cli.output import BINARY, Output, OutputStyle
 from snapdb_cli.scripts import Step
 from snapdb_cli.shell import Shell
 

@@ -10,8 +10,11 @@ from typing import Any
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from snapdb_cli.commands.arguments import EXPORTS, FORMATS, DatabasePath, check_style, database, examples, module, quiet
+from snapdb_cli.commands.arguments import FORMATS, DatabasePath, check_style, database, examples, module, quiet
 from snapdb_cli.diagnostics import Diagnostics
+
+EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
+"""Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
 
 _name = click.argument("name", metavar="NAME")
 _any_name = click.argument("name", metavar="[NAME]", required=False)

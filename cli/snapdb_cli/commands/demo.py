@@ -31,28 +31,16 @@ _Ints = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class _DemoFiles:
-    """Where the Parquet files are."""
-
-    accounts: Path
-    """id (text), opened (date), balance, income, logins, devices (numbers)."""
-    payments: Path
-    """payer, payee (ids of accounts), amount, paid_at (timestamp), in the order they happened."""
-    cases: Path
-    """id, month ('may' | 'june'), ring (0 | 1: known at the end of that month), fold ('train' | 'valid' | 'test')."""
-
-
-def write_demo_data(folder: Path, seed: int = 2026) -> _DemoFiles:
-    """Writes the three files into `folder` and says where they are; the same seed writes the same rows."""
+def write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
+    """Writes the files accounts, payments and cases; returns their paths. The same seed writes the same rows."""
     rng = np.random.default_rng(seed)
-    files = _DemoFiles(*(folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")))
+    files = {name: folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")}
     cell = _cells(rng)
     burner = (cell < 0) | (rng.random(_ACCOUNTS) < 1 / 16)  # young and used from many devices: mules, and honest people
     opened = _opening_days(rng, cell, burner)
-    pq.write_table(_accounts(rng, cell, opened, burner), files.accounts)
-    pq.write_table(_payments(rng, cell, opened), files.payments)
-    pq.write_table(_cases(rng, cell), files.cases)
+    pq.write_table(_accounts(rng, cell, opened, burner), files["accounts"])
+    pq.write_table(_payments(rng, cell, opened), files["payments"])
+    pq.write_table(_cases(rng, cell), files["cases"])
     return files
 
 
@@ -75,7 +63,7 @@ def _opening_days(rng: np.random.Generator, cell: _Ints, burner: _Flags) -> _Int
 
 
 def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Flags) -> pa.Table:
-    """Columns that tell a little of the truth: members log in slightly more and keep slightly less."""
+    """id, opened (date), balance, income, logins, devices: members log in slightly more and keep slightly less."""
     ring = (cell != 0).astype(np.float64)
     return pa.table(
         {
@@ -90,7 +78,10 @@ def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Fla
 
 
 def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
-    """Honest payments of everybody, and the ring's on top; none before both accounts are open."""
+    """payer, payee, amount, paid_at, in the order they happened.
+
+    Honest payments of everybody, and the ring's on top; none before both accounts are open.
+    """
     parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(_CELLS) + 1))]
     payer, payee = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     second = np.concatenate([part[2] for part in parts])
@@ -133,7 +124,10 @@ def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _I
 
 
 def _cases(rng: np.random.Generator, cell: _Ints) -> pa.Table:
-    """What was known at the end of May and of June. An account keeps its fold, so none is both learned and tested."""
+    """id, month ('may', 'june'), ring (0, 1: known at the end of that month), fold ('train', 'valid', 'test').
+
+    An account keeps its fold, so none is both learned and tested.
+    """
     fold = rng.choice(["train", "valid", "test"], size=_ACCOUNTS, p=[0.4, 0.1, 0.5])
     known = {"may": np.isin(np.abs(cell), (1, 2)), "june": cell != 0}
     tables = [
@@ -152,9 +146,6 @@ def _cases(rng: np.random.Generator, cell: _Ints) -> pa.Table:
 
 def _names(ids: _Ints) -> pa.Array:
     return pa.array([f"A{i:04d}" for i in ids])
-
-
-# The demo: each statement is shown before it runs
 
 
 _MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
@@ -259,8 +250,7 @@ def _load(stage: _Stage, folder: Path) -> None:
         A bank's accounts and their payments from January to June 2026. Somewhere in it is a ring of fraudsters in
         three cells, which start in April, May and June. Each CREATE TABLE is one commit, a version of the database.
     """)
-    files = write_demo_data(folder)
-    stage.sql(_LOAD.format(accounts=files.accounts, payments=files.payments, cases=files.cases))
+    stage.sql(_LOAD.format(**write_demo_data(folder)))
     stage.sql("SHOW TABLES")
     stage.title("2. The tables as a property graph")
     stage.say("Accounts are vertices with five numbers each, payments are edges that happen at a time.")

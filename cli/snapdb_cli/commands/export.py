@@ -17,7 +17,7 @@ from snapdb.storage.disk import Disk
 from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.types.text import did_you_mean
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
-from snapdb_cli.output.results import Output
+from snapdb_cli.output import Output
 from snapdb_cli.scripts import Step
 from snapdb_cli.shell import Shell
 

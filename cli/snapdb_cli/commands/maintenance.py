@@ -21,8 +21,8 @@ from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check.catalog import Problem
 from snapdb.storage.check.database import check_database
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
-from snapdb_cli.output.results import Output
-from snapdb_cli.output.terminal import Progress
+from snapdb_cli.output import Output
+from snapdb_cli.terminal import Progress
 
 
 def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name

@@ -13,8 +13,7 @@ from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import open_db_dir
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
-from snapdb_cli.output.formats import OutputStyle
-from snapdb_cli.output.results import Output
+from snapdb_cli.output import Output, OutputStyle
 from snapdb_cli.shell import Shell
 
 _TASKS = "name, schedule, state, next_run, last_run, last_state, runs, created"
@@ -27,7 +26,8 @@ def tasks(path: Path, format: str, diagnostics: Diagnostics) -> ExitCode:  # noq
         names = database.names()["tasks"]
         query = f"SELECT {_short(_TASKS, format)} FROM (SELECT * FROM snapdb.tasks)"
         code = _shell(database, format, diagnostics).execute(query)
-    diagnostics.narrate(f"daemon: {_leads(path)}" if names else _none(path))
+    with closing(CatalogDb(open_db_dir(path, read_only=True))) as catalog_db:
+        diagnostics.narrate(f"daemon: {describe_leader(catalog_db)}" if names else _none(path))
     return code
 
 
@@ -78,13 +78,6 @@ def _opened(path: Path) -> Database:
 
 def _none(path: Path) -> str:
     return f"there is no task in {path}; CREATE TASK makes one"
-
-
-def _leads(path: Path) -> str:
-    """The daemon that leads, or what to do where none does."""
-    db_dir = open_db_dir(path, read_only=True)
-    with closing(CatalogDb(db_dir)) as catalog_db:
-        return describe_leader(catalog_db)
 
 
 def _short(columns: str, format: str) -> str:  # noqa: A002

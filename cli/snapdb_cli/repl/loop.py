@@ -11,15 +11,14 @@ from prompt_toolkit.history import History
 from snapdb.database import connect
 from snapdb_cli.commands.arguments import Settings
 from snapdb_cli.diagnostics import Diagnostics
-from snapdb_cli.output.formats import OutputStyle
-from snapdb_cli.output.results import Output
-from snapdb_cli.output.terminal import Pager
+from snapdb_cli.output import Output, OutputStyle
 from snapdb_cli.repl.commands import Leave, run_command, run_typed
 from snapdb_cli.repl.completer import NamesCompleter, suggest
 from snapdb_cli.repl.preferences import Preferences, changed, start_file
 from snapdb_cli.repl.prompt import line, make_prompt
 from snapdb_cli.repl.session import Session
 from snapdb_cli.repl.words import Known
+from snapdb_cli.terminal import Pager
 
 
 def open_session(

@@ -23,11 +23,11 @@ from snapdb.sql.syntax import Statement
 from snapdb.types.text import counted
 from snapdb_cli.commands.arguments import Settings, format_of
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
-from snapdb_cli.output.results import Output
-from snapdb_cli.output.terminal import Pager
+from snapdb_cli.output import Output
 from snapdb_cli.repl.preferences import Preferences, changed
 from snapdb_cli.repl.words import Known
 from snapdb_cli.shell import Shell
+from snapdb_cli.terminal import Pager
 
 _COMMAND_LINE = re.compile(r"\s*[\\.][A-Za-z?!]")
 

@@ -1,1 +1,0 @@
-"""Results and progress: formats, the table, the pager."""
