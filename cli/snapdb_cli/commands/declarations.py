@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,24 @@ EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
 
 _name = click.argument("name", metavar="NAME")
 _any_name = click.argument("name", metavar="[NAME]", required=False)
-_format = click.option(
-    "--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks."
-)
+
+
+def _checked_format(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    check_style(value)
+    return value
+
+
+def _format(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option --format with a help text."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        callback=_checked_format,
+        help=text,
+    )
 
 
 @click.group(
@@ -82,12 +97,11 @@ def _run(ctx: click.Context, database: Path, jobs: int, grace: float, log_format
 
 @_schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))
 @database
-@_format
+@_format("How the list looks.")
 @click.pass_context
-def _list(ctx: click.Context, database: Path, format: str) -> None:  # noqa: A002  # the option's name
+def _list(ctx: click.Context, database: Path, output_format: str) -> None:
     """List the tasks of DB: when each runs next, and how its last run ended."""
-    check_style(format)
-    ctx.exit(module("commands.schedule").tasks(database, format, Diagnostics()))
+    ctx.exit(module("commands.schedule").tasks(database, output_format, Diagnostics()))
 
 
 @_schedule.command(
@@ -102,21 +116,14 @@ def _list(ctx: click.Context, database: Path, format: str) -> None:  # noqa: A00
 @click.option("--last", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="So many of them.")
 @click.option("--failed", is_flag=True, help="Only runs that failed, were stopped or missed.")
 @click.option("--log", is_flag=True, help="Show what each run said, too.")
-@_format
+@_format("How the list looks.")
 @click.pass_context
 def _history(
-    ctx: click.Context,
-    database: Path,
-    name: str | None,
-    last: int,
-    failed: bool,
-    log: bool,
-    format: str,  # noqa: A002
+    ctx: click.Context, database: Path, name: str | None, last: int, failed: bool, log: bool, output_format: str
 ) -> None:
     """List the last runs of DB's tasks, or of one, the newest last."""
-    check_style(format)
     history = module("commands.schedule").history
-    ctx.exit(history(database, name, Diagnostics(), last=last, failed=failed, log=log, format=format))
+    ctx.exit(history(database, name, Diagnostics(), last=last, failed=failed, log=log, output_format=output_format))
 
 
 @_schedule.command("run-now", epilog=examples("snapdb schedule run-now shop.snapdb nightly"))
@@ -171,17 +178,16 @@ def _demo(database: Path | None) -> None:
     epilog=examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv"),
 )
 @database
-@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks.")
+@_format("How the list looks.")
 @quiet
 @click.pass_context
-def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None:  # noqa: A002  # the option's name
+def _check(ctx: click.Context, database: Path, output_format: str, quiet: bool) -> None:
     """Compare every file of DB with what was recorded of it.
 
     Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
     no damage: VACUUM removes them.
     """
-    check_style(format)
-    ctx.exit(module("commands.maintenance").check(database, Diagnostics(quiet=quiet), format))
+    ctx.exit(module("commands.maintenance").check(database, Diagnostics(quiet=quiet), output_format))
 
 
 @click.command(
@@ -224,6 +230,7 @@ def _backup(ctx: click.Context, database: Path, target: Path, *, copies: bool, q
 )
 @click.option(
     "--format",
+    "output_format",
     type=click.Choice(EXPORTS),
     help="What is written: batches as arrow, parquet, npz, safetensors or pt, snapshots as parquet, npz or pyg.  "
     "[default: arrow for samplers, parquet for snapshots]",
@@ -273,7 +280,7 @@ def _upgrade(ctx: click.Context, database: Path) -> None:
 @click.option("--batch", metavar="N", type=click.IntRange(min=0), required=True, help="Which one, within its epoch.")
 @click.option("--epoch", metavar="N", type=click.IntRange(min=0), help="Of which epoch.  [default: the lineage's]")
 @click.option("--database", metavar="DB", type=DatabasePath(), help="Where the database is now.")
-@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the rows look.")
+@_format("How the rows look.")
 @quiet
 @click.pass_context
 def _replay(
@@ -282,7 +289,7 @@ def _replay(
     batch: int,
     epoch: int | None,
     database: Path | None,
-    format: str,  # noqa: A002  # the option's name
+    output_format: str,
     quiet: bool,
 ) -> None:
     """Show the sampled edges of a batch that was made before.
@@ -290,8 +297,8 @@ def _replay(
     LINEAGE.json holds a batch's lineage, or is the manifest of an export; - reads stdin. What is shown are the rows
     that SAMPLE gives of the batch, whatever was done to the database since.
     """
-    check_style(format)
-    ctx.exit(module("commands.maintenance").replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), format))
+    replay = module("commands.maintenance").replay
+    ctx.exit(replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), output_format))
 
 
 @click.command(
@@ -310,7 +317,7 @@ def _replay(
     help="One of a later version than this.  [default: any will do]",
 )
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="How long.  [default: for ever]")
-@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the row looks.")
+@_format("How the row looks.")
 @quiet
 @click.pass_context
 def _wait(
@@ -319,18 +326,17 @@ def _wait(
     snapshot: str,
     newer_than: int | None,
     timeout: float | None,
-    format: str,  # noqa: A002  # the option's name
+    output_format: str,
     quiet: bool,
 ) -> None:
     """Wait until a snapshot of DB is published, by a task or by hand, and show which it is.
 
     It may not be there yet. When the time is over the exit code is 3. DB is only read.
     """
-    check_style(format)
     if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
         raise click.UsageError("--timeout takes seconds, found nan")
     wait = module("commands.maintenance").wait
-    ctx.exit(wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), format))
+    ctx.exit(wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), output_format))
 
 
 @click.command(
@@ -347,18 +353,17 @@ def _wait(
     show_default=True,
     help="The generated graph: 2 thousand, 170 thousand or 2.4 million nodes; made on first use.",
 )
-@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the table looks.")
+@_format("How the table looks.")
 @quiet
 @click.pass_context
-def _bench(ctx: click.Context, against: str | None, size: str, format: str, quiet: bool) -> None:  # noqa: A002
+def _bench(ctx: click.Context, against: str | None, size: str, output_format: str, quiet: bool) -> None:
     """Measure ready batches a second on this machine, in one table.
 
     Needs snapdb's source checkout, which has the benchmarks; `make bench-peers` there installs the other libraries.
     """
-    check_style(format)
     if against and size == "tiny":
         raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
-    ctx.exit(module("commands.maintenance").bench(size, against, format, Diagnostics(quiet=quiet)))
+    ctx.exit(module("commands.maintenance").bench(size, against, output_format, Diagnostics(quiet=quiet)))
 
 
 @click.command(

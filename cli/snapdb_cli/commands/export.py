@@ -28,7 +28,7 @@ def run(
     diagnostics: Diagnostics,
     *,
     folder: Path,
-    format: str | None,  # noqa: A002  # the option's name
+    output_format: str | None,
     epochs: int | None,
     split: str | None,
     overwrite: bool,
@@ -46,8 +46,8 @@ def run(
         UsageError: an option is for nothing that is named.
     """
     options = {
-        "sampler": _options(format, f"EPOCHS {epochs}" if epochs is not None else None, overwrite),
-        "snapshot": _options(format, f"SPLIT {text_literal(split)}" if split is not None else None, overwrite),
+        "sampler": _options(output_format, f"EPOCHS {epochs}" if epochs is not None else None, overwrite),
+        "snapshot": _options(output_format, f"SPLIT {text_literal(split)}" if split is not None else None, overwrite),
     }
     with connect(path, read_only=True) as database:
         exports = {name.lower(): _resolve(database.names(), name) for name in names}
@@ -72,9 +72,9 @@ def run(
             return Shell(database, Output("table"), diagnostics).run(steps)
 
 
-def _options(format: str | None, own: str | None, overwrite: bool) -> str:  # noqa: A002
+def _options(output_format: str | None, own: str | None, overwrite: bool) -> str:
     """The options of COPY in brackets; `own` is the option that its kind of export alone has."""
-    options = [f"FORMAT {format}" if format else None, own, "OVERWRITE" if overwrite else None]
+    options = [f"FORMAT {output_format}" if output_format else None, own, "OVERWRITE" if overwrite else None]
     listed = ", ".join(filter(None, options))
     return f" ({listed})" if listed else ""
 

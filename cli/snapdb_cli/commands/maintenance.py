@@ -25,13 +25,13 @@ from snapdb_cli.output import Output
 from snapdb_cli.terminal import Progress
 
 
-def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name
+def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
     """List the problems of a database without writing to it; FAILED when something is damaged."""
     db_dir = open_db_dir(path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
         problems = _problems(db_dir, progress)
         batch = listing(PROBLEMS, problems)
-        Output(format).write(batch.schema, [batch], progress.stop)
+        Output(output_format).write(batch.schema, [batch], progress.stop)
     damage = sum(problem.is_damage for problem in problems)
     notes = len(problems) - damage
     diagnostics.narrate(
@@ -80,7 +80,7 @@ def wait(
     newer_than: int | None,
     timeout: float | None,
     diagnostics: Diagnostics,
-    format: str,  # noqa: A002  # the option's name
+    output_format: str,
 ) -> ExitCode:
     """Wait for a publication and show it; the database is opened read-only.
 
@@ -91,17 +91,12 @@ def wait(
     with connect(path, read_only=True) as database, Progress(diagnostics, f"waiting for {snapshot}") as progress:
         publication = database.wait_for(snapshot, newer_than, timeout)
         batch = listing(_COLUMNS, [(publication.name, publication.graph, publication.version, publication.time)])
-        Output(format).write(batch.schema, [batch], progress.stop)
+        Output(output_format).write(batch.schema, [batch], progress.stop)
     return ExitCode.OK
 
 
 def replay(
-    path: Path,
-    batch: int,
-    epoch: int | None,
-    database: Path | None,
-    diagnostics: Diagnostics,
-    format: str,  # noqa: A002  # the option's name
+    path: Path, batch: int, epoch: int | None, database: Path | None, diagnostics: Diagnostics, output_format: str
 ) -> ExitCode:
     """Show the rows that SAMPLE gives of the batch; `path` is a file of JSON, or - for stdin.
 
@@ -118,7 +113,7 @@ def replay(
     with Progress(diagnostics, f"replaying batch {batch}") as progress, at_lineage(lineage, database) as db:
         db.progress = progress.update
         rows = db.replay_rows(lineage, batch, epoch=epoch)
-        Output(format).write(rows.schema, rows.to_batches(), progress.stop)
+        Output(output_format).write(rows.schema, rows.to_batches(), progress.stop)
     return ExitCode.OK
 
 
@@ -126,13 +121,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 """The source checkout, where that is what runs."""
 
 
-def bench(
-    size: str,
-    against: str | None,
-    format: str,  # noqa: A002  # the option's name
-    diagnostics: Diagnostics,
-    root: Path = _ROOT,
-) -> ExitCode:
+def bench(size: str, against: str | None, output_format: str, diagnostics: Diagnostics, root: Path = _ROOT) -> ExitCode:
     """Measure and show what was measured.
 
     Raises:
@@ -151,5 +140,5 @@ def bench(
             lines = [line for line in done.stderr.splitlines() if line and not line.startswith(" ")]
             raise InputError(f"the benchmark failed: {lines[-1] if lines else 'it does not say why'}", code="benchmark")
         batch = pa.RecordBatch.from_pylist(json.loads(done.stdout))
-        Output(format).write(batch.schema, [batch], progress.stop)
+        Output(output_format).write(batch.schema, [batch], progress.stop)
     return ExitCode.OK

@@ -20,26 +20,19 @@ _TASKS = "name, schedule, state, next_run, last_run, last_state, runs, created"
 _RUNS = "task, run, state, scheduled, started, ended, rows, bytes, error"
 
 
-def tasks(path: Path, format: str, diagnostics: Diagnostics) -> ExitCode:  # noqa: A002  # the option's name
+def tasks(path: Path, output_format: str, diagnostics: Diagnostics) -> ExitCode:
     """List the tasks of a database, which is only read."""
     with connect(path, read_only=True) as database:
         names = database.names()["tasks"]
-        query = f"SELECT {_short(_TASKS, format)} FROM (SELECT * FROM snapdb.tasks)"
-        code = _shell(database, format, diagnostics).execute(query)
+        query = f"SELECT {_short(_TASKS, output_format)} FROM (SELECT * FROM snapdb.tasks)"
+        code = _shell(database, output_format, diagnostics).execute(query)
     with closing(CatalogDb(open_db_dir(path, read_only=True))) as catalog_db:
         diagnostics.narrate(f"daemon: {describe_leader(catalog_db)}" if names else _none(path))
     return code
 
 
 def history(
-    path: Path,
-    name: str | None,
-    diagnostics: Diagnostics,
-    *,
-    last: int,
-    failed: bool,
-    log: bool,
-    format: str,  # noqa: A002  # the option's name
+    path: Path, name: str | None, diagnostics: Diagnostics, *, last: int, failed: bool, log: bool, output_format: str
 ) -> ExitCode:
     """List the last runs of a database's tasks, the newest last; `failed` leaves out those that succeeded."""
     with connect(path, read_only=True) as database:
@@ -47,10 +40,10 @@ def history(
             database.execute(f"SHOW TASK RUNS OF {quote_odd(name)}").arrow()
         named = "true" if name is None else f"lower(task) = {text_literal(name.lower())}"
         ended = "state IN ('failed', 'timeout', 'missed')" if failed else "true"
-        shown = _short(_RUNS, format) + (", log" if log else "")
+        shown = _short(_RUNS, output_format) + (", log" if log else "")
         newest = f"SELECT * FROM snapdb.task_runs WHERE {named} AND {ended} ORDER BY {_order('DESC')} LIMIT {last}"
         query = f"SELECT {shown} FROM ({newest}) ORDER BY {_order('ASC')}"
-        return _shell(database, format, diagnostics).execute(query)
+        return _shell(database, output_format, diagnostics).execute(query)
 
 
 def run_now(path: Path, name: str, diagnostics: Diagnostics) -> ExitCode:
@@ -80,16 +73,16 @@ def _none(path: Path) -> str:
     return f"there is no task in {path}; CREATE TASK makes one"
 
 
-def _short(columns: str, format: str) -> str:  # noqa: A002
+def _short(columns: str, output_format: str) -> str:
     """The columns; for eyes with moments to the second, and without what can be spared, so that errors have a place."""
-    if format != "table":
+    if output_format != "table":
         return columns
     spared = columns.replace("runs, created", "runs").replace("ended", "round(seconds, 2) AS seconds")
     return re.sub(r"\b(next_run|last_run|scheduled|started)\b", r"date_trunc('second', \1) AS \1", spared)
 
 
-def _shell(database: Database, format: str, diagnostics: Diagnostics) -> Shell:  # noqa: A002
-    return Shell(database, Output(format, style=OutputStyle(screen_rows=None)), diagnostics)
+def _shell(database: Database, output_format: str, diagnostics: Diagnostics) -> Shell:
+    return Shell(database, Output(output_format, style=OutputStyle(screen_rows=None)), diagnostics)
 
 
 def _order(way: Literal["ASC", "DESC"]) -> str:
