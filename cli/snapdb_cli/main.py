@@ -12,15 +12,7 @@ from typing import Any
 
 import click
 
-from .commands.arguments import (
-    FORMATS,
-    DatabasePath,
-    Settings,
-    check_style,
-    format_of,
-    module,
-    quiet,
-)
+from .commands.arguments import FORMATS, DatabasePath, Settings, check_style, format_of, module, quiet
 from .commands.declarations import COMMANDS
 from .diagnostics import Diagnostics, ExitCode, Terminated, terminable, worse
 
@@ -91,9 +83,7 @@ class _Cli(click.Group):
 
 
 _format = click.option(
-    "--format",
-    type=click.Choice(FORMATS),
-    help="How results look.  [default: by the suffix of -o, else table]",
+    "--format", type=click.Choice(FORMATS), help="How results look.  [default: by the suffix of -o, else table]"
 )
 
 

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from snapdb.daemon.log import Clock, Field, Intervals, Log, iso
-from snapdb.daemon.worker_pool import Died
+from snapdb.daemon.worker_pool import Died, WorkerPool
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.runs import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
@@ -183,24 +183,11 @@ _GOES_ON, _WAITS = "still went", "waits to be tried again"
 _Key = tuple[int, int, int]
 
 
-class _Pool(Protocol):
-    """The workers that perform runs, beside the loop."""
-
-    def free(self) -> int:
-        """How many more runs can begin at once."""
-
-    def start(self, task: Task, run: Run) -> None:
-        """Let a run go on that is on record as running."""
-
-    def ended(self) -> list[Ended | Died]:
-        """What has ended since the last time."""
-
-
 class Loop:
     """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
 
     def __init__(
-        self, catalog_db: CatalogDb, pool: _Pool, clock: Clock, intervals: Intervals, log: Log, holder: str
+        self, catalog_db: CatalogDb, pool: WorkerPool, clock: Clock, intervals: Intervals, log: Log, holder: str
     ) -> None:
         self._catalog_db, self._pool = catalog_db, pool
         self._clock, self._intervals, self._log, self._holder = clock, intervals, log, holder

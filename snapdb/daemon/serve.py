@@ -183,13 +183,7 @@ class _Daemon:
     """One process that leads, or waits to."""
 
     def __init__(
-        self,
-        catalog_db: CatalogDb,
-        clock: Clock,
-        intervals: Intervals,
-        log: Log,
-        command: Sequence[str],
-        jobs: int,
+        self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log, command: Sequence[str], jobs: int
     ) -> None:
         self._catalog_db, self._clock, self._intervals, self._log = catalog_db, clock, intervals, log
         self._worker_pool = WorkerPool(command, jobs, clock, intervals, log)

@@ -115,35 +115,6 @@ class SamplingOptions:
         return tuple((relation.edge.edge, self.weight_attr) for relation in weighed)
 
 
-_DRAWING = frozenset(field.name for field in fields(SamplingOptions))
-_RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
-_PASSED = frozenset(
-    {
-        "batch_size",
-        "drop_last",
-        "sampler",
-        "batch_sampler",
-        "pin_memory",
-        "input_id",
-        "custom_cls",
-        "transform",
-        "transform_sampler_output",
-        "neg_sampling_ratio",
-    }
-)
-"""Passed on to PyG's and torch's loaders."""
-_IGNORED = frozenset(
-    {"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset", "collate_fn"}
-)
-"""Ignored: they have no meaning where threads stand in for worker processes."""
-_UNSUPPORTED = {
-    "neighbor_sampler": "snapdb draws the neighbours; give a sampler of your own to PyG's NodeLoader or LinkLoader",
-    "generator": "order and draws are fixed by seed=…; give that",
-    "worker_init_fn": "threads of this process make the batches; leave it out",
-    "multiprocessing_context": "threads of this process make the batches; leave it out",
-}
-
-
 class LoaderOptions(TypedDict, total=False):
     """What both loaders take by name, as PyG's take it, and `seed`."""
 
@@ -187,6 +158,23 @@ class LoaderOptions(TypedDict, total=False):
     multiprocessing_context: Any
 
 
+_SAMPLING = frozenset(field.name for field in fields(SamplingOptions))
+_RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
+_IGNORED = frozenset(
+    {"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset", "collate_fn"}
+)
+"""Options without a meaning where threads stand in for worker processes."""
+_UNSUPPORTED = {
+    "neighbor_sampler": "snapdb draws the neighbours; give a sampler of your own to PyG's NodeLoader or LinkLoader",
+    "generator": "order and draws are fixed by seed=…; give that",
+    "worker_init_fn": "threads of this process make the batches; leave it out",
+    "multiprocessing_context": "threads of this process make the batches; leave it out",
+}
+_KNOWN = _SAMPLING | frozenset(LoaderOptions.__annotations__)
+_PASSED = _KNOWN - _SAMPLING - _RUNNING - _IGNORED - _UNSUPPORTED.keys()
+"""Options for PyG's and torch's loaders."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedOptions:
     """The options of a loader."""
@@ -211,7 +199,7 @@ def read_options(num_neighbors: Any, options: LoaderOptions) -> ParsedOptions:
     _check(arguments)
     threads = arguments.get("num_workers", 0) or cores()
     return ParsedOptions(
-        SamplingOptions(num_neighbors, **{name: value for name, value in arguments.items() if name in _DRAWING}),
+        SamplingOptions(num_neighbors, **{name: value for name, value in arguments.items() if name in _SAMPLING}),
         arguments.get("seed", 0),
         arguments.get("shuffle", False),
         threads,
@@ -224,10 +212,9 @@ def _check(given: Mapping[str, Any]) -> None:
     for name, why in _UNSUPPORTED.items():
         if given.get(name) is not None:
             raise InputError(f"{name} was given to a loader of snapdb.pyg, but {why}", code="pyg-argument")
-    known = _DRAWING | _RUNNING | _PASSED | _IGNORED | _UNSUPPORTED.keys()
-    if unknown := given.keys() - known:
+    if unknown := given.keys() - _KNOWN:
         hint = (
-            did_you_mean(min(unknown), known)
+            did_you_mean(min(unknown), _KNOWN)
             or "; they take PyG's arguments, DataLoader's, and seed; db.stream knows clauses"
         )
         raise InputError(f"the loaders of snapdb.pyg take no {min(unknown)!r}{hint}", code="pyg-argument")

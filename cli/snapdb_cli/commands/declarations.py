@@ -174,8 +174,7 @@ def _demo(database: Path | None) -> None:
 
 
 @click.command(
-    "check",
-    epilog=examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv"),
+    "check", epilog=examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv")
 )
 @database
 @_format("How the list looks.")
