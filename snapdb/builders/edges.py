@@ -6,10 +6,9 @@ Keys that are integers get their dense ids without a join: by arithmetic where k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +41,7 @@ _in_order_files: set[Segment] = set()
 """Files of keys that were seen to ascend with their ids. A file never changes, and no other gets its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """Keys first, first + 1, … have dense ids start, start + 1, …"""
 
     first: int

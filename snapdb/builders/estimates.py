@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from snapdb.builders.context import BuildContext
 from snapdb.builders.files import edge_width, limits_of, restricted
@@ -22,8 +22,7 @@ _WRITTEN = 500_000_000
 """Bytes a second that are written and synced, roughly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sketch:
+class Sketch(NamedTuple):
     """One element of a snapshot that is not there yet."""
 
     element: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,7 @@ from snapdb.storage.manifests import directory_bytes, publishing
 from snapdb.types import EdgeElement, Filter, Window
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFiles:
+class SnapshotFiles(NamedTuple):
     """A snapshot's directory, which nothing names yet."""
 
     path: Path
@@ -218,8 +218,7 @@ def _relative(context: BuildContext, directory: Path | None) -> str | None:
 _Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
+class _Limits(NamedTuple):
     """What leaves edges of a type out, beside their ends."""
 
     window: Window
@@ -295,7 +294,7 @@ def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> _
 def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
     """The elements with the snapshot's window and filters."""
     vertices = {
-        name: replace(vertex, rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
+        name: vertex._replace(rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
         for name, vertex in data.vertices.items()
     }
     edges = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,7 @@ from snapdb.types.text import counted
 _TRIES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class VertexData:
+class VertexData(NamedTuple):
     """One vertex type: its rows and its id map."""
 
     rows: VertexRows
@@ -82,8 +81,7 @@ class VertexData:
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeData:
+class EdgeData(NamedTuple):
     """One edge type: its rows, dangling ones too, between two vertex types."""
 
     rows: EdgeRows
@@ -100,8 +98,7 @@ class EdgeData:
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
 
-@dataclass(frozen=True, slots=True)
-class GraphData:
+class GraphData(NamedTuple):
     """Every element of a graph at one version, without window and filters."""
 
     vertices: Mapping[str, VertexData]
@@ -310,7 +307,7 @@ def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | 
     if source is None or destination is None or table is None:
         return None
     rows = replace(data.rows, table=table, source=source.rows, destination=destination.rows)
-    return replace(data, rows=rows, source=source, destination=destination)
+    return data._replace(rows=rows, source=source, destination=destination)
 
 
 def vertex_facts(data: VertexData, *, state: bool) -> list[Any]:
@@ -345,4 +342,4 @@ def _tables(context: BuildContext, version: int) -> dict[int, Table]:
 
 def _vertices_of(data: VertexData, tables: dict[int, Table]) -> VertexData | None:
     table = tables.get(data.rows.table.id)
-    return None if table is None else replace(data, rows=replace(data.rows, table=table))
+    return None if table is None else data._replace(rows=replace(data.rows, table=table))

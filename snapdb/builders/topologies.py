@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +36,7 @@ REBUILD_SHARE = 0.25
 """Of the root's edges: when more came and went, sorting all of them anew is as fast."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(NamedTuple):
     """Where the edges of a version are."""
 
     root: Path
@@ -195,8 +193,7 @@ _Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """The edges of a topology that are no longer there, and those that are new."""
 
     removed: EdgeArrays

@@ -18,9 +18,8 @@ import select
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TextIO
+from typing import Literal, NamedTuple, TextIO
 
 from snapdb.storage.catalog_db.task_rows import LEASE_TTL
 
@@ -69,8 +68,7 @@ class Clock:
         os.close(self._write)
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(NamedTuple):
     """Intervals in seconds. The defaults let a second daemon take over within ten seconds of the first one's end."""
 
     heartbeat: float = 1.5

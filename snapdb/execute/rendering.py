@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,8 +48,7 @@ _SQL_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(NamedTuple):
     """How one output writes the values that formats disagree about."""
 
     string: Callable[[str], str]
@@ -197,7 +196,7 @@ def _map(column: pa.Array, spelling: Spelling) -> list[str | None]:
     entries = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
     rows = pa.ListArray.from_arrays(column.offsets, entries)
     flat = rows.flatten()
-    keys = spell(flat.field(0), replace(spelling, string=str, nested=spelling))
+    keys = spell(flat.field(0), spelling._replace(string=str, nested=spelling))
     values = spell(flat.field(1), spelling)
     items = iter([f"{_quoted(k or 'null')}: {v or 'null'}" for k, v in zip(keys, values, strict=True)])
     texts = ["{" + ", ".join(islice(items, n)) + "}" for n in pc.list_value_length(rows).to_pylist()]
@@ -277,8 +276,7 @@ _WHOLE = ["plan"]
 _PLAIN, _BOLD, _DIM = Style(), Style(bold=True), Style(dim=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(NamedTuple):
     name: str
     type: str
     cells: tuple[tuple[str, ...], ...]

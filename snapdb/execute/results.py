@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,8 +18,7 @@ _AHEAD = 1000
 """Rows that `fetchone` turns into Python values at once: one at a time would take a query each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a statement that is not a query did."""
 
     message: str

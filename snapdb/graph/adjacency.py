@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,8 +75,7 @@ class AdjacencyOpener:
         return _both(incoming, self._open(Relation(relation.edge, "OUT")))
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutIdle:
+class WithoutIdle(NamedTuple):
     """Opens relations, but those that are idle."""
 
     reader: EdgeReader

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,7 @@ class SparseReader(Feature, Protocol):
         """The rows of ids as fresh CSR arrays with int64 indices."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayFeature:
+class ArrayFeature(NamedTuple):
     """Rows of one array, often memory-mapped."""
 
     array: npt.NDArray[Any]
@@ -343,4 +342,4 @@ def _arrays(feature: Feature) -> Iterator[_Array]:
 
 def _scarce(feature: Feature) -> Feature:
     """The feature, which asks for pages ahead where its rows lie in one array."""
-    return replace(feature, scarce=True) if isinstance(feature, ArrayFeature) else feature
+    return feature._replace(scarce=True) if isinstance(feature, ArrayFeature) else feature

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,7 @@ from snapdb.storage.tables.segments import check_files
 from snapdb.types import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSnapshot:
+class OpenSnapshot(NamedTuple):
     """A snapshot that is being read: its files stay until `lease` is released."""
 
     view: GraphView

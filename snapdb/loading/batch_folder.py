@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -95,7 +94,7 @@ class BatchFolder(Dataset[Batch]):
                 f"epoch {number} was asked, but the folder has {', '.join(map(str, self.epochs)) or 'none'}"
             )
         files = {name: facts for name, facts in self._folder.files.items() if facts["epoch"] == number}
-        return BatchFolder(replace(self._folder, files=files), verify=self._verify)
+        return BatchFolder(self._folder._replace(files=files), verify=self._verify)
 
     def __len__(self) -> int:
         return len(self._names)

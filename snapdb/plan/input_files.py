@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
@@ -21,8 +21,7 @@ _WORTH = 8 << 20
 """Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """What is known of a file before anybody looks into it."""
 
     format: str
@@ -35,8 +34,7 @@ class File:
     """The table's columns that it is to fill."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(NamedTuple):
     """How a file is read so that its columns are those that are wanted; equal for files that can be read together."""
 
     select: str
@@ -141,8 +139,7 @@ def _json_struct(types: Mapping[str, str]) -> str:
     return f"{{{', '.join(f'{text_literal(name)}: {text_literal(type_)}' for name, type_ in types.items())}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class NewFiles:
+class NewFiles(NamedTuple):
     """The files behind a path or glob, as they were found."""
 
     names: tuple[str, ...]

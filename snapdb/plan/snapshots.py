@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from snapdb.catalog import version_of_tag
 from snapdb.catalog.elements import time_expression
@@ -50,8 +51,7 @@ _FIRST_MOMENT = 1 - 2**63
 """The earliest moment; the number before it stands for what is always there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pushed:
+class Pushed(NamedTuple):
     """Conditions on an edge type that say no more than start ≤ event time < stop."""
 
     element: str
@@ -467,8 +467,7 @@ def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str,
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeShape:
+class EdgeShape(NamedTuple):
     """What decides the form of one edge type."""
 
     element: str
@@ -485,8 +484,7 @@ class EdgeShape:
     """The topology has a patch, through which a bitmap is slower still."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(NamedTuple):
     """A form, what it takes on the disk beside the topology, and why it was chosen."""
 
     form: Form

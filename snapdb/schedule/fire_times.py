@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count as integers
@@ -306,8 +305,7 @@ class Older(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What is to be done about all firings up to a moment."""
 
     run: tuple[int, ...]

@@ -32,8 +32,7 @@ PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rendered:
+class _Rendered(NamedTuple):
     """Statements or a condition as a run runs them."""
 
     text: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +26,7 @@ class _Bound(NamedTuple):
     """The one that the link is in, with a slash at its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folders:
+class Folders(NamedTuple):
     """Some folders, and all that lies in them, and some files by themselves."""
 
     paths: tuple[str, ...]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
@@ -37,8 +37,7 @@ class ArtifactSpec:
         return replace(self, digest=digest_of(self.digest, fresh_name()))
 
 
-@dataclass(frozen=True, slots=True)
-class CachedArtifact:
+class CachedArtifact(NamedTuple):
     """An artifact that exists."""
 
     path: Path

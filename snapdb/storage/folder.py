@@ -7,10 +7,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from snapdb.errors import CorruptError, FormatError, InputError
 from snapdb.release import __version__
@@ -144,8 +143,7 @@ class FolderWriter:
         return InputError(f"cannot write {self._path}: {reason}; nothing was left behind", code="unwritable-file")
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """An exported folder, by its manifest."""
 
     path: Path

@@ -284,7 +284,7 @@ def test_vertices_that_were_not_born_are_seen(shop: Database) -> None:
         batches = case.batches()
         times = case.opened.seeds.time
         assert times is not None
-        earlier = replace(case.opened, seeds=replace(case.opened.seeds, time=times - 100))
+        earlier = case.opened._replace(seeds=replace(case.opened.seeds, time=times - 100))
         found = replace(case, opened=earlier).counts(batches)
         born = dict(shop.execute("SELECT cid, born FROM customer").fetchall())
         young = [b.ids("customer")[: b.batch_size].to_pylist() for b in batches]

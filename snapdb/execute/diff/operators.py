@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -266,8 +266,7 @@ _SUMMARY = [
 _FEATURES = [("element", _TEXT), ("feature", _TEXT), ("component", _WHOLE), *_MOMENTS]
 
 
-@dataclass(frozen=True, slots=True)
-class _Element:
+class _Element(NamedTuple):
     """An element of either side, or of both."""
 
     key: Key
@@ -278,8 +277,7 @@ class _Element:
     difference: Difference
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
+class _Counts(NamedTuple):
     """How much of an element differs."""
 
     added: int
@@ -390,7 +388,7 @@ def _greatest(before: Side, after: Side, e: _Element) -> tuple[Any, ...]:
     if drift is None:
         return (None,) * 6
     wide = sum(d.feature == drift.feature for d in drifts) > 1
-    return (f"{drift.feature}[{drift.component}]" if wide else drift.feature, *astuple(drift)[2:])
+    return (f"{drift.feature}[{drift.component}]" if wide else drift.feature, *drift[2:])
 
 
 def _feature_rows(
@@ -400,7 +398,7 @@ def _feature_rows(
     for e in elements:
         if e.key.kind == "vertex":
             context.report(f"comparing the features of {e.name}", None)
-            rows += [(e.name, *astuple(drift)) for drift in _drifts(before, after, e)]
+            rows += [(e.name, *drift) for drift in _drifts(before, after, e)]
     return rows
 
 

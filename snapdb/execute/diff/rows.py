@@ -7,7 +7,7 @@ files and times that differ are read; otherwise all rows of both sides are read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -28,8 +28,7 @@ class Key(NamedTuple):
     """Case-folded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """SELECTs of rows with their ids; no row is in two of them."""
 
     added: tuple[str, ...]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,7 @@ from snapdb.storage.manifests import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Degrees:
+class Degrees(NamedTuple):
     """How many edges end in each vertex of a type."""
 
     nodes: int
@@ -37,8 +36,7 @@ class Degrees:
         return self.edges / self.nodes if self.nodes else None
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(NamedTuple):
     """The elements of one side, and how to measure them; each is found by its name, case-folded."""
 
     graph: PropertyGraph
@@ -132,8 +130,7 @@ class Values:
     """The same of sparse rows, whose quantiles tell nothing: most are 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(NamedTuple):
     """How one component of a feature moved; None where there is nothing to measure."""
 
     feature: str

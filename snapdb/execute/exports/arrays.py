@@ -294,8 +294,7 @@ _Element = VertexElement | EdgeElement
 _PYG_FILE = "data.pt"
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(NamedTuple):
     """What is written, and where."""
 
     context: ExecutionContext

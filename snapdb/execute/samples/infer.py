@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapdb import train
 from snapdb.catalog import Catalog
@@ -166,8 +166,7 @@ def _check_full(statement: Sample) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenInference:
+class _OpenInference(NamedTuple):
     """An inference whose snapshot is open."""
 
     inference: Inference

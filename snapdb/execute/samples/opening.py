@@ -44,8 +44,7 @@ _CALLER = 5
 """Frames from a warning to the caller that renews the stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A snapshot and seeds, ready to be sampled; the files stay until the lease is released."""
 
     view: GraphView
@@ -356,4 +355,4 @@ def _open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
     except BaseException:
         opened.lease.release()
         raise
-    return replace(opened, view=replace(opened.view, born=born))
+    return opened._replace(view=replace(opened.view, born=born))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
 from snapdb.execute.results import Outcome, Rows
@@ -57,7 +56,7 @@ def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
         changes.append(Loaded(table.id, new.files))
         did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
     outcome = publish(context, changes, plan.message, did, rows, review)
-    return replace(outcome, message=outcome.message + notes)
+    return outcome._replace(message=outcome.message + notes)
 
 
 def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ...]:

@@ -23,8 +23,7 @@ _ABOUT = {
 """The clause that an error is about, by its code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """A sampler's statement, and clauses of another one in it."""
 
     sampler: str

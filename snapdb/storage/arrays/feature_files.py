@@ -126,8 +126,7 @@ class GrowthSpec:
         return self.target is not None or bool(self.indices)
 
 
-@dataclass(frozen=True, slots=True)
-class _AddedRows:
+class _AddedRows(NamedTuple):
     """Every row that was added to a table up to a version, removed ones included."""
 
     table: Table

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -56,8 +56,7 @@ _KINDS = {
 _BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
 
 
-@dataclass(frozen=True, slots=True)
-class _RowShape:
+class _RowShape(NamedTuple):
     """The sizes of rows, and how they are divided into buckets."""
 
     nodes: int
@@ -97,8 +96,7 @@ def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: It
     return _RowShape(nodes, far_nodes, last_id, shift, columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _BucketRows:
+class _BucketRows(NamedTuple):
     """The finished rows of one bucket."""
 
     ends: npt.NDArray[np.int64]
@@ -107,8 +105,7 @@ class _BucketRows:
     """All columns but `node`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """One chunk, grouped by bucket: in memory, or in the temporary file."""
 
     starts: npt.NDArray[np.int64]
@@ -314,8 +311,7 @@ class Rows:
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class LazyRows:
+class LazyRows(NamedTuple):
     """Rows whose missing or damaged columns raise an error only when they are read."""
 
     indptr: Int64s

@@ -8,7 +8,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from snapdb.errors import CommitConflict, moved
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
@@ -365,8 +365,7 @@ def _lost(run: Run) -> CommitConflict:
 # Leader election: the leader's row holds a lease that its heartbeats renew
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(NamedTuple):
     """The leader, or a candidate."""
 
     holder: str

@@ -11,8 +11,9 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from snapdb.errors import CorruptError, InputError
 from snapdb.storage.catalog_db.chain import VERSION_LOG, log_text
@@ -31,8 +32,7 @@ _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES
 _Report = Callable[[str, float | None], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _BackedUp:
+class _BackedUp(NamedTuple):
     """The contents of a backup."""
 
     version: int
