@@ -18,9 +18,8 @@ from tests.support.inside.cli import (
     Session,
     changed,
     config_file,
-    filled,
     load,
-    load_query,
+    named_query,
     pager_command,
     queries,
     question,
@@ -140,8 +139,9 @@ def test_a_named_query_is_kept_listed_run_and_forgotten(desk: Desk) -> None:
 
 def test_a_named_query_survives_the_session(desk: Desk) -> None:
     save_query("kept", "SELECT 1")
-    assert load_query("kept") == "SELECT 1"
-    assert filled("SELECT $2, $1", ["a", "'b c'"]) == "SELECT 'b c', a"
+    assert named_query("kept", "") == "SELECT 1"
+    save_query("turned", "SELECT $2, $1")
+    assert named_query("turned", "a 'b c'") == "SELECT 'b c', a"
 
 
 def test_the_last_statement_is_shown_and_run_again(desk: Desk, tmp_path: Path) -> None:

@@ -26,12 +26,10 @@ from snapdb_cli.repl.preferences import (
     PREFERENCES,
     Preferences,
     drop_query,
-    filled,
-    load_query,
+    named_query,
     queries,
     save_query,
     spelled,
-    split_arguments,
 )
 from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import Session
@@ -88,12 +86,6 @@ def run_typed(session: Session, text: str) -> None:
 def find(name: str) -> _Command | None:
     """The command of that name."""
     return next((c for c in COMMANDS if name in c.names), None)
-
-
-def takes(name: str) -> _ArgumentKind:
-    """What the command of that name takes, for completion."""
-    command = find(name.lower())
-    return () if command is None else command.takes
 
 
 def run_command(session: Session, text: str) -> None:
@@ -194,12 +186,9 @@ def _more(session: Session, argument: str) -> None:
     if not name or "." in name or (match := _find(session, name, quiet=True)) is None:
         return
     kind, given = match
-    if kind == "TABLE":
-        session.shell.execute(f"SHOW VERSIONS OF {quote(given)}")
-    elif kind == "SNAPSHOT":
-        session.shell.execute(f"SUMMARIZE SNAPSHOT {quote(given)}")
-    elif kind == "TASK":
-        session.shell.execute(f"SHOW TASK RUNS OF {quote(given)}")
+    statements = {"TABLE": "SHOW VERSIONS OF", "SNAPSHOT": "SUMMARIZE SNAPSHOT", "TASK": "SHOW TASK RUNS OF"}
+    if kind in statements:
+        session.shell.execute(f"{statements[kind]} {quote(given)}")
 
 
 def _list(session: Session) -> None:
@@ -348,7 +337,7 @@ def _input(session: Session, argument: str) -> None:
 
 
 def _edit(session: Session, argument: str) -> None:
-    """Let the person change a statement in an editor; it then stands at the prompt."""
+    """Edit a statement in an editor; the prompt then begins with it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     file, name = tempfile.mkstemp(suffix=".sql", prefix="snapdb-")
     path = Path(name)
@@ -383,7 +372,7 @@ def _query(session: Session, argument: str) -> None:
         listed = _two_columns((key, " ".join(text.split())) for key, text in known.items())
         session.say(listed or "no query has a name yet; \\ns NAME QUERY keeps one")
         return
-    text = filled(load_query(name), split_arguments(rest))
+    text = named_query(name, rest)
     session.say(text)
     session.execute(text)
 
@@ -474,7 +463,7 @@ def _set(session: Session, argument: str) -> None:
         session.say(f"{name} is {_shown(name, session.preferences)}")
         return
     if name and name not in PREFERENCES:
-        session.set(name, "")  # refused, with what there is
+        session.set(name, "")  # raises, and lists the settings
     _list_settings(session, [name] if name else list(PREFERENCES))
 
 

@@ -14,7 +14,7 @@ from prompt_toolkit.document import Document
 
 from snapdb.sql_engine import quote
 from snapdb_cli.repl.candidates import candidates
-from snapdb_cli.repl.commands import COMMANDS, takes
+from snapdb_cli.repl.commands import COMMANDS, find
 from snapdb_cli.repl.grammar import Spot, locate
 from snapdb_cli.repl.preferences import PREFERENCES, queries
 from snapdb_cli.repl.prompt import is_command, trailing
@@ -236,7 +236,8 @@ def _in_command(text: str, known: Known, match: re.Match[str]) -> list[_Choice]:
         beginning = [other for other in texts if other.startswith(name)]
         return [_Choice(other, len(name), "command") for other in beginning or _matching(name, texts)]
     rest = text[match.end() :]
-    taken = takes(name)
+    command = find(name.lower())
+    taken = () if command is None else command.takes
     if taken == "file":
         return _files(rest.strip("'\""))
     if taken == "statement":

@@ -187,12 +187,16 @@ def queries() -> dict[str, str]:
         return {}
 
 
-def load_query(name: str) -> str:
-    """The text of a named query.
+def named_query(name: str, arguments: str) -> str:
+    """The text of a named query, in which words take the place of `$1`, `$2`, ….
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is none of that name, or it takes another number of arguments.
     """
+    return _filled(_load_query(name), _split(arguments))
+
+
+def _load_query(name: str) -> str:
     known = queries()
     if name not in known:
         hint = did_you_mean(name, known) or ("; \\n lists them" if known else "; \\ns NAME QUERY keeps one")
@@ -214,7 +218,7 @@ def save_query(name: str, text: str) -> Path:
 
 def drop_query(name: str) -> None:
     """Forget a query. Raises ValueError when there is none of that name."""
-    load_query(name)
+    _load_query(name)
     _query_file(name).unlink()
 
 
@@ -224,15 +228,10 @@ def _query_file(name: str) -> Path:
     return config_file().parent / "queries" / f"{name}.sql"
 
 
-def filled(text: str, arguments: Sequence[str]) -> str:
-    """The query with `$1`, `$2`, … replaced by what was given.
+def _filled(text: str, arguments: Sequence[str]) -> str:
+    """The query with `$1`, `$2`, … replaced by the arguments as they are. A `$1` inside a string stays.
 
-    What is given stands there as it is: quoted where it is a string. A `$1` inside a string stays.
-
-    Raises:
-        ValueError: an argument is missing, or too many were given.
-
-    >>> filled("SELECT '$1', a FROM $1 WHERE b = $2", ["t", "'x y'"])
+    >>> _filled("SELECT '$1', a FROM $1 WHERE b = $2", ["t", "'x y'"])
     "SELECT '$1', a FROM t WHERE b = 'x y'"
     """
     wanted = [token for token in scan(text) if re.fullmatch(r"\$\d+", token.text)]
@@ -244,10 +243,10 @@ def filled(text: str, arguments: Sequence[str]) -> str:
     return text
 
 
-def split_arguments(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """Words between blanks, where quotes hold several together and stay.
 
-    >>> split_arguments("a 'b c' 3")
+    >>> _split("a 'b c' 3")
     ['a', "'b c'", '3']
     """
     lexer = shlex.shlex(text, posix=False)
