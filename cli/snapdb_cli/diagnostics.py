@@ -28,7 +28,7 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated at the first SIGTERM or SIGHUP inside the block; who ignores them, as nohup does, goes on so.
+    """Raise Terminated at the first SIGTERM or SIGHUP inside the block; ignored signals, as under nohup, stay so.
 
     Later ones change nothing, for a supervisor may send a signal to the process and to its group.
     """
@@ -75,7 +75,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     """A statement failed."""
     USAGE = 2
-    """The command line makes no sense; click says this itself."""
+    """The command line is wrong; click exits with it."""
     RETRYABLE = 3
     """A lock was taken or another writer was first: the same command may succeed later."""
     INTERRUPTED = 130
@@ -86,13 +86,13 @@ class ExitCode(IntEnum):
 _RANKS = (ExitCode.OK, ExitCode.RETRYABLE, ExitCode.FAILED, ExitCode.INTERRUPTED)
 
 
-def worse(one: ExitCode, other: ExitCode) -> ExitCode:
+def worse(first: ExitCode, second: ExitCode) -> ExitCode:
     """The code of a script in which both happened: a retry helps only when nothing else failed.
 
     >>> worse(ExitCode.RETRYABLE, ExitCode.FAILED).name
     'FAILED'
     """
-    return max(one, other, key=_RANKS.index)
+    return max(first, second, key=_RANKS.index)
 
 
 class Diagnostics:
@@ -135,7 +135,7 @@ class Diagnostics:
             yield
 
     def report(self, error: BaseException, origin: str | None = None) -> ExitCode:
-        """Say what went wrong, never with a traceback unless SNAPDB_TRACEBACK asks for it; the code to exit with.
+        """Write what went wrong, with a traceback only where SNAPDB_TRACEBACK is set; returns the exit code.
 
         Args:
             error: What was raised.

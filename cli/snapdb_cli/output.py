@@ -28,7 +28,7 @@ class OutputStyle:
     """How results are shown, for the formats that have a choice."""
 
     null: str | None = None
-    """What stands for NULL; None: the format's own way."""
+    """The text for NULL; None: the format's own."""
     header: bool = True
     """Whether csv and tsv begin with the names of the columns."""
     max_rows: int | None = None
@@ -56,8 +56,8 @@ def _rows(batch: pa.RecordBatch, spelling: Spelling) -> Iterator[tuple[str | Non
 def _delimited(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle, *, delimiter: str
 ) -> Iterator[str]:
-    """RFC 4180 with a header and plain line feeds: NULL is an empty field, or the text asked for; a text that is the
-    same stands in quotes.
+    """RFC 4180 with a header and plain line feeds: NULL is an empty field, or the given text; a text that is the
+    same is quoted.
     """
     null = style.null or ""
     if style.header:

@@ -1,7 +1,7 @@
 r"""The daemon's clock, its intervals in seconds, and its log: a line an event, as text or as JSON.
 
 A line of text is the moment in UTC, the level, the event and its fields; a value with anything but letters, digits
-and `_.:,/@%+-` in it stands as a JSON string, so that a line stays a line::
+and `_.:,/@%+-` in it is a JSON string, so that a line stays a line::
 
     2026-11-22T03:00:00.312Z INFO run.end task=nightly run=7 attempt=1 state=ok rows=1000 bytes=48113 seconds=0.31
 
@@ -34,15 +34,15 @@ class Clock:
         os.set_blocking(self._write, False)
 
     def now(self) -> int:
-        """Microseconds since 1970 UTC: people set it, and laptops that wake up find it far ahead."""
+        """Microseconds since 1970 UTC: the clock may be set, and is far ahead after a suspension."""
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:
-        """Seconds that nobody sets and that stand still while the machine is suspended."""
+        """Seconds of a clock that is never set, and that stops while the machine is suspended."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Come back after so many seconds, or at once when it was woken since the last time."""
+        """Return after this number of seconds, or at once after a wake since the last call."""
         poll = select.poll()
         poll.register(self._read, select.POLLIN)
         if poll.poll(max(0.0, self.real(seconds)) * 1000):
@@ -59,11 +59,11 @@ class Clock:
         return stopped.wait(self.real(seconds))
 
     def real(self, seconds: float) -> float:
-        """How long a stretch of this clock takes."""
+        """The real seconds of a number of seconds by this clock."""
         return seconds
 
     def close(self) -> None:
-        """Give the pipe back."""
+        """Close the pipe."""
         os.close(self._read)
         os.close(self._write)
 
@@ -76,14 +76,14 @@ class Intervals(NamedTuple):
     lease_ttl: float = LEASE_TTL
     """Without a heartbeat for this time, a leader leads no longer."""
     poll: float = 1.0
-    """The longest wait: so soon a task is seen that another process made."""
+    """The longest wait, after which a task of another process is seen."""
     gap: float = 10.0
     """Late by more, or moved by more than the time that went by, the clock was set, or the machine or the daemon was
-    suspended: nobody led meanwhile."""
+    suspended: no daemon led meanwhile."""
     orphan_check: float = 2.0
     """From one check for runs whose process is gone to the next."""
     kill: float = 10.0
-    """A run that has not stopped so long after it was to stop is killed."""
+    """From the request to stop a run to killing its process."""
 
 
 LogFormat = Literal["text", "json"]
@@ -103,7 +103,7 @@ def iso(moment: int) -> str:
 
 
 class Log:
-    """Lines on a stream, whole ones from any thread; a stream that is gone stops nobody."""
+    """Whole lines on a stream, from any thread; a closed stream is no error."""
 
     def __init__(self, stream: TextIO, form: LogFormat, clock: Clock) -> None:
         self._stream, self._form, self._clock = stream, form, clock

@@ -42,7 +42,7 @@ class Claim(NamedTuple):
     considered: int
     """And up to here from now on."""
     missed: tuple[tuple[int, str], ...]
-    """Firings that come to nothing, and why, the oldest first."""
+    """Firings that do not run, and why, the oldest first."""
     run: int | None
     """The one that runs now."""
 
@@ -136,12 +136,12 @@ def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
 def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
     """What to settle of the firings after `was` and not after `now`; None: nothing yet.
 
-    A firing that came due while somebody led is missed under overlap = skip where the run before it is not over, and
-    waits for its end under overlap = queue. One that is made up for, having come due before, waits under both. All
+    A firing that came due while a daemon led is missed under overlap = skip where the run before it is not over, and
+    waits for its end under overlap = queue. One of a catch-up, which came due before, waits under both. All
     wait for a worker.
 
     Args:
-        awake_since: Since then somebody has led without a gap.
+        awake_since: Since then a daemon has led without a gap.
         busy: Why no run of the task can begin now, as in "still went"; None: one can.
         free: Whether a worker is free for one more run.
     """
@@ -171,11 +171,11 @@ _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND
 """No attempt waits for longer; one that would does because the clock was set back."""
 _LATE = 60.0
-"""Seconds: that a run begins later than that is worth a look; runs that take longer than their period queue up."""
+"""Seconds: a run that begins later is logged as a warning; runs that take longer than their period queue up."""
 _LISTED = 5
 """Up to this number of firings that were missed at once have a line each in the log."""
 _MOST = 30.0
-"""Seconds between attempts to write what the disk refused."""
+"""The most seconds between attempts to write after the disk failed."""
 
 _GOES_ON, _WAITS = "still went", "waits to be tried again"
 """What keeps a task busy, for the log of firings that are missed for it."""
@@ -385,7 +385,7 @@ class Loop:
             self._log.warn("run.missed", task=task.name, scheduled=iso(moment), why=why)
 
     def _notice_gaps(self, now: int, monotonic: float) -> None:
-        """Nobody led while the machine or this process was suspended, nor in time that the clock left out."""
+        """Note that no daemon led while the machine or this process was suspended, or while the clock jumped."""
         moved = (now - self._last[0]) / _SECOND - (monotonic - self._last[1])
         late = monotonic - self._expected
         if abs(moved) > self._intervals.gap:
@@ -400,7 +400,7 @@ class Loop:
         self._awake_since = min(self._awake_since, now)
 
     def _wait_out(self, error: Exception, monotonic: float) -> float:
-        """What the disk refuses now is done later: firings stay due, and ends stay known, until they are on record."""
+        """The seconds until the next attempt: firings stay due, and ends stay known, until they are on record."""
         if self._trouble is None:
             self._troubled, self._patience = monotonic, 0.0
         if self._trouble != str(error):
@@ -421,7 +421,7 @@ def _key(run: Run) -> _Key:
 
 
 def _log_end(log: Log, ended: Ended) -> None:
-    """Log how a run ended, what its own log says, and when it is tried again."""
+    """Log how a run ended, its own log, and when it is tried again."""
     run = ended.run
     attempt: dict[str, Field] = {"task": run.name, "run": run.run, "attempt": run.attempt}
     if ended.state == "skipped":

@@ -152,7 +152,7 @@ def serve(
 
     Args:
         jobs: So many tasks may run at once.
-        grace: Seconds that runs have to finish when it is asked to end; then they are rolled back. A second signal
+        grace: Seconds that runs have to finish after a signal to end; then they are rolled back. A second signal
             ends them at once.
         clock: What time it is, and how it is waited for.
         intervals: How often what is done.
@@ -194,7 +194,7 @@ class _Daemon:
         self._signals: list[int] = []
 
     def note_signal(self, number: int, frame: FrameType | None) -> None:
-        """A signal came: note it, and do nothing else in the middle of whatever goes on."""
+        """Note a signal and wake the main thread, which acts on it."""
         self._signals.append(number)
         self._clock.wake()
 

@@ -48,7 +48,7 @@ class _Job:
     deadline: float | None
     """When it is to be killed, by the monotonic clock; None: never."""
     stop_reason: str | None = None
-    """Why it is to stop; None: it goes on."""
+    """Why it is to stop; None: it is not."""
     killed: str | None = None
     """Why it was killed, where it was."""
     state: Literal["failed", "timeout"] = "failed"
@@ -107,7 +107,7 @@ class _WorkerProcess:
         self._process.kill()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended after so many seconds at most."""
+        """Whether it has ended after this number of seconds at most."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -179,7 +179,7 @@ _Message = tuple[_WorkerProcess, Ended | str | None]
 _IDLE = 60.0
 """Seconds that a worker beyond the first waits for another run."""
 _RUNS = 500
-"""After so many a worker gives way to a new one, whatever memory libraries kept to themselves."""
+"""After this number of runs a worker is replaced, for the memory that libraries keep."""
 
 
 class WorkerPool:
@@ -254,7 +254,7 @@ class WorkerPool:
                 worker.stop(why)
 
     def kill(self) -> None:
-        """End all workers at once. Their runs are nobody's from now on; the catalog says how far they came."""
+        """End all workers at once. The catalog records how far their runs came."""
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:

@@ -151,7 +151,7 @@ class _SnapMagics:
         try:
             return self._snap(line, cell)
         except SnapdbError as error:
-            # What is wrong is in the statement and not in Python: IPython asks the error itself how to show it
+            # The mistake is in the statement and not in Python: IPython lets the error render itself
             shown = str(error).splitlines()
             vars(error)["_render_traceback_"] = lambda: shown
             raise error.with_traceback(None) from None

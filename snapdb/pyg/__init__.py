@@ -2,7 +2,7 @@
 
 from snapdb.loading import pyg_package
 
-pyg_package("snapdb.pyg")  # before the modules that import it: its absence is told with the remedy
+pyg_package("snapdb.pyg")  # before the modules that import it: its absence raises an error with the remedy
 
 from snapdb.pyg.loaders import link_loader, loader  # noqa: E402
 from snapdb.pyg.sampler import SnapSampler  # noqa: E402

@@ -30,7 +30,7 @@ class PygGraph:
 
     view: GraphView
     relations: Mapping[EdgeType, Relation]
-    """PyG's edge type → how it is walked."""
+    """PyG's edge type → the relation that is sampled."""
     single: bool
     """PyG knows no types here: it is a Data, or a snapshot of one vertex type and one edge type."""
     node_time: Mapping[str, Tensor] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class PygGraph:
         return any(self.view.adjacency(relation).time is not None for relation in self.relations.values())
 
     def relation(self, edge_type: tuple[str, str, str] | None) -> Relation:
-        """How an edge type of PyG is walked; None stands for the only one."""
+        """The relation of an edge type of PyG; None: the only one."""
         if edge_type is None and len(self.relations) == 1:
             return next(iter(self.relations.values()))
         relation = None if edge_type is None else self.relations.get(EdgeType(*edge_type))
@@ -191,7 +191,7 @@ def _times(
         return {}, {}
     of_nodes = {kind: store for kind, store in nodes.items() if name in store}
     of_edges = {edge: store for edge, store in edges.items() if name in store}
-    if isinstance(data, Data):  # both are the same store; PyG tells by the length
+    if isinstance(data, Data):  # both are the same store; PyG distinguishes them by the length
         of_nodes = of_nodes if of_nodes and data.is_node_attr(name) else {}
         of_edges = of_edges if of_edges and not of_nodes and data.is_edge_attr(name) else {}
     if bool(of_nodes) == bool(of_edges):

@@ -42,7 +42,7 @@ _KNOWN = frozenset(
 
 
 class _Gathered(Tensor):
-    """A view of a tensor that takes rows as batches of a stream do: on one thread, into memory that goes round.
+    """A view of a tensor that takes rows as batches of a stream do: on one thread, into reused memory.
 
     >>> rows = torch.tensor([[1.0], [2.0], [3.0]]).as_subclass(_Gathered)
     >>> torch.index_select(rows, 0, torch.tensor([2, 0]))

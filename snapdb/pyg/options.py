@@ -108,7 +108,7 @@ class SamplingOptions:
         return self.weight_attr is not None
 
     def _weights(self, graph: PygGraph) -> tuple[tuple[str, str], ...]:
-        """The edge types that have weights, where they are asked for."""
+        """The edge types that have weights, where `weight_attr` is set."""
         if self.weight_attr is None:
             return ()
         weighed = (r for r in graph.relations.values() if graph.view.adjacency(r).weight is not None)
@@ -130,7 +130,7 @@ class LoaderOptions(TypedDict, total=False):
     """Runs on the threads that make batches; let it be a pure function."""
     transform_sampler_output: Callable[[Any], Any] | None
     seed: int
-    """Fixes the order of seeds and all draws; PyG asks torch's generator instead."""
+    """Fixes the order of seeds and all draws; PyG uses torch's generator instead."""
     batch_size: int
     shuffle: bool
     drop_last: bool
@@ -193,7 +193,7 @@ def read_options(num_neighbors: Any, options: LoaderOptions) -> ParsedOptions:
     """The options by what they are for.
 
     Raises:
-        InputError: an option cannot be done, or is none; the message tells what to do.
+        InputError: an option is unknown or not supported; the message says what to do.
     """
     arguments: Mapping[str, Any] = options
     _check(arguments)

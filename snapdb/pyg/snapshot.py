@@ -169,14 +169,14 @@ class SnapshotGraph:
         return torch.arange(self.graph.view.node_counts[name]) if alive is None else alive
 
     def input_nodes(self, asked: Any) -> Any:
-        """The seeds as PyG takes them; a type alone, or nothing, stands for the nodes that are there."""
+        """The seeds as PyG takes them; a type alone, or None, means all nodes of the snapshot."""
         if isinstance(asked, tuple | list) and len(asked) == 2 and isinstance(asked[0], str):
             return (asked[0], self.there(asked[0])) if asked[1] is None else asked
         nodes = self.there(asked) if asked is None or isinstance(asked, str) else asked
         return nodes if self.graph.single else (self._type(asked if isinstance(asked, str) else None), nodes)
 
     def link_index(self, asked: Any) -> Any:
-        """The seed edges as PyG takes them; None stands for all of the only edge type."""
+        """The seed edges as PyG takes them; None means all of the only edge type."""
         if not self.graph.single:
             return asked
         if asked is None:
@@ -240,8 +240,8 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
 
     Edges also have `edge_time` and `edge_weight`, where the graph names them: at first use, an array of all of them.
 
-    A group is a node type or an edge type; where PyG knows no types, None stands for the nodes, and also for the edges
-    of features that only these have.
+    A group is a node type or an edge type; where PyG knows no types, None means the nodes, and the edges for features
+    that only these have.
     """
 
     def __init__(self, graph: PygGraph) -> None:
@@ -299,7 +299,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
 
 @dataclass(frozen=True)
 class _ByEdgeId:
-    """A column that lies by place, read by edge id."""
+    """A column in order of position, read by edge id."""
 
     ids: EdgeColumn
     values: EdgeColumn
@@ -370,7 +370,7 @@ class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not 
 
 
 def _ids(index: Any, count: int) -> npt.NDArray[np.int64]:
-    """The rows that an index of PyG's means, of so many.
+    """The rows of an index of PyG's, out of `count`.
 
     Raises:
         IndexError: one is not there.

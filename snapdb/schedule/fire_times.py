@@ -199,7 +199,7 @@ _FAR = 3 * 3_600_000_000
 
 
 def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, int | None]:
-    """How a schedule goes on when its firings were considered up to `considered` and the clock says `now`.
+    """How a schedule goes on when its firings were considered up to `considered` and the clock is at `now`.
 
     Returns up to where firings are considered from now on, and the anchor from which the steps of EVERY are counted
     from now on; None: it does not change.
@@ -230,7 +230,7 @@ _LAST = (datetime(9999, 1, 1, tzinfo=UTC) - _1970) // timedelta(microseconds=1)
 
 
 def firings(schedule: Schedule, after: int) -> Iterator[int]:
-    """Every firing after a moment, increasing, as it is asked for; it ends where the schedule never fires again.
+    """Every firing after a moment, increasing, computed on demand; it ends where the schedule never fires again.
 
     >>> from snapdb.types import Period
     >>> steps = firings(Schedule("", None, "UTC", Period(0, 0, 2_000_000), anchor=0), after=5_000_000)
@@ -265,7 +265,7 @@ def count(schedule: Schedule, after: int, until: int) -> int:
 
 
 def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, ...]:
-    """The last firings that come after a moment and not after another, increasing, so many at most."""
+    """The last firings that come after a moment and not after another, increasing, at most this number."""
     until = min(until, _LAST - 1)
     total = count(schedule, after, until)
     if not total:
@@ -325,7 +325,7 @@ def decide(
     """What becomes of the firings after `considered` and not after `now`, in microseconds since 1970 UTC.
 
     A daemon has led without a gap since `awake_since`. Firings from then on run, however late it is now. Of those
-    before, which came due while nobody led,
+    before, which came due while no daemon led,
 
     - all: all run;
     - last: the last one runs, and the others are missed;
@@ -337,7 +337,7 @@ def decide(
     """
     if now <= considered:
         return Decision((), (), None, considered)
-    alone = max(considered, min(awake_since - 1, now))  # up to here nobody led
+    alone = max(considered, min(awake_since - 1, now))  # up to here no daemon led
     if policy == "all":
         return _running((), schedule, considered, now, cap, (), None)
     gone = newest(schedule, considered, alone, cap + 2)

@@ -18,7 +18,7 @@ _2000 = date(2000, 1, 1).toordinal() - _EPOCH_DAY
 
 
 def add(moment: int, period: Period, times: int = 1) -> int:
-    """The moment so many periods later: months first, where a day that a month lacks becomes its last; then the rest.
+    """The moment some periods later: months first, where a day that a month lacks becomes its last; then the rest.
 
     Counting from one moment does not drift: 31 January and one month is 28 February, and two months are 31 March.
 

@@ -41,7 +41,7 @@ class Inferred:
     ids: pa.Array
     """[nodes] the user's ids: of the key's type, or structs for a composite key."""
     states: Tensor
-    """[nodes, width], or [nodes], in the order of `ids`. Large ones lie in a file that goes with them."""
+    """[nodes, width], or [nodes], in the order of `ids`. Large ones are in a file that is removed with them."""
     column: str
     """What the states are called in a table."""
 

@@ -110,7 +110,7 @@ def _counted(batch: Batch, x: Any) -> Tensor:
 
 
 def _by_degree(model: Any, number: int, batch: Batch, x: Tensor) -> Tensor:
-    """A layer of GCNConv, which divides what a node says by the root of its degree, and takes that from the batch.
+    """A layer of GCNConv, which divides a node's message by the root of its degree, as counted in the batch.
 
     There it is true of the seeds. Of the others, which have no edges in a batch of one hop, it is 1.
     """
@@ -170,7 +170,7 @@ class GraphSAGE(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: Batch, x: Tensor | None = None) -> Tensor:
-        """Logits [batch_size, classes] of the seeds. `x` stands for the batch's own node features [nodes, features]."""
+        """Logits [batch_size, classes] of the seeds. `x` replaces the batch's own node features [nodes, features]."""
         state = torch.relu(self.encode(_features(batch, x, self.depth)))
         for i in range(self.depth):
             state = self._round(i, state, _LayerEdges.of(batch, self.depth - i))
@@ -201,7 +201,7 @@ class GCN(nn.Module):
 
     `normalize="symmetric"` weighs an edge by 1 / sqrt(degree · degree), self loops counted. Degrees are counted in
     the batch, so they are true for nodes whose neighbours were all drawn (FULL) and too small for the nodes of the
-    last hop, which nobody expanded. Sample one hop more than there are layers and the result is exactly that of the
+    last hop, which were not expanded. Sample one hop more than there are layers and the result is exactly that of the
     whole graph, as it is under `db.infer`. `normalize="mean"` weighs by 1 / degree of the receiver: every receiver
     was expanded, so it is exact with as many hops as layers.
     """
@@ -233,7 +233,7 @@ class GCN(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: Batch, x: Tensor | None = None) -> Tensor:
-        """Logits [batch_size, classes] of the seeds. `x` stands for the batch's own node features [nodes, features]."""
+        """Logits [batch_size, classes] of the seeds. `x` replaces the batch's own node features [nodes, features]."""
         state = _features(batch, x, self.depth)
         degree = _degree(batch)
         for i in range(self.depth):

@@ -67,7 +67,7 @@ class Settings:
     output: Path | None = None
     """Where results go; None: stdout."""
     null: str | None = None
-    """What stands for NULL."""
+    """The text for NULL."""
     header: bool = True
     """Whether csv and tsv name their columns."""
     max_rows: int | None = None
@@ -137,7 +137,7 @@ def check_style(
     header: bool = True,
     max_rows: int | None = None,
 ) -> None:
-    """Refuse options that the format has no use for, before anything runs."""
+    """Raise for options that the format has no use for, before anything runs."""
     if null is not None and format not in _WITH_NULL:
         raise click.UsageError(f"--null is for {', '.join(_WITH_NULL)}; {format} has a NULL of its own")
     if null is not None and re.search('[,\t"\r\n]', null):

@@ -191,7 +191,7 @@ SELECT payee, opened, before, june, ring FROM (
 
 
 def run(path: Path | None, echo: Callable[[str], None]) -> None:
-    """Plays the demo in the database at `path`, or in a temporary one; `echo` gets what it says, piece by piece.
+    """Plays the demo in the database at `path`, or in a temporary one; `echo` is called with each piece of text.
 
     Raises:
         BindError: there is something at `path` already.
@@ -214,7 +214,7 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The database and where the demo speaks."""
+    """The database, and the function that shows a text."""
 
     db: snapdb.Database
     echo: Callable[[str], None]
@@ -238,7 +238,7 @@ class _Stage:
         return result
 
     def took(self, began: float) -> None:
-        """Says how long a step took, when that was over a second."""
+        """Shows how long a step took, when that was over a second."""
         seconds = time.perf_counter() - began
         if seconds > 1:
             self.echo(f"    -- {seconds:.1f} s")

@@ -42,7 +42,7 @@ def run(
         split: Of snapshots.
 
     Raises:
-        SnapdbError: a name leads nowhere, an option does not fit what it is the name of, or a folder is taken.
+        SnapdbError: a name is unknown, an option does not fit it, or a folder is not empty.
         UsageError: an option is for nothing that is named.
     """
     options = {

@@ -36,7 +36,7 @@ def history(
 ) -> ExitCode:
     """List the last runs of a database's tasks, the newest last; `failed` leaves out those that succeeded."""
     with connect(path, read_only=True) as database:
-        if name is not None:  # says what is wrong with a name
+        if name is not None:  # raises for a name that is no task's
             database.execute(f"SHOW TASK RUNS OF {quote_odd(name)}").arrow()
         named = "true" if name is None else f"lower(task) = {text_literal(name.lower())}"
         ended = "state IN ('failed', 'timeout', 'missed')" if failed else "true"

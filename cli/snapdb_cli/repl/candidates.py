@@ -111,14 +111,14 @@ def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> l
 
 
 def _ends_value(token: Token) -> bool:
-    """Whether something whole stands before the cursor: an operator or a keyword comes next."""
+    """Whether a token ends a value, so that an operator or a keyword comes next."""
     if token.kind in ("quoted", "string", "number", "parameter") or token.text in (")", "]"):
         return True
     return token.kind == "word" and (token.word not in SQL_WORDS or token.word in {"NULL", "TRUE", "FALSE", "END"})
 
 
 def _clause(before: Sequence[Token]) -> str:
-    """The clause the cursor stands in: its keyword, looking out of brackets that are open."""
+    """The keyword of the clause at the cursor, outside of open brackets where there is none inside."""
     depth = 0
     for index in range(len(before) - 1, -1, -1):
         token = before[index]
@@ -199,7 +199,7 @@ def _columns_of_table(known: Known, spot: Spot) -> Sequence[Group]:
 
 
 def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
-    """The columns of the element table whose definition the cursor stands in."""
+    """The columns of the element table whose definition contains the cursor."""
     depth, here = 0, ""
     for index, token in enumerate(spot.before):
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0

@@ -24,13 +24,13 @@ class Spot:
     """A place in a statement where something could be completed."""
 
     before: tuple[Token, ...]
-    """The tokens of the statement that stand before the word being typed."""
+    """The tokens of the statement before the word being typed."""
     typed: str
     """The word, perhaps empty; without its opening quote."""
     quote: _Quote
     """What the word was begun with: a string and a quoted name need not be ended yet."""
     after: tuple[Token, ...]
-    """The tokens that stand behind the cursor, where they can be read."""
+    """The tokens behind the cursor, where they can be read."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class Spot:
 
 
 def locate(text: str, after: str = "") -> Spot | None:
-    """What stands before and behind the cursor, or None where nothing is to complete: in a comment, in a number.
+    """The tokens before and behind the cursor, or None where nothing is to complete: in a comment, in a number.
 
     >>> spot = locate("SHOW TABLES; SELECT a FROM pe")
     >>> spot.words, spot.typed
@@ -105,14 +105,14 @@ def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
 
 
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
-"""Words at which a statement need not begin: others say the same."""
+"""Words with a synonym at which a statement begins too."""
 _QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')
 _HERE = "snapdb_cursor"
-"""A word that stands for what may come at the cursor."""
+"""A placeholder for what may come at the cursor."""
 _LONGEST = 4
 """The most words that are offered as one, such as OR REPLACE PROPERTY GRAPH."""
 _CLAUSES = 8
-"""More choices than inside any clause: the cursor stands where the next one begins."""
+"""More choices than inside any clause: the next one may begin at the cursor."""
 _AGAIN = frozenset({"WITH", "EXCLUDE"})
 """Words that begin several clauses."""
 
@@ -122,9 +122,9 @@ class Slot(NamedTuple):
 
     family: str
     types: tuple[str, ...]
-    """The terminals before the cursor, or before the SQL fragment it stands in."""
+    """The terminals before the cursor, or before the SQL fragment that contains it."""
     fragment: str = ""
-    """The kind of the run of tokens that the cursor stands in and that the grammar does not look into, if any."""
+    """The kind of the SQL fragment that contains the cursor; empty for none."""
     inside: tuple[Token, ...] = ()
     """The tokens of the SQL fragment before the cursor."""
 
@@ -135,7 +135,7 @@ class Slot(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The terminals before the cursor as a line of words, what stands in closed brackets left out.
+        """The terminals before the cursor as a line of words, without the contents of closed brackets.
 
         >>> Slot("graphs", ("KEY", "LPAR", "NAME", "RPAR", "FEATURES", "LPAR")).path
         'KEY () FEATURES LPAR'

@@ -1,4 +1,4 @@
-"""The loop of the prompt: reads lines, runs them, and asks before something is lost."""
+"""The loop of the prompt: reads lines, runs them, and asks for confirmation before something is lost."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def loop(session: Session, prompt: PromptSession[str] | None = None) -> None:
 
 
 def run_line(session: Session, text: str) -> bool:
-    """Run a line that was typed. Returns whether the prompt goes on."""
+    """Run a line that was typed. Returns False when the prompt ends."""
     try:
         run_typed(session, text)
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def run_line(session: Session, text: str) -> bool:
 
 
 def ask(text: str) -> bool:
-    """Whether the person at the terminal says yes; Enter, Ctrl-C and Ctrl-D mean no."""
+    """Whether the user answers yes; Enter, Ctrl-C and Ctrl-D mean no."""
     try:
         answer = PromptSession[str]().prompt(f"{text} [y/N] ")
     except (KeyboardInterrupt, EOFError):

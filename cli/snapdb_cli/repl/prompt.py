@@ -56,7 +56,7 @@ def is_whole(text: str) -> bool:
         return True
     try:
         check_characters(text)
-    except SnapdbError:  # is told when it runs; nothing that follows would mend it
+    except SnapdbError:  # reported when it runs; no further line would correct it
         return text.rstrip().endswith(";")
     return False
 
@@ -143,7 +143,7 @@ def _style(token: Token) -> str:
 
 
 def _gap(text: str) -> StyleAndTextTuples:
-    """What stands between tokens: blanks and comments."""
+    """The text between tokens: blanks and comments."""
     return [(_COMMENT if i % 2 else "", part) for i, part in enumerate(_GAP_COMMENT.split(text)) if part]
 
 
@@ -249,7 +249,7 @@ def line(prompt: PromptSession[str], host: _Host) -> str:
 
 
 def _before(host: _Host) -> StyleAndTextTuples:
-    """What stands before the line: the name, and a mark where a transaction is open."""
+    """The prompt: the name of the database, and a mark where a transaction is open."""
     name = host.preferences.prompt.replace("{database}", host.title())
     return [("", name), ("class:prompt.state", _STATES[host.state()]), ("", "> ")]
 

@@ -84,7 +84,7 @@ class Session:
         return self.shell.database
 
     def confirm(self, statement: Statement) -> bool:
-        """Whether a statement that was typed shall run: asks before one that removes something."""
+        """Whether a statement that was typed shall run; the user confirms one that removes something."""
         if self._ask is None or not self.preferences.confirm:
             return True
         text = question(self.database, statement)
@@ -96,7 +96,7 @@ class Session:
             self._pager.drop()
 
     def may_leave(self) -> bool:
-        """Whether the prompt may end: asks while a transaction is open."""
+        """Whether the prompt may end; the user confirms it while a transaction is open."""
         if self._ask is None or self.state() != "open" or not self.preferences.confirm:
             return True
         return self._ask("a transaction is open; leave, and roll it back?")
@@ -182,7 +182,7 @@ class Session:
     def send(self, target: str) -> None:
         """Send results to a file, with `|` before it to a program, and back to the screen for nothing.
 
-        A table becomes what the file's suffix says.
+        A table takes the format of the file's suffix.
         """
         program = target.startswith("|")
         if program and self._pager is None:
@@ -234,7 +234,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _open(text: str) -> bool:
-    """Whether the last statement of a text goes on."""
+    """Whether the last statement of a text is not ended."""
     try:
         statements = list(parts(text))
     except ParseError:
@@ -244,7 +244,7 @@ def _open(text: str) -> bool:
 
 def question(database: Database, statement: Statement) -> str | None:
     """The question before a statement runs; None when it removes nothing, or fails anyway."""
-    idle = database.transaction_state == "idle"  # where the others are refused anyway
+    idle = database.transaction_state == "idle"  # in a transaction the others raise anyway
     try:
         match statement:
             case Drop():
