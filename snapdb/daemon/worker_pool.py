@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from snapdb.daemon.log import Clock, Intervals, Log
 from snapdb.execute.tasks.runs import Ended
@@ -18,8 +18,7 @@ from snapdb.storage.catalog_db.codec import decode, encode
 from snapdb.types import Run, Task
 
 
-@dataclass(frozen=True, slots=True)
-class Died:
+class Died(NamedTuple):
     """A run whose worker ended before it did."""
 
     run: Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 from urllib.parse import unquote
@@ -35,8 +35,7 @@ class ArrayFacts(NamedTuple):
     arrow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(NamedTuple):
     """A batch in pieces.
 
     An array's name is its path in the batch: `edge_index/customer/bought/product` is batch.edge_index[("customer",

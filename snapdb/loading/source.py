@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from snapdb.graph.view import GraphView
 from snapdb.loading.shelf import CacheSource
@@ -16,15 +16,14 @@ def nothing_held() -> None:
     """Releases nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Opened, until `release` is called."""
 
     view: GraphView
     seeds: Seeds
     """In their canonical order."""
     spec: SampleSpec
-    way: Way = Way()  # noqa: RUF009  # frozen
+    way: Way = Way()  # frozen
     """How batches are made, which changes none."""
     cache: CacheSource | None = None
     published: Published | None = None

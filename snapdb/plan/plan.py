@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from snapdb.errors import BindError, DatabaseError
 from snapdb.plan.queries import BoundQuery
@@ -85,8 +85,7 @@ Binder = Callable[[Any, "BindContext"], Plan]
 """Gives the plan of a statement of one kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFamily:
+class PlanFamily(NamedTuple):
     """A family of statements: what binds each of them, and what runs each of its plans."""
 
     binders: Mapping[type[Statement], Binder]

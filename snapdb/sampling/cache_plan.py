@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,8 +54,7 @@ class Layout(NamedTuple):
         return sum(array.bytes + -array.bytes % ALIGNMENT for array in self)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Nodes whose rows a cache holds: those that are drawn from a table, or whole ones where there is no table."""
 
     walk: Walk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,7 @@ class Seeds:
     """What else the query gives of each: name → [seeds] or [seeds, n], by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Vertices of one type that enter a batch together."""
 
     type: str
@@ -50,8 +49,7 @@ class Group:
     """The index in the batch of the seed that each belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Excluded:
+class Excluded(NamedTuple):
     """Edges of one type, as pairs of ends, that a batch must not see."""
 
     edge: EdgeType

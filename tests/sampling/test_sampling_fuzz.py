@@ -177,7 +177,7 @@ def test_any_statement_over_any_graph_draws_what_the_oracle_draws(monkeypatch: p
         graph = some_graph(rng, method)
         spec = some_statement(rng, graph, method)
         entry, batch = some_entry(rng, graph, spec), batch_number(rng)
-        monkeypatch.setattr(torch_sampler, "LOOKED_THROUGH", int(rng.choice([1, 70, 1 << 24])))
+        monkeypatch.setattr(torch_sampler, "_LOOKED_THROUGH", int(rng.choice([1, 70, 1 << 24])))
         check(spec, entry, batch, graph.oracle(), graph.view())
 
 

@@ -177,7 +177,7 @@ def test_rows_that_are_looked_through_in_chunks_give_the_same(drawing: str, monk
     graph, spec, entry, batch = case(drawing, "links until", "BOTH", 3)
     sampler = TorchSampler(graph.view(), spec)
     whole = seen(sampler, sampler.sample(entry, batch, sampler.scratch()))
-    monkeypatch.setattr(torch_sampler, "LOOKED_THROUGH", 40)
+    monkeypatch.setattr(torch_sampler, "_LOOKED_THROUGH", 40)
     assert seen(sampler, sampler.sample(entry, batch, sampler.scratch())) == whole
 
 
