@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from snapdb.daemon.log import Clock, Field, Intervals, Log, iso
@@ -98,8 +98,7 @@ def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> N
         raise CommitConflict(f"task {task.name} moved: a run of it began meanwhile; look again", code="task-moved")
 
 
-@dataclass(frozen=True, slots=True)
-class _SchedulerState:
+class _SchedulerState(NamedTuple):
     """Tasks, and what of them is under way."""
 
     changes: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from torch import Tensor
@@ -175,8 +175,7 @@ _PASSED = _KNOWN - _SAMPLING - _RUNNING - _IGNORED - _UNSUPPORTED.keys()
 """Options for PyG's and torch's loaders."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedOptions:
+class ParsedOptions(NamedTuple):
     """The options of a loader."""
 
     sampling: SamplingOptions

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -265,8 +265,7 @@ class GCN(nn.Module):
         return (edges.total(scaled) + scaled[: edges.receivers]) * here.rsqrt()
 
 
-@dataclass(frozen=True, slots=True)
-class _LayerEdges:
+class _LayerEdges(NamedTuple):
     """The edges and receivers of one layer: those within `reach` hops of the seeds."""
 
     edges: tuple[Tensor, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -45,25 +45,19 @@ def run(
         SnapdbError: a name is unknown, an option does not fit it, or a folder is not empty.
         UsageError: an option is for nothing that is named.
     """
-    options = {
-        "sampler": _options(output_format, f"EPOCHS {epochs}" if epochs is not None else None, overwrite),
-        "snapshot": _options(output_format, f"SPLIT {text_literal(split)}" if split is not None else None, overwrite),
-    }
     with connect(path, read_only=True) as database:
-        exports = {name.lower(): _resolve(database.names(), name) for name in names}
-        kinds = {kind for kind, _ in exports.values()}
-        if epochs is not None and "sampler" not in kinds:
-            raise click.UsageError("--epochs is for samplers, and only snapshots are named")
-        if split is not None and "snapshot" not in kinds:
-            raise click.UsageError("--split is for snapshots, and only samplers are named")
+        exports = list({name.lower(): _resolve(database.names(), name) for name in names}.values())
+        _check_options({kind for kind, _ in exports}, epochs, split)
         several = len(exports) > 1
+        folders = [folder / file_name(name) if several else folder for _, name in exports]
+        own = {
+            "sampler": f"EPOCHS {epochs}" if epochs is not None else None,
+            "snapshot": f"SPLIT {text_literal(split)}" if split is not None else None,
+        }
         steps: list[Step] = []
-        folders: list[Path] = []
-        for kind, name in exports.values():
-            folders.append(folder / file_name(name) if several else folder)
-            quoted = quote_odd(name)
-            source = f"(SAMPLE USING {quoted})" if kind == "sampler" else f"SNAPSHOT {quoted}"
-            steps += map(Step, parse(f"COPY {source} TO {text_literal(str(folders[-1]))}{options[kind]}"))
+        for (kind, name), each in zip(exports, folders, strict=True):
+            options = (output_format and f"FORMAT {output_format}", own[kind], "OVERWRITE" if overwrite else None)
+            steps += map(Step, parse(_copy(kind, name, each, [option for option in options if option])))
         for step in steps:
             database.plan(step.statement)
         for each in folders:
@@ -72,11 +66,17 @@ def run(
             return Shell(database, Output("table"), diagnostics).run(steps)
 
 
-def _options(output_format: str | None, own: str | None, overwrite: bool) -> str:
-    """The options of COPY in brackets; `own` is the option that its kind of export alone has."""
-    options = [f"FORMAT {output_format}" if output_format else None, own, "OVERWRITE" if overwrite else None]
-    listed = ", ".join(filter(None, options))
-    return f" ({listed})" if listed else ""
+def _check_options(kinds: Set[str], epochs: int | None, split: str | None) -> None:
+    if epochs is not None and "sampler" not in kinds:
+        raise click.UsageError("--epochs is for samplers, and only snapshots are named")
+    if split is not None and "snapshot" not in kinds:
+        raise click.UsageError("--split is for snapshots, and only samplers are named")
+
+
+def _copy(kind: str, name: str, folder: Path, options: Sequence[str]) -> str:
+    """The statement that exports it."""
+    source = f"(SAMPLE USING {quote_odd(name)})" if kind == "sampler" else f"SNAPSHOT {quote_odd(name)}"
+    return f"COPY {source} TO {text_literal(str(folder))}" + (f" ({', '.join(options)})" if options else "")
 
 
 def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:

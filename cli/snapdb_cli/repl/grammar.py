@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
@@ -19,8 +18,7 @@ from snapdb.sql.parser import FAMILIES, parser
 _Quote = Literal["", "'", '"']
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """A place in a statement where something could be completed."""
 
     before: tuple[Token, ...]
