@@ -6,10 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.magic import no_var_expand
@@ -40,15 +39,14 @@ _WORD = re.compile(r"\s*('(?:[^']|'')*'|\"[^\"]*\"|\S+)")
 _NAME = re.compile(r"(?!\d)\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(NamedTuple):
     """The options of a magic's line, and the text after them."""
 
-    rest: str = ""
+    rest: str
     """The text after the options: a database, statements, or nothing."""
+    parameters: Mapping[str, Any]
     out: str | None = None
     format: str = "result"
-    parameters: Mapping[str, Any] = field(default_factory=dict)
     read_only: bool = False
     close: bool = False
     help: bool = False
@@ -58,27 +56,31 @@ def _read(line: str, variables: Mapping[str, Any]) -> _Options:
     """The options of a line. Reads only the variables that `--param` names.
 
     >>> _read("--out rows -f df --param n SELECT $n", {"n": 7})
-    _Options(rest='SELECT $n', out='rows', format='df', parameters={'n': 7}, read_only=False, close=False, help=False)
+    _Options(rest='SELECT $n', parameters={'n': 7}, out='rows', format='df', read_only=False, close=False, help=False)
 
     Raises:
         InputError: an option is not known, or has no value, or a variable is not there.
     """
-    options, rest = _Options(), line.strip()
+    options: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
+    rest = line.strip()
     while rest.startswith("-") and not rest.startswith("--  ") and not re.match(r"--\s", rest):
         word, rest = _word(rest)
         name, equals, value = word.partition("=")
-        option = _OPTIONS.get(name)
-        if option is None:
+        if name not in _OPTIONS:
             raise InputError(
                 f"no option {name} of snap{did_you_mean(name, _OPTIONS)}; %snap --help lists them", code="notebook-line"
             )
-        takes, change = option
+        option, takes = _OPTIONS[name]
         if takes and not equals:
             value, rest = _word(rest)
             if not value:
                 raise InputError(f"{name} needs {takes}; %snap --help tells how", code="notebook-line")
-        options = change(options, value, variables)
-    return replace(options, rest=rest)
+        if option == "parameters":
+            parameters |= _parameter(value, variables)
+        else:
+            options[option] = _checked(option, value) if takes else True
+    return _Options(rest, parameters, **options)
 
 
 def _word(text: str) -> tuple[str, str]:
@@ -90,44 +92,39 @@ def _word(text: str) -> tuple[str, str]:
     return (word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word), rest
 
 
-def _out(options: _Options, value: str, variables: Mapping[str, Any]) -> _Options:
-    if not value.isidentifier() or iskeyword(value):
+def _checked(option: str, value: str) -> str:
+    if option == "out" and (not value.isidentifier() or iskeyword(value)):
         raise InputError(f"--out takes the name of a variable, found {value!r}", code="notebook-line")
-    return replace(options, out=value)
-
-
-def _format(options: _Options, value: str, variables: Mapping[str, Any]) -> _Options:
-    if value not in _FORMATS:
+    if option == "format" and value not in _FORMATS:
         raise InputError(f"--format takes {', '.join(_FORMATS)}, found {value!r}", code="notebook-line")
-    return replace(options, format=value)
+    return value
 
 
-def _param(options: _Options, value: str, variables: Mapping[str, Any]) -> _Options:
-    name, equals, text = value.partition("=")
+def _parameter(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameter of NAME=VALUE, or of NAME, whose value is that of the variable."""
+    name, equals, value = text.partition("=")
     name = name.removeprefix("$")
     if not _NAME.fullmatch(name):
-        raise InputError(f"--param takes NAME or NAME=VALUE, found {value!r}", code="notebook-line")
+        raise InputError(f"--param takes NAME or NAME=VALUE, found {text!r}", code="notebook-line")
     if not equals and name not in variables:
         known = [known for known in variables if not known.startswith("_")]
         raise InputError(f"there is no variable {name} for $" + name + did_you_mean(name, known), code="notebook-line")
-    return replace(options, parameters={**options.parameters, name: value_of(text) if equals else variables[name]})
+    return {name: value_of(value) if equals else variables[name]}
 
 
-_Change = Callable[[_Options, str, Mapping[str, Any]], _Options]
-
-_OPTIONS: dict[str, tuple[str, _Change]] = {
-    "-o": ("the name of a variable", _out),
-    "--out": ("the name of a variable", _out),
-    "-f": (f"one of {', '.join(_FORMATS)}", _format),
-    "--format": (f"one of {', '.join(_FORMATS)}", _format),
-    "-p": ("NAME or NAME=VALUE", _param),
-    "--param": ("NAME or NAME=VALUE", _param),
-    "--read-only": ("", lambda options, value, variables: replace(options, read_only=True)),
-    "--close": ("", lambda options, value, variables: replace(options, close=True)),
-    "-h": ("", lambda options, value, variables: replace(options, help=True)),
-    "--help": ("", lambda options, value, variables: replace(options, help=True)),
+_OPTIONS = {
+    "-o": ("out", "the name of a variable"),
+    "--out": ("out", "the name of a variable"),
+    "-f": ("format", f"one of {', '.join(_FORMATS)}"),
+    "--format": ("format", f"one of {', '.join(_FORMATS)}"),
+    "-p": ("parameters", "NAME or NAME=VALUE"),
+    "--param": ("parameters", "NAME or NAME=VALUE"),
+    "--read-only": ("read_only", ""),
+    "--close": ("close", ""),
+    "-h": ("help", ""),
+    "--help": ("help", ""),
 }
-"""Option → what its value is (empty for a switch), and the change that it makes to the options."""
+"""Option → its field of `_Options`, and its value (empty for a switch)."""
 
 
 _CONVERSIONS: Mapping[str, Callable[[Result], Any]] = {

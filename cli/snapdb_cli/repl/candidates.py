@@ -20,9 +20,6 @@ from snapdb_cli.repl.words import (
     SQL_WORDS,
     Group,
     Known,
-    functions,
-    names,
-    words,
 )
 
 
@@ -34,6 +31,21 @@ class _Scope(NamedTuple):
     """Its elements can be named alone, as in SEEDS."""
     tables: tuple[str, ...] = ()
     """Tables that the statement around it works on: their columns can be named."""
+
+
+def _names(kind: str, texts: Sequence[str]) -> Group:
+    """Names, offered at once."""
+    return Group(kind, texts, "name")
+
+
+def _words(texts: Sequence[str], *, eager: bool = True) -> Group:
+    """Keywords."""
+    return Group("", texts, "word", eager)
+
+
+def _functions(texts: Sequence[str]) -> Group:
+    """Functions, with the bracket that follows them."""
+    return Group("function", [f"{text}(" for text in texts], "word", eager=False)
 
 
 def _sources(tokens: Sequence[Token]) -> dict[str, str]:
@@ -95,16 +107,16 @@ def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> l
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
     if not before and not scope.tables:
-        return [words(("SELECT", *READS[1:]))]
+        return [_words(("SELECT", *READS[1:]))]
     if [token.word for token in before[-2:]] == ["TAG", "=>"]:
         return [_tags(scope.known)]
     clause = _clause(before)
     last = before[-1] if before else None
     if clause in RELATION and last is not None and (last.word == clause or last.text in (",", "(")):
         opens = last.text == "(" and before[-2].word == clause
-        return [words(READS), *_tables(before, scope)] if opens else _tables(before, scope)
+        return [_words(READS), *_tables(before, scope)] if opens else _tables(before, scope)
     if last is not None and _ends_value(last):
-        return [words(AFTER_TABLE if clause in RELATION else AFTER_VALUE, eager=clause in RELATION)]
+        return [_words(AFTER_TABLE if clause in RELATION else AFTER_VALUE, eager=clause in RELATION)]
     if last is not None and last.word in ("AS", "VALUES"):
         return []
     return _values(whole, scope)
@@ -139,15 +151,15 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[Group]:
     facts = ["snapdb"] if "snapdb" in known.elements_of else []
     readers = [name for name in known.functions if name.startswith(("read_", "generate_", "range", "unnest", "glob"))]
     offered = [
-        names("query", ctes),
-        names("table", known.tables),
-        names("snapshot", known.snapshots),
-        names("about this", facts),
-        functions(readers),
+        _names("query", ctes),
+        _names("table", known.tables),
+        _names("snapshot", known.snapshots),
+        _names("about this", facts),
+        _functions(readers),
     ]
     if scope.snapshot:
         elements = known.elements_of.get(scope.snapshot, known.types)
-        return [names("element", elements), *offered]
+        return [_names("element", elements), *offered]
     return offered
 
 
@@ -160,13 +172,13 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -
         index -= 2
     known = scope.known
     if len(path) > 1:
-        return [names("column", known.columns_of.get(".".join(path[-2:]), ()))]
+        return [_names("column", known.columns_of.get(".".join(path[-2:]), ()))]
     (name,) = path or [""]
     if name in known.elements_of and (index < 0 or before[index].word in RELATION | {","}):
-        return [names("table" if name == "snapdb" else "element", known.elements_of[name])]
+        return [_names("table" if name == "snapdb" else "element", known.elements_of[name])]
     key = _sources(whole).get(name, name)
     columns = known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
-    return [names("column", columns), names("element", known.elements_of.get(name, ()))]
+    return [_names("column", columns), _names("element", known.elements_of.get(name, ()))]
 
 
 def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
@@ -177,8 +189,8 @@ def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
     for key in (*scope.tables, *read.values()):
         columns += known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
     qualifiers = [alias for alias in read if len(read) > 1 or alias != read[alias]]
-    offered = [names("column", columns or known.columns()), names("table", qualifiers)]
-    return [*offered, functions(known.functions), words((*IN_VALUE, *SQL_TYPES), eager=False)]
+    offered = [_names("column", columns or known.columns()), _names("table", qualifiers)]
+    return [*offered, _functions(known.functions), _words((*IN_VALUE, *SQL_TYPES), eager=False)]
 
 
 class _Place(NamedTuple):
@@ -190,12 +202,12 @@ class _Place(NamedTuple):
 
 def _kinds(**labels: str) -> Callable[[Known, Spot], Sequence[Group]]:
     """The names of some kinds, with what each is called."""
-    return lambda known, spot: [names(label, known.of(kind)) for kind, label in labels.items()]
+    return lambda known, spot: [_names(label, known.of(kind)) for kind, label in labels.items()]
 
 
 def _columns_of_table(known: Known, spot: Spot) -> Sequence[Group]:
     """The columns of the table that the statement is about: its first name that is one."""
-    return [names("column", known.columns_of.get(_table(known, spot.before), ()))]
+    return [_names("column", known.columns_of.get(_table(known, spot.before), ()))]
 
 
 def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
@@ -205,7 +217,7 @@ def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
         if depth == 1 and token.text in ("(", ",") and index + 1 < len(spot.before):
             here = identifier(spot.before[index + 1]).lower()
-    return [names("column", known.columns_of.get(here, known.columns()))]
+    return [_names("column", known.columns_of.get(here, known.columns()))]
 
 
 def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
@@ -213,12 +225,24 @@ def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
     after = [
         identifier(follows).lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
     ]
-    return [names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
+    return [_names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
+
+
+def _edge_types(known: Known, spot: Spot) -> Sequence[Group]:
+    return [_names("edge", known.edges_of(_sampled(spot)))]
+
+
+def _vertex_types(known: Known, spot: Spot) -> Sequence[Group]:
+    return [_names("vertex", known.edges_of(_sampled(spot), vertices=True))]
+
+
+def _weights(known: Known, spot: Spot) -> Sequence[Group]:
+    return [_names("column", known.columns()), _names("edge", known.types)]
 
 
 def _vertices_defined(known: Known, spot: Spot) -> Sequence[Group]:
     """The vertex tables of the graph that is being defined."""
-    return [names("vertex", _items(spot.before, "VERTEX", "NODE")), names("table", known.tables)]
+    return [_names("vertex", _items(spot.before, "VERTEX", "NODE")), _names("table", known.tables)]
 
 
 def _options(known: Known, spot: Spot) -> Sequence[Group]:
@@ -228,7 +252,7 @@ def _options(known: Known, spot: Spot) -> Sequence[Group]:
         "SAMPLE": ("memory",),
         "CREATE": (),
     }
-    return [words(choices.get(leading, ()))]
+    return [_words(choices.get(leading, ()))]
 
 
 _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -264,10 +288,16 @@ _PLACES = tuple(
             r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
             _kinds(),
         ),
-        (r"SEEDS \(\) AS$", lambda known, spot: [names("vertex", known.edges_of(_sampled(spot), vertices=True))]),
-        (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", lambda known, spot: [names("edge", known.edges_of(_sampled(spot)))]),
+        (r"SEEDS \(\) AS$", _vertex_types),
+        (
+            r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$",
+            lambda known, spot: [_names("edge", known.edges_of(_sampled(spot)))],
+        ),
         (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
-        (r"WEIGHT BY( .*COMMA)?$", lambda known, spot: [names("column", known.columns()), names("edge", known.types)]),
+        (
+            r"WEIGHT BY( .*COMMA)?$",
+            lambda known, spot: [_names("column", known.columns()), _names("edge", known.types)],
+        ),
         (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
         (r"(DESCRIBE|DESC|DROP|REFRESH) CACHE" + _GUARD + "$", _kinds(caches="cache")),
         (r"((DESCRIBE|DESC|DROP|ALTER|EXECUTE) TASK" + _GUARD + "|RUNS OF)$", _kinds(tasks="task")),
@@ -300,9 +330,9 @@ def candidates(spot: Spot, known: Known) -> list[Group]:
     explained = _unexplained(spot)
     if explained is not None:
         inner = candidates(explained, known)
-        return inner if explained.before else [words(("ANALYZE", "(FORMAT")), *inner]
+        return inner if explained.before else [_words(("ANALYZE", "(FORMAT")), *inner]
     if not spot.before:
-        return [words(_starts(spot))]
+        return [_words(_starts(spot))]
     offered = [group for slot in slots(spot) for group in _in_slot(slot, spot, known)]
     return _merged(offered) if offered else _groups(spot.before, spot.whole, _Scope(known))
 
@@ -313,7 +343,7 @@ def _merged(groups: Sequence[Group]) -> list[Group]:
         {text for group in groups if group.form == "word" and group.eager for text in group.texts},
         key=lambda text: (text.startswith("OR "), text),
     )
-    return [*(group for group in groups if group.form != "word" or not group.eager), words(eager)]
+    return [*(group for group in groups if group.form != "word" or not group.eager), _words(eager)]
 
 
 def _starts(spot: Spot) -> list[str]:
@@ -345,24 +375,24 @@ def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
         fits = next((place for place in _PLACES if place.path.search(slot.path)), None)
         offered += [] if fits is None else fits.names(known, spot)
     if "QUERY" in slot.accepts or "STATEMENT" in slot.accepts:
-        offered.append(words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
+        offered.append(_words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
     if "STRING" in slot.accepts and slot.path.endswith(" ON"):
         offered.append(Group("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
     if {"EXPRESSION", "CONDITION", "SOURCES"} & slot.accepts:
         offered += _in_fragment(slot, spot, known)
-    return [*offered, words(slot.words())]
+    return [*offered, _words(slot.words())]
 
 
 def _in_fragment(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     """What a query or expression inside the statement may hold, and the words that may end it."""
     if slot.fragment == "COLUMNS":
-        return [words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
+        return [_words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
     if slot.path.endswith((" TAG __ANON_0", " TAG")):
         return [_tags(known)]
     offered = _groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
     ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows have to follow
     behind = Slot(slot.family, (*slot.types, slot.fragment)).words() if ends else []
-    return [words(behind), *offered]
+    return [_words(behind), *offered]
 
 
 def _scope(slot: Slot, spot: Spot, known: Known) -> _Scope:

@@ -66,21 +66,6 @@ class Group(NamedTuple):
     """Whether they are offered before a letter is typed."""
 
 
-def names(kind: str, texts: Sequence[str]) -> Group:
-    """Names, offered at once."""
-    return Group(kind, texts, "name")
-
-
-def words(texts: Sequence[str], *, eager: bool = True) -> Group:
-    """Keywords."""
-    return Group("", texts, "word", eager)
-
-
-def functions(texts: Sequence[str]) -> Group:
-    """Functions, with the bracket that follows them."""
-    return Group("function", [f"{text}(" for text in texts], "word", eager=False)
-
-
 _LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags", "functions", "types")
 
 
