@@ -18,7 +18,7 @@ from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, end_ex
 from snapdb.catalog.elements import time_expression
 from snapdb.kernels.lookup import look_up, look_up_runs
 from snapdb.sql_engine import ROW_ID, Session, key_bounds, key_rows, quote, table_rows
-from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.types import Column, Segment

@@ -17,7 +17,7 @@ from snapdb.errors import CorruptError, DataError
 from snapdb.graph import GraphView
 from snapdb.plan.samples import SamplePlan
 from snapdb.sql_engine import ROW_ID, quote, table_rows
-from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.storage.tables.segments import check_files, check_table

@@ -26,7 +26,7 @@ from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
 from snapdb.sql_engine import Session
-from snapdb.storage.arrays.array_files import ArrayFile
+from snapdb.storage.array_files import ArrayFile
 from snapdb.storage.arrays.feature_history import check_history
 from snapdb.storage.disk import fresh_name
 from snapdb.storage.manifests import directory_bytes, publishing

@@ -14,7 +14,7 @@ from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
 from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows, text_literal
-from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
 from snapdb.storage.tables.id_maps import IdMap, ensure_map

@@ -18,6 +18,7 @@ from snapdb.kernels.gather import gather
 from snapdb.kernels.gather_mapped import gather_mapped
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import NOTHING, Csr, Overlay, empty_csr, gather_csr, gather_over, overlay
+from snapdb.storage.array_files import available_memory, read_singly
 from snapdb.storage.arrays.feature_files import csr_path, read_sparse
 from snapdb.storage.arrays.feature_history import (
     FOREVER,
@@ -29,7 +30,6 @@ from snapdb.storage.arrays.feature_history import (
 )
 from snapdb.storage.arrays.feature_types import DTYPES, fill_value
 from snapdb.storage.manifests import PublishedDir
-from snapdb.storage.memory_maps import available_memory, read_singly
 from snapdb.types import Relation
 
 _Int64s = npt.NDArray[np.int64]

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +19,18 @@ from snapdb.errors import CorruptError, DatabaseError, moved
 from snapdb.graph.adjacency import AdjacencyOpener, open_incoming, open_outgoing, outgoing_artifact, serves_outgoing
 from snapdb.graph.features import open_feature, open_features, open_history, open_target
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout, codings
-from snapdb.graph.lineage import snapshot_lineage
 from snapdb.graph.view import Feature, GraphView, KeyReader
+from snapdb.release import __version__
 from snapdb.sql_engine import SqlEngine, key_rows
-from snapdb.storage.artifacts import locate_artifact
-from snapdb.storage.catalog_db.codec import decode
+from snapdb.storage.artifacts import digest_of, locate_artifact
+from snapdb.storage.catalog_db.codec import decode, encode
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_replaced
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.manifests import PublishedDir
 from snapdb.storage.tables.id_maps import IdMap, read_map
 from snapdb.storage.tables.segments import check_files
-from snapdb.types import Snapshot
+from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
 
 class OpenSnapshot(NamedTuple):
@@ -261,3 +262,69 @@ def _check_names(names: Sequence[str]) -> None:
             f"the manifest of a snapshot is damaged: it names a feature {odd[0]!r}; create it again",
             code="damaged-snapshot",
         )
+
+
+_SHOWN = ("labels", "properties")
+"""What SQL shows of a graph's elements, which changes no batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What a snapshot is of, beside its version and its window."""
+
+    graph: PropertyGraph
+    """Reduced to the elements of the snapshot."""
+    filters: tuple[Filter, ...]
+    unit: TimeUnit | None
+    """What the window counts in."""
+
+
+def snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]:
+    """What a snapshot is, and which database it is in; a stream adds how it samples."""
+    plain = json.loads(encode(pinned(snapshot)))
+    return {
+        "snapshot": snapshot.name,
+        "graph": snapshot.graph.name,
+        "version": snapshot.version,
+        "window": [snapshot.window.start, snapshot.window.stop],
+        "definition": definition_digest(plain),
+        "pinned": plain,
+        "database": str(db_dir.path),
+        "snapdb": __version__,
+    }
+
+
+def pinned(snapshot: Snapshot) -> Pinned:
+    """What a snapshot is of."""
+    return Pinned(snapshot.graph, snapshot.filters, snapshot.unit)
+
+
+def published(snapshot: Snapshot) -> Published:
+    """The publication that a snapshot is."""
+    moment = snapshot.created if snapshot.refreshed is None else snapshot.refreshed
+    window = snapshot.window
+    definition = definition_digest(json.loads(encode(pinned(snapshot))))
+    return Published(
+        name=snapshot.name,
+        graph=snapshot.graph.name,
+        version=snapshot.version,
+        window=window,
+        time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment),
+        id=snapshot.id,
+        content=digest_of(definition, snapshot.version, window.start, window.stop),
+    )
+
+
+def definition_digest(plain: Any) -> str:
+    """A digest of what is pinned, given as plain values: the same where only what SQL shows differs."""
+    return digest_of(_unshown(plain))
+
+
+def _unshown(plain: Any) -> Any:
+    match plain:
+        case dict():
+            return {name: _unshown(value) for name, value in plain.items() if name not in _SHOWN}
+        case list():
+            return [_unshown(value) for value in plain]
+        case _:
+            return plain

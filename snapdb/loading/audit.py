@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.array_files import STATIC
 from snapdb.types import EdgeType, SampleSpec
 
 if TYPE_CHECKING:

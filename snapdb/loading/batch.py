@@ -16,7 +16,7 @@ from snapdb.loading import adapters, audit
 from snapdb.loading.lazy import Held, Lazy
 from snapdb.loading.page import page
 from snapdb.loading.rows import pinned
-from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.types import EdgeType, Temporal
 

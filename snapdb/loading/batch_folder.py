@@ -12,7 +12,7 @@ from snapdb.errors import CorruptError, FormatError
 from snapdb.loading.batch import Batch
 from snapdb.loading.containers import CONTAINERS, read, write
 from snapdb.loading.flat import flatten, restored
-from snapdb.storage.folder import Folder, FolderWriter, read_folder
+from snapdb.storage.manifests import Folder, FolderWriter, read_folder
 from snapdb.types.text import counted
 
 

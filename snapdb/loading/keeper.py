@@ -28,8 +28,8 @@ from snapdb.sampling.kept import CacheReader
 from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.row_cache import RowCache
 from snapdb.sampling.turns import next_pass
+from snapdb.storage.array_files import temporary_bytes
 from snapdb.storage.cache_reports import CacheReport, clear_reports, this_process, write_report
-from snapdb.storage.memory_maps import temporary_bytes
 from snapdb.types import CacheStats
 
 _BACK = 128

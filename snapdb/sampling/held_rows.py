@@ -14,7 +14,7 @@ from snapdb.kernels.row_cache import TAG, BaseRows, CachedRows
 from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, layout_of, lengths_of, record_type
 from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.walks import Walk, damaged
-from snapdb.storage.memory_maps import same_values
+from snapdb.storage.array_files import same_values
 from snapdb.types import SampleSpec
 
 _Int64s = npt.NDArray[np.int64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapdb.sampling.walks import Walk
-from snapdb.storage.memory_maps import in_order
+from snapdb.storage.array_files import in_order
 
 
 def for_one_pass(walk: Walk) -> Walk:

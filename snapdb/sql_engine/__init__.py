@@ -1,9 +1,19 @@
 """The SQL engine: DuckDB, which only this package imports; queries over Parquet segments, types, errors with a span."""
 
-from snapdb.sql_engine.engine import Session, SqlEngine
-from snapdb.sql_engine.files import absolute_paths, file_literal, files_literal, is_hidden
-from snapdb.sql_engine.inspection import Conjunct, OrderKey, conjuncts, files_behind, order_keys
-from snapdb.sql_engine.sources import Names, no_rows, quote, quote_all, quote_odd, text_literal, together
+from snapdb.sql_engine.engine import Conjunct, OrderKey, Session, SqlEngine, conjuncts, files_behind, order_keys
+from snapdb.sql_engine.sources import (
+    Names,
+    absolute_paths,
+    file_literal,
+    files_literal,
+    is_hidden,
+    no_rows,
+    quote,
+    quote_all,
+    quote_odd,
+    text_literal,
+    together,
+)
 from snapdb.sql_engine.tables import (
     ROW_ID,
     check_storable,

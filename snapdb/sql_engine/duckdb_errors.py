@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from snapdb.errors import BindError, CorruptError, InputError, ParseError, QueryError, SnapdbError, Span
-from snapdb.sql_engine.files import outside
+from snapdb.sql_engine.sources import outside
 from snapdb.types.text import did_you_mean
 
 Place = Callable[[str, SnapdbError], None]

@@ -1,24 +1,28 @@
-"""Published directories: immutable files, and a manifest of their sizes and hashes, which may be damaged."""
+"""Directories of immutable files with a manifest of their sizes and hashes: published in the database, or exported."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.errors import CorruptError, DatabaseError
-from snapdb.storage.disk import Disk, hash_file, unwritten
-from snapdb.storage.memory_maps import prefer_huge_pages
+from snapdb.errors import CorruptError, DatabaseError, FormatError, InputError
+from snapdb.release import __version__
+from snapdb.storage.array_files import prefer_huge_pages
+from snapdb.storage.disk import Disk, hash_file, hidden_beside, unwritten
 
 MANIFEST = "manifest.json"
 
@@ -226,3 +230,238 @@ def _directories(layout: dict[str, Any]) -> tuple[str, ...]:
     parts = [element.get(key) for element in elements for key in _PARTS]
     parts += [path for element in layout["vertices"] for path in element.get("history", ())]
     return tuple(dict.fromkeys(str(part) for part in parts if part is not None))
+
+
+_FORMAT = 1
+"""The format of the manifest and the files; a higher one is not supported."""
+_AGAIN = "export it again"
+
+
+class FolderWriter:
+    """Fills a hidden folder beside the target, which is renamed to the target once it is complete.
+
+    with FolderWriter(target, disk, overwrite=False) as folder:
+        save(folder.file("epoch-0/batch-000000.npz"))
+        folder.wrote("epoch-0/batch-000000.npz", batch=0)
+        folder.finish({"kind": "batches", "lineage": {}})
+
+    A block that ends without `finish`, by an error or Ctrl-C, leaves nothing behind. An error of the disk raises
+    InputError. Threads may share a writer if they end before the block does.
+    """
+
+    def __init__(self, target: Path, disk: Disk, *, overwrite: bool) -> None:
+        self.target = Path(os.path.realpath(target))
+        self._path, self._disk, self._overwrite = target, disk, overwrite
+        self._staging = hidden_beside(self.target)
+        self._files: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        self.check()
+        try:
+            self._staging.mkdir()
+        except OSError as error:
+            raise self._refused(error) from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._staging.exists():  # `finish` did not rename it
+            self._disk.remove(self._staging)
+        if isinstance(error, OSError):
+            raise self._refused(error) from error
+
+    def check(self) -> None:
+        """Check, without writing, that the target can be created or replaced.
+
+        Raises:
+            InputError: something else is there, or it cannot be read.
+        """
+        try:
+            self._check_target()
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def file(self, name: str) -> Path:
+        """The path to write a file of the folder to, by its path in the folder; its parents are created."""
+        path = self._staging / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def wrote(self, name: str, **facts: Any) -> int:
+        """Sync a written file and list it in the manifest, with facts about it; its bytes."""
+        path = self._staging / name
+        size, sha256 = hash_file(path)
+        self._disk.settle(path)
+        self._files[name] = {"path": name, "bytes": size, "sha256": sha256, **facts}
+        return size
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Publish the folder at the target, with a manifest of `manifest` and of its files."""
+        files = [self._files[name] for name in sorted(self._files)]
+        content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
+        path = self._staging / MANIFEST
+        path.write_text(json.dumps({**content, "seal": seal(content)}, indent=1))
+        self._disk.settle(path)
+        for folder, _, _ in os.walk(self._staging):
+            self._disk.settle(Path(folder))
+        self._check_target()
+        self._publish()
+
+    def _publish(self) -> None:
+        """Rename the hidden folder to the target; a folder that it replaces is restored after an error."""
+        if not (self.target.is_dir() and any(self.target.iterdir())):
+            self._disk.rename(self._staging, self.target)
+            return
+        old = hidden_beside(self.target)
+        try:
+            self._disk.rename(self.target, old)
+            self._disk.rename(self._staging, self.target)
+        except BaseException:
+            if self.target.exists():  # another export was quicker
+                self._disk.remove(old)
+            else:
+                self._disk.rename(old, self.target)
+            raise
+        self._disk.remove(old)
+
+    def _check_target(self) -> None:
+        """Check that the target does not exist, is empty, or with OVERWRITE is an older export."""
+        if not os.path.lexists(self.target):
+            return
+        if not self.target.is_dir():
+            raise InputError(f"{self._path} is a file; name a folder that is not there yet", code="folder-exists")
+        if not any(self.target.iterdir()):
+            return
+        if not self._overwrite:
+            raise InputError(
+                f"{self._path} is there and not empty; name another folder, or add OVERWRITE to replace an export",
+                code="folder-exists",
+            )
+        try:
+            exported = read_folder(self.target).files
+        except FormatError:  # an export, of a newer snapdb
+            return
+        except (InputError, CorruptError) as error:
+            raise InputError(
+                f"{self._path} is no folder that snapdb exported, so OVERWRITE leaves it alone; name another one",
+                code="folder-exists",
+            ) from error
+        if others := sorted(_names(self.target) - exported.keys() - {MANIFEST}):
+            raise InputError(
+                f"{self._path} also holds {others[0]}, which no export wrote, so OVERWRITE leaves it alone; move that "
+                "away, or name another folder",
+                code="folder-exists",
+            )
+
+    def _refused(self, error: OSError) -> InputError:
+        reason = error.strerror or error
+        if not self.target.parent.is_dir():
+            reason = "the folder that it should be in is not there"
+        return InputError(f"cannot write {self._path}: {reason}; nothing was left behind", code="unwritable-file")
+
+
+class Folder(NamedTuple):
+    """An exported folder, by its manifest."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    """The manifest of `finish`, with `format`, `files` and `snapdb`."""
+    files: Mapping[str, Mapping[str, Any]]
+    """The files by their paths in the folder: `path`, `bytes`, `sha256` and the facts of `wrote`."""
+
+    def checked(self, name: str, *, digest: bool = True) -> bytes:
+        """A file's content, after a check of its size and, unless `digest` is False, its sha256.
+
+        Raises:
+            CorruptError: it is missing, cannot be read, or is not what was written.
+        """
+        path, facts = self.path / name, self.files[name]
+        if not os.path.isfile(path):  # a pipe or a device might never end
+            raise CorruptError(f"{path} is missing; {_AGAIN}", code="damaged-file")
+        try:
+            size = path.stat().st_size
+            content = path.read_bytes() if size == facts["bytes"] else b""
+        except OSError as error:
+            raise CorruptError(f"{path} cannot be read: {error.strerror}; {_AGAIN}", code="damaged-file") from error
+        if size != facts["bytes"]:
+            state = f"has {size} bytes instead of {facts['bytes']}"
+            raise CorruptError(f"{path} {state}; {_AGAIN}", code="damaged-file")
+        if digest and hashlib.sha256(content).hexdigest() != facts["sha256"]:
+            raise CorruptError(f"{path} is not what was written, by its sha256; {_AGAIN}", code="damaged-file")
+        return content
+
+
+def file_name(name: str) -> str:
+    """A file name for a name of the database: only letters, digits, spaces, -, _ and . are not escaped.
+
+    >>> file_name("week 3"), file_name("in/out"), file_name("..")
+    ('week 3', 'in%2Fout', '%2E.')
+    """
+    return re.sub(r"[^\w .-]|^\.", lambda character: f"%{ord(character[0]):02X}", name)
+
+
+def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder:
+    """The folder that was exported to a path; its files are not read.
+
+    Args:
+        kind: The required kind: "batches" or "snapshot"; None: either.
+
+    Raises:
+        InputError: there is no such folder, or it has another kind.
+        FormatError: a newer snapdb wrote it.
+        CorruptError: its manifest is damaged.
+    """
+    folder = Path(path)
+    manifest = _manifest(folder)
+    try:
+        if (format_ := int(manifest["format"])) > _FORMAT:
+            raise FormatError(
+                f"{folder} is an export of format {format_}, by snapdb {manifest.get('snapdb')}; this is snapdb "
+                f"{__version__}, which reads up to {_FORMAT}: install that one",
+                code="newer-format",
+            )
+        files = {str(facts["path"]): _facts(facts) for facts in unsealed(manifest)["files"]}
+        actual = str(manifest["kind"])
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise CorruptError(f"{folder / MANIFEST} is damaged: {error}; {_AGAIN}", code="damaged-file") from error
+    if kind not in (None, actual):
+        raise InputError(f"{folder} is an export of kind {actual!r}; name one of kind {kind!r}", code="not-an-export")
+    return Folder(folder, manifest, files)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The content of a folder's manifest, which must be that of an export."""
+    if not folder.is_dir():
+        state = "is a file" if folder.exists() else "is not there"
+        raise InputError(f"{folder} {state}; name a folder that COPY … TO or snapdb export wrote", code="no-file")
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{folder} has no {MANIFEST}; name a folder that COPY … TO or snapdb export wrote", code="not-an-export"
+        ) from error
+    except OSError as error:
+        raise CorruptError(f"{path} cannot be read: {error.strerror}", code="damaged-file") from error
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"{path} is damaged: {error}; {_AGAIN}", code="damaged-file") from error
+    if not isinstance(manifest, dict) or not {"format", "kind", "files"} <= manifest.keys():
+        raise InputError(f"{path} is no manifest of an export of snapdb's", code="not-an-export")
+    return manifest
+
+
+def _facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """A file's entry of the manifest, after a check that the path is in the folder."""
+    name = PurePosixPath(facts["path"])
+    if name.is_absolute() or ".." in name.parts or not name.parts:
+        raise ValueError(f"it names {facts['path']!r}, a file elsewhere")
+    return {**facts, "bytes": int(facts["bytes"]), "sha256": str(facts["sha256"])}
+
+
+def _names(folder: Path) -> set[str]:
+    """The paths of everything in a folder but folders."""
+    names: set[str] = set()
+    for path, folders, files in os.walk(folder):
+        inside = Path(path).relative_to(folder)
+        links = [name for name in folders if os.path.islink(os.path.join(path, name))]
+        names.update((inside / name).as_posix() for name in (*files, *links))
+    return names

@@ -23,7 +23,7 @@ from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
 from snapdb.loading.stream import BatchStream
 from snapdb.sampling import Seeds
-from snapdb.storage.memory_maps import temporary_bytes
+from snapdb.storage.array_files import temporary_bytes
 from snapdb.train.models import Layers
 from snapdb.types import SampleSpec
 

@@ -14,7 +14,7 @@ from snapdb.errors import BindError, InputError
 from snapdb.sql import parse
 from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.disk import Disk
-from snapdb.storage.folder import FolderWriter, file_name
+from snapdb.storage.manifests import FolderWriter, file_name
 from snapdb.types.text import did_you_mean
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output

@@ -37,8 +37,8 @@ from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.queries import BoundQuery
 from snapdb.sql_engine import quote, text_literal
-from snapdb.storage.arrays.array_files import ArrayArchive
-from snapdb.storage.folder import FolderWriter, file_name
+from snapdb.storage.array_files import ArrayArchive
+from snapdb.storage.manifests import FolderWriter, file_name
 from snapdb.types import RNG_SCHEME, EdgeElement, Relation, VertexElement
 from snapdb.types.text import counted, size_words
 

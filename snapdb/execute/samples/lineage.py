@@ -14,7 +14,7 @@ from uuid import UUID
 
 from snapdb.errors import FormatError, InputError, SnapdbError
 from snapdb.execute.session import ExecutionContext
-from snapdb.graph.lineage import Pinned, definition_digest, pinned
+from snapdb.graph.open import Pinned, definition_digest, pinned
 from snapdb.plan.queries import Parameters
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.bind import REPEATABLE

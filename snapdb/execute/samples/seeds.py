@@ -24,7 +24,7 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import about_seeds
 from snapdb.sampling import Seeds
 from snapdb.sql_engine import Names, quote_odd
-from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.array_files import STATIC
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.storage.tables.segments import check_files
 from snapdb.types import Column, EdgeType, Link, Relation

@@ -10,7 +10,7 @@ from snapdb.catalog import Catalog
 from snapdb.errors import DatabaseError, QueryError, WaitTimeout
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.operators import describe_process, scheduler_command, suggest_daemon
-from snapdb.graph.lineage import published
+from snapdb.graph.open import published
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.task_rows import LEASE_TTL, read_leader
 from snapdb.types import Published, did_you_mean

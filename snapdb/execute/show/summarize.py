@@ -28,7 +28,7 @@ from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.fits import time_unit
 from snapdb.plan.show import SummarizePlan
 from snapdb.sql_engine import ROW_ID, Session
-from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource, parts_of
 from snapdb.storage.manifests import read_manifest

@@ -26,7 +26,7 @@ from snapdb.sql import parse
 from snapdb.sql.syntax import Statement
 from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
 from snapdb.sql.versions import Rollback
-from snapdb.sql_engine.files import resolved
+from snapdb.sql_engine.sources import resolved
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
 from snapdb.storage.disk import Disk, MeteredDisk, hash_file, is_hidden_beside

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from snapdb.errors import CorruptError
 from snapdb.kernels.overlay import Csr
 from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
-from snapdb.storage.arrays.array_files import Int64s
+from snapdb.storage.array_files import Int64s, prefer_huge_pages
 from snapdb.storage.arrays.feature_types import (
     FeatureColumn,
     FeatureSource,
@@ -32,7 +32,6 @@ from snapdb.storage.arrays.feature_types import (
 )
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.manifests import map_array
-from snapdb.storage.memory_maps import prefer_huge_pages
 from snapdb.types import FeatureSpec, Table
 
 _ID = quote(ROW_ID)

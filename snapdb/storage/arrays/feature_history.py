@@ -14,7 +14,7 @@ from snapdb.errors import CorruptError, DataError
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import Csr, gather_csr, overlay
 from snapdb.sql_engine import ROW_ID, Session, quote
-from snapdb.storage.arrays.array_files import Int64s
+from snapdb.storage.array_files import Int64s
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,
     csr_path,

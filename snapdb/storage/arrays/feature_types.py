@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from snapdb.errors import DataError
 from snapdb.sql_engine import ROW_ID, Session, quote
-from snapdb.storage.arrays.array_files import Int64s
+from snapdb.storage.array_files import Int64s
 from snapdb.types import Column, FeatureSpec
 
 _FLOATS = ("FLOAT", "DOUBLE")

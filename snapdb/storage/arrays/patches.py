@@ -20,7 +20,7 @@ from snapdb.kernels.distinct import distinct
 from snapdb.kernels.forms import plain_array
 from snapdb.kernels.patch import DAMAGED, Keys, Lists, Outline, Root, are_patch, find_changes, list_tails
 from snapdb.kernels.patch_columns import merge_column, pick_parts
-from snapdb.storage.arrays.array_files import ArrayFile, Int64s, TimeSpan
+from snapdb.storage.array_files import ArrayFile, Int64s, TimeSpan
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.topology import (
     EdgeArrays,

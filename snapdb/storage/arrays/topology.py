@@ -26,7 +26,7 @@ import pyarrow as pa
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.kernels.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
 from snapdb.kernels.topology import are_rows
-from snapdb.storage.arrays.array_files import Array, ArrayFile, Int64s, TimeSpan
+from snapdb.storage.array_files import Array, ArrayFile, Int64s, TimeSpan
 from snapdb.storage.manifests import PublishedDir, map_array
 
 _Item = TypeVar("_Item")

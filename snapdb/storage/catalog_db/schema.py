@@ -9,8 +9,7 @@ from collections.abc import Callable
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
-from snapdb.storage.catalog_db.chain import facts_text, link
-from snapdb.storage.catalog_db.codec import encode_columns
+from snapdb.storage.catalog_db.codec import encode_columns, facts_text, link
 from snapdb.storage.disk import Disk
 from snapdb.types import Column
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from snapdb.errors import CorruptError, InputError
-from snapdb.storage.catalog_db.chain import VERSION_LOG, log_text
+from snapdb.storage.catalog_db.codec import VERSION_LOG, log_text
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir, check_in_place
 from snapdb.storage.catalog_db.locks import Lease

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from snapdb.storage.catalog_db.chain import VERSION_LOG, link
-from snapdb.storage.catalog_db.codec import MISREAD
+from snapdb.storage.catalog_db.codec import MISREAD, VERSION_LOG, link
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import CATALOG
 

@@ -9,8 +9,7 @@ from sqlite3 import Row
 from typing import Any, NamedTuple
 
 from snapdb.errors import CorruptError
-from snapdb.storage.catalog_db.chain import logged_versions
-from snapdb.storage.catalog_db.codec import MISREAD, decode, decode_columns, is_sound
+from snapdb.storage.catalog_db.codec import MISREAD, decode, decode_columns, is_sound, logged_versions
 from snapdb.storage.catalog_db.connection import PUBLISHED_FOLDERS, CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock

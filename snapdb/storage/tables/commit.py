@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from snapdb.errors import BindError, CommitConflict, moved
-from snapdb.storage.catalog_db.chain import facts_text, link
-from snapdb.storage.catalog_db.codec import decode, encode, encode_columns
+from snapdb.storage.catalog_db.codec import decode, encode, encode_columns, facts_text, link
 from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes
 from snapdb.storage.tables.changes import (
     AddTable,

@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from snapdb.errors import CorruptError
 from snapdb.sql_engine import Session, parquet_files, parquet_form, quote_all, table_rows
-from snapdb.storage.catalog_db.chain import facts_text, link
-from snapdb.storage.catalog_db.codec import decode_columns
+from snapdb.storage.catalog_db.codec import decode_columns, facts_text, link
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import hash_file
