@@ -193,14 +193,10 @@ def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
     return [*offered, _functions(known.functions), _words((*IN_VALUE, *SQL_TYPES), eager=False)]
 
 
-class _Place(NamedTuple):
-    """A pattern of terminals before a name, and the names that may follow it."""
-
-    path: re.Pattern[str]
-    names: Callable[[Known, Spot], Sequence[Group]]
+_Names = Callable[[Known, Spot], Sequence[Group]]
 
 
-def _kinds(**labels: str) -> Callable[[Known, Spot], Sequence[Group]]:
+def _kinds(**labels: str) -> _Names:
     """The names of some kinds, with what each is called."""
     return lambda known, spot: [_names(label, known.of(kind)) for kind, label in labels.items()]
 
@@ -281,48 +277,39 @@ _ANYTHING = _kinds(
 )
 _GUARD = r"( IF EXISTS)?"
 _LISTED = r"( .*COMMA)?$"
-_PLACES = tuple(
-    _Place(re.compile(pattern), choices)
-    for pattern, choices in (
-        (
-            r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
-            _kinds(),
-        ),
-        (r"SEEDS \(\) AS$", _vertex_types),
-        (
-            r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$",
-            lambda known, spot: [_names("edge", known.edges_of(_sampled(spot)))],
-        ),
-        (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
-        (
-            r"WEIGHT BY( .*COMMA)?$",
-            lambda known, spot: [_names("column", known.columns()), _names("edge", known.types)],
-        ),
-        (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
-        (r"(DESCRIBE|DESC|DROP|REFRESH) CACHE" + _GUARD + "$", _kinds(caches="cache")),
-        (r"((DESCRIBE|DESC|DROP|ALTER|EXECUTE) TASK" + _GUARD + "|RUNS OF)$", _kinds(tasks="task")),
-        (r"TASK .*(WITH|SET) LPAR" + _LISTED, _task_options),
-        (r"TASK .*EQUAL$", _task_values),
-        (r"(SAMPLE FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
-        (r"(DROP|DESCRIBE|DESC|ALTER)( PROPERTY)? GRAPH" + _GUARD + "$|DIFF( PROPERTY)? GRAPH$", _GRAPHS),
-        (r"TAG" + _GUARD + "$", _kinds(tags="tag")),
-        (r"VERSIONS OF$", _TABLES),
-        (r"COLUMNS OF$", _RELATIONS),
-        (r"OF$", _GRAPHS),
-        (r"DESCRIBE$|DESC$", _ANYTHING),
-        (r"COPY$", _RELATIONS),
-        (r"(INSERT INTO|COPY) NAME LPAR|SET" + _LISTED, _columns_of_table),
-        (r"(DROP|RENAME)( COLUMN)?" + _GUARD + "$", _columns_of_table),
-        (r"(INTO|UPDATE|DELETE FROM|TABLE" + _GUARD + "|VACUUM)$", _TABLES),
-        (r"(VERTEX|NODE|EDGE|RELATIONSHIP) TABLES LPAR( [^L]*COMMA)?$", _TABLES),
-        (r"(REFERENCES|SOURCE|DESTINATION)$", _vertices_defined),
-        (r"FROM NAME (KEY|EVENT TIME|KEY \(\) EVENT TIME) LPAR|REFERENCES NAME LPAR", _columns_of_history),
-        (r"FROM$", _TABLES),
-        (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
-        (r"(WITH|STRING) LPAR" + _LISTED, _options),
-    )
+_PLACES: tuple[tuple[str, _Names], ...] = (
+    (
+        r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
+        _kinds(),
+    ),
+    (r"SEEDS \(\) AS$", _vertex_types),
+    (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", _edge_types),
+    (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
+    (r"WEIGHT BY( .*COMMA)?$", _weights),
+    (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
+    (r"(DESCRIBE|DESC|DROP|REFRESH) CACHE" + _GUARD + "$", _kinds(caches="cache")),
+    (r"((DESCRIBE|DESC|DROP|ALTER|EXECUTE) TASK" + _GUARD + "|RUNS OF)$", _kinds(tasks="task")),
+    (r"TASK .*(WITH|SET) LPAR" + _LISTED, _task_options),
+    (r"TASK .*EQUAL$", _task_values),
+    (r"(SAMPLE FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
+    (r"(DROP|DESCRIBE|DESC|ALTER)( PROPERTY)? GRAPH" + _GUARD + "$|DIFF( PROPERTY)? GRAPH$", _GRAPHS),
+    (r"TAG" + _GUARD + "$", _kinds(tags="tag")),
+    (r"VERSIONS OF$", _TABLES),
+    (r"COLUMNS OF$", _RELATIONS),
+    (r"OF$", _GRAPHS),
+    (r"DESCRIBE$|DESC$", _ANYTHING),
+    (r"COPY$", _RELATIONS),
+    (r"(INSERT INTO|COPY) NAME LPAR|SET" + _LISTED, _columns_of_table),
+    (r"(DROP|RENAME)( COLUMN)?" + _GUARD + "$", _columns_of_table),
+    (r"(INTO|UPDATE|DELETE FROM|TABLE" + _GUARD + "|VACUUM)$", _TABLES),
+    (r"(VERTEX|NODE|EDGE|RELATIONSHIP) TABLES LPAR( [^L]*COMMA)?$", _TABLES),
+    (r"(REFERENCES|SOURCE|DESTINATION)$", _vertices_defined),
+    (r"FROM NAME (KEY|EVENT TIME|KEY \(\) EVENT TIME) LPAR|REFERENCES NAME LPAR", _columns_of_history),
+    (r"FROM$", _TABLES),
+    (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
+    (r"(WITH|STRING) LPAR" + _LISTED, _options),
 )
-"""The first that fits counts."""
+"""A pattern of the terminals before a name, and the names that may follow; the first pattern that matches counts."""
 
 
 def candidates(spot: Spot, known: Known) -> list[Group]:
@@ -372,8 +359,8 @@ def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
         return _in_fragment(slot, spot, known)
     offered: list[Group] = []
     if "NAME" in slot.accepts:
-        fits = next((place for place in _PLACES if place.path.search(slot.path)), None)
-        offered += [] if fits is None else fits.names(known, spot)
+        choices = next((choices for pattern, choices in _PLACES if re.search(pattern, slot.path)), _kinds())
+        offered += choices(known, spot)
     if "QUERY" in slot.accepts or "STATEMENT" in slot.accepts:
         offered.append(_words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
     if "STRING" in slot.accepts and slot.path.endswith(" ON"):
