@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from .commands.arguments import FORMATS, DatabasePath, Settings, check_style, format_of, module, quiet
+from .commands.arguments import FORMATS, DatabasePath, Settings, call, check_style, format_of, module, quiet
 from .commands.declarations import COMMANDS
 from .diagnostics import Diagnostics, ExitCode, Terminated, terminable, worse
 
@@ -68,7 +68,7 @@ class _Cli(click.Group):
         _open_what_is_closed()
         try:
             with terminable(), Diagnostics().hears_warnings():
-                return super().invoke(ctx)
+                ctx.exit(super().invoke(ctx) or ExitCode.OK)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except Terminated:
@@ -145,15 +145,14 @@ _format = click.option(
 @click.option("--no-config", "config", flag_value=False, default=True, help="Do not read the prompt's configuration.")
 @click.version_option(package_name="snapdb", message="%(prog)s %(version)s", prog_name="snapdb")
 @click.pass_context
-def main(ctx: click.Context, /, **given: Any) -> None:
+def main(ctx: click.Context, /, **given: Any) -> ExitCode | None:
     """A SQL-like database engine for snapshots of graphs that change.
 
     Runs statements in the database directory DB, or in a temporary one without DB. Where DB does not exist, a first
     statement that writes creates it, and one that only reads is an error. Statements come from -c and -f, from stdin
     when that is no terminal, and else from a prompt.
     """
-    if ctx.invoked_subcommand is None:
-        ctx.exit(_run(ctx, **given))
+    return _run(ctx, **given) if ctx.invoked_subcommand is None else None
 
 
 for command in COMMANDS:
@@ -180,7 +179,7 @@ def _run(
     settings = Settings(**options, keep_going=on_error == "continue", parameters=values)
     if not texts and not files and sys.stdin.isatty():
         _check_prompt(settings.output, settings.header)
-        return ExitCode(module("repl.opening").run(database, diagnostics, settings))
+        return call("repl.opening.run", database, diagnostics, settings)
     check_style(settings.format or "table", settings.output, settings.null, settings.header, settings.max_rows)
     code: ExitCode
     given_texts = scripts.texts_of(ctx.meta["order"], texts, files)
@@ -188,7 +187,7 @@ def _run(
     if code is not ExitCode.OK and not settings.keep_going:
         return code
     scripts.check_parameters(values, steps)
-    return worse(code, module("commands.batch").run(database, steps, diagnostics, settings))
+    return worse(code, call("commands.batch.run", database, steps, diagnostics, settings))
 
 
 def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import click
 from click.shell_completion import CompletionItem
 
+from snapdb_cli.diagnostics import ExitCode
+
 if TYPE_CHECKING:
     from snapdb.sql.queries import Value
 
@@ -159,6 +161,13 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.
 def module(name: str) -> ModuleType:
     """A module of this package. Commands import theirs only when they run, so that help stays fast."""
     return importlib.import_module(f"snapdb_cli.{name}")
+
+
+def call(function: str, *args: object, **options: object) -> ExitCode:
+    """Run a function of this package, such as `commands.export.run`, whose module is imported only now."""
+    name, _, attribute = function.rpartition(".")
+    code: ExitCode = getattr(module(name), attribute)(*args, **options)
+    return code
 
 
 def examples(*lines: str) -> str:

@@ -1,4 +1,4 @@
-"""The subcommands as click declares them. Each imports its implementation only when it runs."""
+"""The subcommands as click declares them. Each imports its implementation only when it runs, and returns its code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from snapdb_cli.commands.arguments import FORMATS, DatabasePath, check_style, database, examples, module, quiet
-from snapdb_cli.diagnostics import Diagnostics
+from snapdb_cli.commands.arguments import FORMATS, DatabasePath, call, check_style, database, examples, module, quiet
+from snapdb_cli.diagnostics import Diagnostics, ExitCode
 
 EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
 """Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
@@ -25,7 +25,7 @@ def _checked_format(ctx: click.Context, param: click.Parameter, value: str) -> s
     return value
 
 
-def _format(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _format(text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
     """The option --format with a help text."""
     return click.option(
         "--format",
@@ -82,8 +82,7 @@ def _schedule() -> None:
     show_default=True,
     help="How stderr is written.",
 )
-@click.pass_context
-def _run(ctx: click.Context, database: Path, jobs: int, grace: float, log_format: str) -> None:
+def _run(database: Path, jobs: int, grace: float, log_format: str) -> ExitCode:
     """Fire the tasks of DB until SIGTERM or Ctrl-C.
 
     Stays in the foreground and tells what happens on stderr, a line an event. Of several for one database one leads;
@@ -92,16 +91,15 @@ def _run(ctx: click.Context, database: Path, jobs: int, grace: float, log_format
     """
     # Alone, without what only its workers need: a fifth of the memory
     daemon = importlib.import_module("snapdb.daemon")
-    ctx.exit(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
+    return ExitCode(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
 
 
 @_schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))
 @database
 @_format("How the list looks.")
-@click.pass_context
-def _list(ctx: click.Context, database: Path, output_format: str) -> None:
+def _list(database: Path, output_format: str) -> ExitCode:
     """List the tasks of DB: when each runs next, and how its last run ended."""
-    ctx.exit(module("commands.schedule").tasks(database, output_format, Diagnostics()))
+    return call("commands.schedule.tasks", database, output_format, Diagnostics())
 
 
 @_schedule.command(
@@ -117,26 +115,22 @@ def _list(ctx: click.Context, database: Path, output_format: str) -> None:
 @click.option("--failed", is_flag=True, help="Only runs that failed, were stopped or missed.")
 @click.option("--log", is_flag=True, help="Show what each run said, too.")
 @_format("How the list looks.")
-@click.pass_context
-def _history(
-    ctx: click.Context, database: Path, name: str | None, last: int, failed: bool, log: bool, output_format: str
-) -> None:
+def _history(database: Path, name: str | None, last: int, failed: bool, log: bool, output_format: str) -> ExitCode:
     """List the last runs of DB's tasks, or of one, the newest last."""
-    history = module("commands.schedule").history
-    ctx.exit(history(database, name, Diagnostics(), last=last, failed=failed, log=log, output_format=output_format))
+    options = {"last": last, "failed": failed, "log": log, "output_format": output_format}
+    return call("commands.schedule.history", database, name, Diagnostics(), **options)
 
 
 @_schedule.command("run-now", epilog=examples("snapdb schedule run-now shop.snapdb nightly"))
 @database
 @_name
 @quiet
-@click.pass_context
-def _run_now(ctx: click.Context, database: Path, name: str, quiet: bool) -> None:
+def _run_now(database: Path, name: str, quiet: bool) -> ExitCode:
     """Run a task now, whatever its schedule says, and wait for it.
 
     Exit code 1 when the run failed, 3 when one goes on already.
     """
-    ctx.exit(module("commands.schedule").run_now(database, name, Diagnostics(quiet=quiet)))
+    return call("commands.schedule.run_now", database, name, Diagnostics(quiet=quiet))
 
 
 @_schedule.command(
@@ -145,20 +139,18 @@ def _run_now(ctx: click.Context, database: Path, name: str, quiet: bool) -> None
 @database
 @_any_name
 @quiet
-@click.pass_context
-def _pause(ctx: click.Context, database: Path, name: str | None, quiet: bool) -> None:
+def _pause(database: Path, name: str | None, quiet: bool) -> ExitCode:
     """Suspend a task, or all of DB; a run that goes on is left to finish."""
-    ctx.exit(module("commands.schedule").switch(database, name, "SUSPEND", Diagnostics(quiet=quiet)))
+    return call("commands.schedule.switch", database, name, "SUSPEND", Diagnostics(quiet=quiet))
 
 
 @_schedule.command("resume", epilog=examples("snapdb schedule resume shop.snapdb nightly"))
 @database
 @_any_name
 @quiet
-@click.pass_context
-def _resume(ctx: click.Context, database: Path, name: str | None, quiet: bool) -> None:
+def _resume(database: Path, name: str | None, quiet: bool) -> ExitCode:
     """Let a task, or all of DB, run by its schedule again; what came due meanwhile is not made up for."""
-    ctx.exit(module("commands.schedule").switch(database, name, "RESUME", Diagnostics(quiet=quiet)))
+    return call("commands.schedule.switch", database, name, "RESUME", Diagnostics(quiet=quiet))
 
 
 @click.command(
@@ -179,14 +171,13 @@ def _demo(database: Path | None) -> None:
 @database
 @_format("How the list looks.")
 @quiet
-@click.pass_context
-def _check(ctx: click.Context, database: Path, output_format: str, quiet: bool) -> None:
+def _check(database: Path, output_format: str, quiet: bool) -> ExitCode:
     """Compare every file of DB with what was recorded of it.
 
     Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
     no damage: VACUUM removes them.
     """
-    ctx.exit(module("commands.maintenance").check(database, Diagnostics(quiet=quiet), output_format))
+    return call("commands.maintenance.check", database, Diagnostics(quiet=quiet), output_format)
 
 
 @click.command(
@@ -200,13 +191,12 @@ def _check(ctx: click.Context, database: Path, output_format: str, quiet: bool) 
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--copy", "copies", is_flag=True, help="Copy every file; else those on the same disk are hard links.")
 @quiet
-@click.pass_context
-def _backup(ctx: click.Context, database: Path, target: Path, *, copies: bool, quiet: bool) -> None:
+def _backup(database: Path, target: Path, *, copies: bool, quiet: bool) -> ExitCode:
     """Copy DB, which others may be writing to, to DIR, and check every file of the copy.
 
     DIR does not exist yet, and is there whole or not at all.
     """
-    ctx.exit(module("commands.maintenance").backup(database, target, Diagnostics(quiet=quiet), copies=copies))
+    return call("commands.maintenance.backup", database, target, Diagnostics(quiet=quiet), copies=copies)
 
 
 @click.command(
@@ -243,25 +233,23 @@ def _backup(ctx: click.Context, database: Path, target: Path, *, copies: bool, q
 @click.option("--split", metavar="COLUMN", help="The column of a snapshot's vertices that becomes masks.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export; nothing else is ever replaced.")
 @quiet
-@click.pass_context
-def _export(ctx: click.Context, /, database: Path, names: Sequence[str], quiet: bool, **options: Any) -> None:
+def _export(database: Path, names: Sequence[str], quiet: bool, **options: Any) -> ExitCode:
     """Write batches and snapshots as folders of files.
 
     NAME is a sampler or a snapshot of DB, which is only read. Each folder has a manifest.json that lists its files,
     and is there whole or not at all.
     """
-    ctx.exit(module("commands.export").run(database, names, Diagnostics(quiet=quiet), **options))
+    return call("commands.export.run", database, names, Diagnostics(quiet=quiet), **options)
 
 
 @click.command("upgrade", epilog=examples("snapdb upgrade shop.snapdb"))
 @database
-@click.pass_context
-def _upgrade(ctx: click.Context, database: Path) -> None:
+def _upgrade(database: Path) -> ExitCode:
     """Bring DB, of an older snapdb, to this one's format.
 
     The old catalog is kept beside the new one.
     """
-    ctx.exit(module("commands.maintenance").upgrade(database, Diagnostics()))
+    return call("commands.maintenance.upgrade", database, Diagnostics())
 
 
 @click.command(
@@ -281,23 +269,20 @@ def _upgrade(ctx: click.Context, database: Path) -> None:
 @click.option("--database", metavar="DB", type=DatabasePath(), help="Where the database is now.")
 @_format("How the rows look.")
 @quiet
-@click.pass_context
 def _replay(
-    ctx: click.Context,
     lineage: Path,
     batch: int,
     epoch: int | None,
     database: Path | None,
     output_format: str,
     quiet: bool,
-) -> None:
+) -> ExitCode:
     """Show the sampled edges of a batch that was made before.
 
     LINEAGE.json holds a batch's lineage, or is the manifest of an export; - reads stdin. What is shown are the rows
     that SAMPLE gives of the batch, whatever was done to the database since.
     """
-    replay = module("commands.maintenance").replay
-    ctx.exit(replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), output_format))
+    return call("commands.maintenance.replay", lineage, batch, epoch, database, Diagnostics(quiet=quiet), output_format)
 
 
 @click.command(
@@ -318,24 +303,22 @@ def _replay(
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="How long.  [default: for ever]")
 @_format("How the row looks.")
 @quiet
-@click.pass_context
 def _wait(
-    ctx: click.Context,
     database: Path,
     snapshot: str,
     newer_than: int | None,
     timeout: float | None,
     output_format: str,
     quiet: bool,
-) -> None:
+) -> ExitCode:
     """Wait until a snapshot of DB is published, by a task or by hand, and show which it is.
 
     It may not be there yet. When the time is over the exit code is 3. DB is only read.
     """
     if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
         raise click.UsageError("--timeout takes seconds, found nan")
-    wait = module("commands.maintenance").wait
-    ctx.exit(wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), output_format))
+    diagnostics = Diagnostics(quiet=quiet)
+    return call("commands.maintenance.wait", database, snapshot, newer_than, timeout, diagnostics, output_format)
 
 
 @click.command(
@@ -354,15 +337,14 @@ def _wait(
 )
 @_format("How the table looks.")
 @quiet
-@click.pass_context
-def _bench(ctx: click.Context, against: str | None, size: str, output_format: str, quiet: bool) -> None:
+def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> ExitCode:
     """Measure ready batches a second on this machine, in one table.
 
     Needs snapdb's source checkout, which has the benchmarks; `make bench-peers` there installs the other libraries.
     """
     if against and size == "tiny":
         raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
-    ctx.exit(module("commands.maintenance").bench(size, against, output_format, Diagnostics(quiet=quiet)))
+    return call("commands.maintenance.bench", size, against, output_format, Diagnostics(quiet=quiet))
 
 
 @click.command(
