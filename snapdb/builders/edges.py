@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Array, Bools, Int64s
 from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, end_expression
 from snapdb.catalog.elements import time_expression
 from snapdb.kernels.lookup import look_up, look_up_runs
@@ -23,9 +23,7 @@ from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.types import Column, Segment
 
-_Int64s = npt.NDArray[np.int64]
-
-_KeyLookup = Callable[[_Int64s], _Int64s]
+_KeyLookup = Callable[[Int64s], Int64s]
 """[keys] → their dense ids, -1 for a key that there is not."""
 
 NO_KEY = FOREVER
@@ -121,7 +119,7 @@ def _by_runs(runs: list[_Run]) -> _KeyLookup:
     return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
 
 
-def _alive_only(everyone: _KeyLookup, alive: npt.NDArray[np.bool_], keys: _Int64s) -> _Int64s:
+def _alive_only(everyone: _KeyLookup, alive: Bools, keys: Int64s) -> Int64s:
     dense = everyone(keys)
     dense[(dense >= 0) & ~alive[dense]] = -1
     return dense
@@ -218,7 +216,7 @@ class DenseEdges:
         raise AssertionError("unreachable: edges that break a rule in one pass break it in the next")
 
 
-def _numpy(column: Any) -> npt.NDArray[Any]:
+def _numpy(column: Any) -> Array:
     return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
 
 

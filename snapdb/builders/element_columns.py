@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.builders.context import BuildContext
 from snapdb.builders.graph_data import VertexData
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
@@ -23,8 +22,6 @@ from snapdb.storage.tables.id_maps import IdMap
 from snapdb.storage.tables.segments import check_files, check_table
 from snapdb.types import Link, Relation, Snapshot, Table
 from snapdb.types.text import counted
-
-Floats = npt.NDArray[np.float64]
 
 _BATCH = 500_000
 
@@ -83,7 +80,7 @@ def with_columns(
     return replace(changed, destination_weights=_destination_weights(reading, spec.link, negatives.weight))
 
 
-def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
+def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
     """By edge id; what is not in the table is NaN, and no edge of the snapshot leads there."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
@@ -111,7 +108,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
     return weights
 
 
-def births(reading: Reading, name: str) -> npt.NDArray[np.int64]:
+def births(reading: Reading, name: str) -> Int64s:
     """By dense id: since when each vertex of the snapshot is there; others never are."""
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
@@ -126,7 +123,7 @@ def births(reading: Reading, name: str) -> npt.NDArray[np.int64]:
     return born
 
 
-def _destination_weights(reading: Reading, link: Link, column: str) -> Floats:
+def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
     """[dense ids] Weights; 0 for nodes outside the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
@@ -140,7 +137,7 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Floats:
     return weights
 
 
-def _vertex_weights(reading: Reading, name: str, column: str) -> Floats:
+def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
     reading.context.report(f"reading {name}.{column}", None)
@@ -160,9 +157,7 @@ def _vertex_weights(reading: Reading, name: str, column: str) -> Floats:
     return weights
 
 
-def by_dense_id(
-    reading: Reading, rows: VertexRows, expression: str
-) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+def by_dense_id(reading: Reading, rows: VertexRows, expression: str) -> Iterator[tuple[Array, Array]]:
     """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
     context, id_map = reading.context, reading.id_maps[rows.element.name]
     check_table(context.store.db_dir, rows.table)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Bools, Int64s
 from snapdb.builders.context import BuildContext
 from snapdb.builders.features import Features, edge_features, histories, vertex_features
 from snapdb.builders.graph_data import EdgeData, GraphData, VertexData, graph_data
@@ -82,12 +83,12 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
 
 
 def _check_histories(
-    session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: _Bools | None, paths: Mapping[str, Path]
+    session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
 ) -> None:
     """Raise DataError for a feature with a history that has no value yet for a vertex of the snapshot."""
     element = vertices.rows.element
 
-    def keys(ids: npt.NDArray[np.int64]) -> list[object]:
+    def keys(ids: Int64s) -> list[object]:
         rows = session.rows(f"SELECT * EXCLUDE (dense) FROM ({vertices.known}) WHERE dense IN ({_listed(ids)})")
         return [row[0] if len(row) == 1 else row for row in rows]
 
@@ -96,12 +97,12 @@ def _check_histories(
             check_history(paths[spec.name], alive, plan.window.stop, element.name, spec.name, keys)
 
 
-def _listed(ids: npt.NDArray[np.int64]) -> str:
+def _listed(ids: Int64s) -> str:
     return ", ".join(map(str, ids.tolist()))
 
 
 def _vertices(
-    context: BuildContext, data: VertexData, alive: _Bools | None, features: Features, paths: Mapping[str, Path]
+    context: BuildContext, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
 ) -> VertexLayout:
     """Which dense ids are in the snapshot, and where the features of all of them are."""
     element = data.rows.element
@@ -125,7 +126,7 @@ def _edges(
     session: Session,
     plan: CreateSnapshotPlan,
     data: EdgeData,
-    alive: Mapping[str, _Bools | None],
+    alive: Mapping[str, Bools | None],
     topology: Topology,
     staging: Path,
     index: int,
@@ -215,9 +216,6 @@ def _relative(context: BuildContext, directory: Path | None) -> str | None:
 # Selection of vertices and edges, by their times where these decide, else by reading the tables
 
 
-_Bools = npt.NDArray[np.bool_]
-
-
 class _Limits(NamedTuple):
     """What leaves edges of a type out, beside their ends."""
 
@@ -246,7 +244,7 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
 
 
 def admission(
-    session: Session, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, _Bools | None]
+    session: Session, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
 ) -> Admission | None:
     """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
     element, window = data.rows.element, limits.window
@@ -280,7 +278,7 @@ def _may_be_static(adjacency: Adjacency) -> bool:
     return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
 
 
-def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> _Bools:
+def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
     """[edge ids] Whether each edge passes the filters of its own type."""
     whole = data.rows.whole
     element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Bools
 from snapdb.builders.context import BuildContext
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import time_expression
@@ -67,7 +67,7 @@ class VertexData(NamedTuple):
         """SELECT of some rows' columns and their dense id, called ROW_ID."""
         return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
 
-    def alive(self, session: Session) -> npt.NDArray[np.bool_] | None:
+    def alive(self, session: Session) -> Bools | None:
         """[dense ids] which are vertices; None when all are."""
         if self.complete:
             return None

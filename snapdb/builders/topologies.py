@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Bools, Int64s
 from snapdb.builders.context import BuildContext
 from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, edge_facts, edges_at, fields, newest
@@ -189,7 +189,6 @@ def _work_text(done: str, change: Change) -> str:
 # Edges that were added and removed between two versions, at a cost that follows from the change
 
 
-_Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)
 
 
@@ -265,7 +264,7 @@ def _removed(
     return _joined(edges, late), ids.size
 
 
-def _at(rows: Rows, positions: _Int64s, nodes: _Int64s | None = None) -> EdgeArrays:
+def _at(rows: Rows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArrays:
     """Return edges out of rows, which are those of `nodes`; None: of all nodes."""
     row = np.searchsorted(rows.indptr, positions, side="right") - 1
     return EdgeArrays(
@@ -319,7 +318,7 @@ def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
     return EdgeArrays(**{name: both(name) for name in EdgeArrays.__slots__})
 
 
-def _moved(session: Session, one: VertexData, other: VertexData) -> _Int64s:
+def _moved(session: Session, one: VertexData, other: VertexData) -> Int64s:
     """Dense ids of the rows that `one` has and `other` has not; whether their keys are in others is not looked at."""
     if one.rows.table.state == other.rows.table.state:
         return np.empty(0, np.int64)
@@ -332,7 +331,7 @@ def _moved(session: Session, one: VertexData, other: VertexData) -> _Int64s:
     rows = rows_beyond(session, one.rows.root, one.rows.table, other.rows.table)
     if rows is None:
         return np.empty(0, np.int64)
-    ids: _Int64s = session.table(f"SELECT {_ID} AS id FROM ({one.numbered(_plain(one, rows))})")["id"].to_numpy()
+    ids: Int64s = session.table(f"SELECT {_ID} AS id FROM ({one.numbered(_plain(one, rows))})")["id"].to_numpy()
     return np.unique(ids)
 
 
@@ -340,11 +339,11 @@ def _plain(data: VertexData, rows: str) -> str:
     return f"SELECT {quote_all(data.key)} FROM ({rows})"
 
 
-def _only(ids: Sequence[_Int64s], others: Sequence[_Int64s]) -> list[_Int64s]:
+def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
 
-def _orphaned(root: Rows, removed: EdgeArrays, lost: Sequence[_Int64s], limits: tuple[int, int]) -> EdgeArrays:
+def _orphaned(root: Rows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
     """Return the edges of the base that end in a removed vertex, without those removed themselves."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
@@ -377,7 +376,7 @@ def _revived(session: Session, before: EdgeData, after: EdgeData, root: Rows, ad
     return _taken(revived, ~there & ~np.isin(revived.edge_id, added.edge_id))
 
 
-def _taken(edges: EdgeArrays, chosen: npt.NDArray[np.bool_]) -> EdgeArrays:
+def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
     def some(name: str) -> Any:
         values = getattr(edges, name)
         return None if values is None else values[chosen]
@@ -385,6 +384,6 @@ def _taken(edges: EdgeArrays, chosen: npt.NDArray[np.bool_]) -> EdgeArrays:
     return EdgeArrays(**{name: some(name) for name in EdgeArrays.__slots__})
 
 
-def _positions(root: Rows, edges: EdgeArrays) -> _Int64s:
+def _positions(root: Rows, edges: EdgeArrays) -> Int64s:
     """[edges] The position of each in the base; -1 where it is not there."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)

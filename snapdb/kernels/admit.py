@@ -7,11 +7,12 @@ An edge is in a window when start ≤ time < stop or, where edges have an end, w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Int64s, UInt64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import kernel
@@ -30,10 +31,6 @@ from snapdb.kernels.spans import (
     locate_range,
 )
 
-Array = npt.NDArray[Any]
-_Bools = npt.NDArray[np.bool_]
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 STATIC = -(2**63)
 """The event time of edges that have none."""
 LAST = 2**63 - 1
@@ -42,7 +39,7 @@ LAST = 2**63 - 1
 class Admission(NamedTuple):
     """The edges that are kept."""
 
-    words: Words
+    words: UInt64s
     """A bit for each physical position."""
     degrees: npt.NDArray[np.uint32]
     """[nodes] how many of each row."""
@@ -60,17 +57,17 @@ class _Conditions(NamedTuple):
     """Ends are after this moment, or there are no ends."""
     bounded: bool
     """There is a stop: the greatest time is a time as others are."""
-    near: _Bools
-    far: _Bools
-    kept: _Bools
+    near: Bools
+    far: Bools
+    kept: Bools
 
 
 class _Columns(NamedTuple):
     """What conditions look at, by position in the root and in the patch."""
 
     indices: Array
-    time: _Int64s
-    until: _Int64s
+    time: Int64s
+    until: Int64s
     edge_id: Array
 
 
@@ -83,9 +80,9 @@ def admitted(
     start: int | None = None,
     stop: int | None = None,
     until_after: int | None = None,
-    near_alive: _Bools | None = None,
-    far_alive: _Bools | None = None,
-    kept_edges: _Bools | None = None,
+    near_alive: Bools | None = None,
+    far_alive: Bools | None = None,
+    kept_edges: Bools | None = None,
 ) -> Admission:
     """The edges of these rows that meet every condition.
 
@@ -137,7 +134,7 @@ def _take_admitted(rows: RowArrays, admission: Admission, most: int = 1 << 22) -
     return logical_parts(rows._replace(live=live_arrays(admission.words)), most)
 
 
-def full_bitmap(rows: RowArrays) -> Words:
+def full_bitmap(rows: RowArrays) -> UInt64s:
     """A bit for each physical position, set where a logical row holds it."""
     return admitted(rows).words
 
@@ -148,7 +145,7 @@ def _admit(
     conditions: _Conditions,
     root: _Columns,
     patch: _Columns,
-    words: Words,
+    words: UInt64s,
     degrees: npt.NDArray[np.uint32],
 ) -> int:
     """Fills words and degrees; 1 when every row is a prefix, 0 when one is not, -1 when something is damaged."""
@@ -171,7 +168,7 @@ def _admit(
 
 
 @kernel
-def _leave_out(near: _Bools, nodes: _Int64s, count: int, spans: _Int64s) -> bool:
+def _leave_out(near: Bools, nodes: Int64s, count: int, spans: Int64s) -> bool:
     """Takes the rows of nodes that are not in the snapshot for empty; whether `near` has all nodes."""
     for i in range(count):
         if nodes[i] >= near.size:
@@ -184,16 +181,16 @@ def _leave_out(near: _Bools, nodes: _Int64s, count: int, spans: _Int64s) -> bool
 
 @kernel
 def _keep(
-    live: Words,
+    live: UInt64s,
     conditions: _Conditions,
     columns: _Columns,
-    nodes: _Int64s,
-    spans: _Int64s,
+    nodes: Int64s,
+    spans: Int64s,
     count: int,
     base: int,
     first: int,
     length: int,
-    words: Words,
+    words: UInt64s,
     degrees: npt.NDArray[np.uint32],
 ) -> int:
     """Admits one stretch of each row, root or patch, whose columns count from `base`; answers as `_admit` does."""
@@ -232,7 +229,7 @@ def _keep(
     return prefix
 
 
-def _flags(values: _Bools | None) -> _Bools:
+def _flags(values: Bools | None) -> Bools:
     """Which of some ids may be; where there are none, none may."""
     if values is None:
         return plain_array(np.empty(0), np.bool_)

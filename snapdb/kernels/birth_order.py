@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.bits import live_before, rank_blocks
 from snapdb.kernels.compiled import kernel
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 _Number = int | np.int64
 
 BLOCK = 512
@@ -26,17 +24,17 @@ BLOCK = 512
 class _BirthOrder(NamedTuple):
     """Numbers 0 ≤ i < n by their births."""
 
-    times: _Int64s
+    times: Int64s
     """[n] births, ascending."""
-    words: Words
+    words: UInt64s
     """A bit for each number, level after level, the highest digit first."""
-    before: _Int64s
+    before: Int64s
     """See `rank_blocks`."""
-    zeros: _Int64s
+    zeros: Int64s
     """[levels] how many bits of each are 0."""
 
 
-def birth_order(born: _Int64s) -> _BirthOrder:
+def birth_order(born: Int64s) -> _BirthOrder:
     """The order of numbers by when each is born; with none at all nobody is ever asked for.
 
     >>> order = birth_order(np.array([30, 10, 20, 10]))
@@ -56,7 +54,7 @@ def birth_order(born: _Int64s) -> _BirthOrder:
 
 
 @kernel
-def _fill(order: _Int64s, words: Words, zeros: _Int64s, stride: int) -> None:
+def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
     """Writes the levels; `order` ends as another one."""
     spare = np.empty_like(order)
     for level in range(zeros.size):
@@ -79,7 +77,7 @@ def _fill(order: _Int64s, words: Words, zeros: _Int64s, stride: int) -> None:
 
 
 @kernel
-def count_born(times: _Int64s, moment: _Number) -> int:
+def count_born(times: Int64s, moment: _Number) -> int:
     """How many are born by a moment, itself included."""
     low, high = 0, times.size
     while low < high:
@@ -92,14 +90,14 @@ def count_born(times: _Int64s, moment: _Number) -> int:
 
 
 @kernel
-def _ones_before(words: Words, before: _Int64s, base: _Number, low: _Number, high: _Number) -> tuple[_Number, _Number]:
+def _ones_before(words: UInt64s, before: Int64s, base: _Number, low: _Number, high: _Number) -> tuple[_Number, _Number]:
     """How many bits of the level that begins at `base` are set before two of its places."""
     first = before[2 * (base >> 9)]
     return live_before(words, before, base + low) - first, live_before(words, before, base + high) - first
 
 
 @kernel
-def rank_born(words: Words, before: _Int64s, zeros: _Int64s, count: int, there: _Number, number: _Number) -> _Number:
+def rank_born(words: UInt64s, before: Int64s, zeros: Int64s, count: int, there: _Number, number: _Number) -> _Number:
     """How many of the first `there` of `count` born are below a number."""
     below: _Number = np.int64(0)
     low: _Number = np.int64(0)
@@ -116,7 +114,7 @@ def rank_born(words: Words, before: _Int64s, zeros: _Int64s, count: int, there: 
 
 
 @kernel
-def select_born(words: Words, before: _Int64s, zeros: _Int64s, count: int, there: _Number, rank: _Number) -> _Number:
+def select_born(words: UInt64s, before: Int64s, zeros: Int64s, count: int, there: _Number, rank: _Number) -> _Number:
     """The number that `rank` of the first `there` of `count` born are below; 0 ≤ rank < there."""
     number: _Number = np.int64(0)
     low: _Number = np.int64(0)

@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.compiled import kernel
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 _Number = int | np.int64
 
 
@@ -42,7 +40,7 @@ def last_zeros(typing: Any, word: Any) -> Any:
 
 
 @kernel
-def is_set(words: Words, place: _Number) -> bool:
+def is_set(words: UInt64s, place: _Number) -> bool:
     """Whether a bit is set; places beyond the bitmap are not."""
     word = place >> 6
     if word >= words.size:
@@ -51,7 +49,7 @@ def is_set(words: Words, place: _Number) -> bool:
 
 
 @kernel
-def rank_blocks(words: Words) -> _Int64s:
+def rank_blocks(words: UInt64s) -> Int64s:
     """`before`: for each block of 512, and for the end, two numbers.
 
     The first counts the set bits before the block. The second holds, nine bits each, how many of the block are before
@@ -73,7 +71,7 @@ def rank_blocks(words: Words) -> _Int64s:
 
 
 @kernel
-def mask_between(words: Words, start: _Number, stop: _Number) -> np.uint64:
+def mask_between(words: UInt64s, start: _Number, stop: _Number) -> np.uint64:
     """Bits start up to stop, at most 64 of them and at least one, as one word."""
     one = np.uint64(1)
     word, shift = start >> 6, np.uint64(start & 63)
@@ -86,7 +84,7 @@ def mask_between(words: Words, start: _Number, stop: _Number) -> np.uint64:
 
 
 @kernel
-def live_before(words: Words, before: _Int64s, place: _Number) -> _Number:
+def live_before(words: UInt64s, before: Int64s, place: _Number) -> _Number:
     """How many bits are set before a place."""
     word, last = place >> 6, np.int64(place & 63)
     total: _Number = before[2 * (word >> 3)] + _in_block(before[2 * (word >> 3) + 1], word & 7)
@@ -102,7 +100,9 @@ def _in_block(counts: _Number, word: _Number) -> _Number:
 
 
 @kernel
-def select_live(words: Words, before: _Int64s, start: _Number, stop: _Number, rank: _Number, guess: _Number) -> _Number:
+def select_live(
+    words: UInt64s, before: Int64s, start: _Number, stop: _Number, rank: _Number, guess: _Number
+) -> _Number:
     """Where the set bit number `rank` of all is, which is one of the bits start up to stop, perhaps near `guess`."""
     low = high = guess >> 9
     if before[2 * low] > rank or before[2 * low + 2] <= rank:

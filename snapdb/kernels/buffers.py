@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from snapdb.arrays import Array, UInt8s
 
 _SMALLEST = 1 << 18
 """Bytes below which the C library's own recycling does."""
@@ -14,8 +15,7 @@ KEPT = 8
 """Free blocks of one size that wait for their next use."""
 _ALIGNMENT = 64
 
-Block = npt.NDArray[np.uint8]
-_free: dict[int, deque[Block]] = {}
+_free: dict[int, deque[UInt8s]] = {}
 
 
 class _Lease:
@@ -34,12 +34,12 @@ class _Lease:
             "version": 3,
         }
 
-    def __del__(self, free: dict[int, deque[Block]] = _free) -> None:
+    def __del__(self, free: dict[int, deque[UInt8s]] = _free) -> None:
         # Runs at any moment in any thread: each step is atomic, and a lost race only costs a block its next use.
         free.setdefault(self.size, deque(maxlen=KEPT)).append(self.block)
 
 
-def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """A writable C-contiguous array of anything, as np.empty gives, in memory that an earlier one may have left."""
     kind = np.dtype(dtype)
     count = 1
@@ -61,7 +61,7 @@ def release_free() -> None:
     _free.clear()
 
 
-def _take(size: int) -> Block:
+def _take(size: int) -> UInt8s:
     try:
         return _free[size].pop()
     except (KeyError, IndexError):

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Bools, Int64s, UInt64s
 from snapdb.kernels.bits import mask_between
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-
 
 @kernel
-def mark_changed(
-    before: RowArrays, after: RowArrays, same_patch: bool, nodes: _Int64s, changed: npt.NDArray[np.bool_]
-) -> bool:
+def mark_changed(before: RowArrays, after: RowArrays, same_patch: bool, nodes: Int64s, changed: Bools) -> bool:
     """Marks which of these nodes have other edges, or at other places; False: a row leads out of its arrays.
 
     Both stand on the same root. Where patches are not the same, rows that reach into one count as changed.
@@ -43,7 +38,7 @@ def mark_changed(
 
 
 @kernel
-def _same_bits(words: Words, others: Words, start: int, count: int) -> bool:
+def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
     stop = start + count
     for begin in range(start, stop, 64):
         end = min(begin + 64, stop)

@@ -7,8 +7,8 @@ there.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.kernels.choose_listed import DraftArrays, draw_listed
 from snapdb.kernels.choose_ranks import draw_ranked
 from snapdb.kernels.compiled import kernel
@@ -18,7 +18,6 @@ from snapdb.kernels.scores import DrawKeys, DrawRule
 from snapdb.kernels.spans import BLOCK
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
 
 
 @kernel
@@ -28,8 +27,8 @@ def draw_rows(
     pairs: Pairs,
     keys: DrawKeys,
     rule: DrawRule,
-    frontier: _Int64s,
-    trees: _Int64s,
+    frontier: Int64s,
+    trees: Int64s,
     low: int,
     high: int,
     draft: DraftArrays,
@@ -77,7 +76,7 @@ def draw_rows(
 
 
 @kernel
-def _needed(windows: _Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Number]:
+def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Number]:
     """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
     room = longest = np.int64(0)
     for span in range(count):

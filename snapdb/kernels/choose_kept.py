@@ -6,11 +6,9 @@ whole fanout comes from it and all of its edges are eligible, a row of the cache
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.choose_ranks import draw_ranks
 from snapdb.kernels.compiled import kernel
@@ -34,9 +32,6 @@ from snapdb.kernels.scores import FLOYD, PRIORITY
 from snapdb.kernels.spans import BLOCK, DEGREE
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-_Floats = npt.NDArray[np.float64]
 
 
 @kernel
@@ -48,14 +43,14 @@ def draw_kept(
     rule: KeptRule,
     cached: CachedRows,
     base: BaseRows,
-    frontier: _Int64s,
+    frontier: Int64s,
     low: int,
     high: int,
     limit: int,
-    trees: _Int64s,
+    trees: Int64s,
     draft: DraftArrays,
     edges: int,
-    counts: _Int64s,
+    counts: Int64s,
 ) -> tuple[int, int, int, int]:
     """Draws as the rule says for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
@@ -133,15 +128,15 @@ def draw_kept(
 def _set_apart(
     rule: KeptRule,
     alone: bool,
-    records: npt.NDArray[Any],
-    frontier: _Int64s,
-    trees: _Int64s,
+    records: Array,
+    frontier: Int64s,
+    trees: Int64s,
     first: int,
     last: int,
-    found: _Int64s,
-    apart: _Int64s,
-    who: _Int64s,
-    owners: _Int64s,
+    found: Int64s,
+    apart: Int64s,
+    who: Int64s,
+    owners: Int64s,
 ) -> int:
     """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are."""
     everything = HEAD + 2 * rule.size
@@ -160,7 +155,7 @@ def _set_apart(
 
 
 @kernel
-def _needed(windows: _Int64s, spans: _Int64s, count: int, rule: KeptRule) -> tuple[int, int]:
+def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple[int, int]:
     """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
     room: _Number = np.int64(0)
     longest: _Number = np.int64(0)
@@ -177,21 +172,21 @@ def _needed(windows: _Int64s, spans: _Int64s, count: int, rule: KeptRule) -> tup
 @kernel
 def _draw_alone(
     rule: KeptRule,
-    records: npt.NDArray[Any],
-    scores: _Floats,
-    root: _Floats,
-    patch: _Floats,
-    indices: npt.NDArray[Any],
-    frontier: _Int64s,
+    records: Array,
+    scores: Float64s,
+    root: Float64s,
+    patch: Float64s,
+    indices: Array,
+    frontier: Int64s,
     first: int,
     i: int,
     last: int,
-    found: _Int64s,
-    apart: _Int64s,
-    positions: _Int64s,
-    sides: _Int64s,
-    neighbours: _Int64s,
-    weights: _Floats,
+    found: Int64s,
+    apart: Int64s,
+    positions: Int64s,
+    sides: Int64s,
+    neighbours: Int64s,
+    weights: Float64s,
     limit: int,
     edges: int,
 ) -> tuple[int, int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int64s, UInt64s
 from snapdb.kernels.choose_ranks import draw_ranks
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import (
@@ -34,32 +34,28 @@ from snapdb.kernels.scores import (
 )
 from snapdb.kernels.select import comes_first, nth_smallest
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-_Floats = npt.NDArray[np.float64]
-
 
 class DraftArrays(NamedTuple):
     """Where a hop is drawn: what comes out, and what a row needs on the way."""
 
-    positions: _Int64s
+    positions: Int64s
     """By edge: physical."""
-    sides: _Int64s
+    sides: Int64s
     """By edge: which of the frontier it was drawn for."""
-    neighbours: _Int64s
+    neighbours: Int64s
     """By edge, where rows are kept or copied: ids, -1 before they are read, or local ids."""
-    weights: _Floats
+    weights: Float64s
     """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
-    places: _Int64s
+    places: Int64s
     """By rank in a row, as the next four: the positions of edges that are eligible."""
-    scores: Words
-    floats: _Floats
+    scores: UInt64s
+    floats: Float64s
     """The same memory."""
-    ties: _Int64s
-    heap: _Int64s
-    spans: _Int64s
+    ties: Int64s
+    heap: Int64s
+    spans: Int64s
     """[BLOCK, FIELDS]"""
-    windows: _Int64s
+    windows: Int64s
     """[BLOCK, WINDOW_FIELDS]"""
 
 
@@ -70,8 +66,8 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
     pairs: Pairs,
     keys: DrawKeys,
     rule: DrawRule,
-    frontier: _Int64s,
-    trees: _Int64s,
+    frontier: Int64s,
+    trees: Int64s,
     first: int,
     i: int,
     last: int,
@@ -141,16 +137,16 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
 def _take_first(
     method: int,
     k: int,
-    root: _Floats,
-    patch: _Floats,
+    root: Float64s,
+    patch: Float64s,
     count: int,
-    places: _Int64s,
-    scores: Words,
-    floats: _Floats,
-    ties: _Int64s,
-    heap: _Int64s,
-    positions: _Int64s,
-    weights: _Floats,
+    places: Int64s,
+    scores: UInt64s,
+    floats: Float64s,
+    ties: Int64s,
+    heap: Int64s,
+    positions: Int64s,
+    weights: Float64s,
     edges: int,
 ) -> int:
     """Takes the k edges of places[:count] with the smallest scores, by rank: all that come before the next one."""
@@ -173,12 +169,12 @@ def _draw_shares(
     key: np.uint64,
     k: int,
     skips_zeros: bool,
-    root: _Floats,
-    patch: _Floats,
+    root: Float64s,
+    patch: Float64s,
     total: int,
-    places: _Int64s,
-    sums: _Int64s,
-    positions: _Int64s,
+    places: Int64s,
+    sums: Int64s,
+    positions: Int64s,
     edges: int,
 ) -> int:
     """Draws k edges of places[:total], each by its weight and for itself: none where all weights are 0.

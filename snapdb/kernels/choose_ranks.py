@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int64s, UInt64s
 from snapdb.kernels.bits import live_before, select_live
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import COUNT, LENGTH, LISTED, START, STRETCHES, TOTAL
 from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import LAST, REPLACE, DrawRule
-
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-_Floats = npt.NDArray[np.float64]
 
 SCANNED = 128
 """Up to so many picks, looking through the earlier ones beats a hash table."""
@@ -24,19 +21,19 @@ SCANNED = 128
 def draw_ranked(
     rule: DrawRule,
     pick: np.uint64,
-    ordinals: _Int64s,
+    ordinals: Int64s,
     indices: npt.NDArray[np.generic],
-    words: Words,
-    before: _Int64s,
-    frontier: _Int64s,
-    trees: _Int64s,
+    words: UInt64s,
+    before: Int64s,
+    frontier: Int64s,
+    trees: Int64s,
     first: int,
     i: int,
     last: int,
-    windows: _Int64s,
-    positions: _Int64s,
-    sides: _Int64s,
-    weights: _Floats,
+    windows: Int64s,
+    positions: Int64s,
+    sides: Int64s,
+    weights: Float64s,
     edges: int,
 ) -> tuple[int, int]:
     """Draws rows from number i on, up to the first that must be listed or `last`; returns that and the edges then.
@@ -75,7 +72,7 @@ def draw_ranks(
     total: int,
     k: int,
     indices: npt.NDArray[np.generic],
-    positions: _Int64s,
+    positions: Int64s,
     edges: int,
 ) -> None:
     """Draws up to k of `total` places from `start` on: all of them, the last ones, each for itself, or by Floyd."""
@@ -96,7 +93,7 @@ def draw_ranks(
 
 @kernel
 def place_ranks(
-    words: Words, before: _Int64s, windows: _Int64s, span: int, positions: _Int64s, begin: int, end: int
+    words: UInt64s, before: Int64s, windows: Int64s, span: int, positions: Int64s, begin: int, end: int
 ) -> None:
     """Turns ranks among the edges of a row's stretches into positions."""
     for e in range(begin, end):

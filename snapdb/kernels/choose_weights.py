@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int64s
 from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
@@ -13,13 +14,9 @@ from snapdb.kernels.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locat
 LEAST = 1e-250
 """The smallest positive weight."""
 
-_Int64s = npt.NDArray[np.int64]
-_Floats = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
-
 
 @kernel
-def by_edge_id(weights: _Floats, ids: npt.NDArray[np.integer], out: _Floats) -> None:
+def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -> None:
     """out[i] = weights[ids[i]]; NaN for an id that has none, which no snapshot holds."""
     for i in range(ids.size):
         edge = np.int64(ids[i])
@@ -27,7 +24,7 @@ def by_edge_id(weights: _Floats, ids: npt.NDArray[np.integer], out: _Floats) -> 
 
 
 @kernel
-def find_bad_weights(rows: RowArrays, root: _Floats, patch: _Floats, signed: bool, shown: _Int64s) -> tuple[int, int]:
+def find_bad_weights(rows: RowArrays, root: Float64s, patch: Float64s, signed: bool, shown: Int64s) -> tuple[int, int]:
     """How many edges of the rows have a weight that no draw can go by, and how many the weight 0; -1: damage.
 
     A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite.

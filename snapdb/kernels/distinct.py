@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import kernel
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
-
-def distinct(ids: _Int64s, limit: int) -> tuple[_Int64s, _Int64s]:
+def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
     """The distinct ids, ascending, and [ids] the place of each among them.
 
     Raises IndexError, whose argument is the id, when one is not 0 ≤ id < limit.
@@ -32,7 +29,7 @@ def distinct(ids: _Int64s, limit: int) -> tuple[_Int64s, _Int64s]:
 
 
 @kernel
-def _mark(ids: _Int64s, limit: int, bits: Words) -> int:
+def _mark(ids: Int64s, limit: int, bits: UInt64s) -> int:
     """Sets a bit for each id; the position of one that is out of range, or -1."""
     for i in range(ids.size):
         number = ids[i]
@@ -43,7 +40,7 @@ def _mark(ids: _Int64s, limit: int, bits: Words) -> int:
 
 
 @kernel
-def _rank(ids: _Int64s, bits: Words, before: _Int64s, found: _Int64s, places: _Int64s) -> int:
+def _rank(ids: Int64s, bits: UInt64s, before: Int64s, found: Int64s, places: Int64s) -> int:
     """Fills all but the bits, and returns how many of them are set."""
     count = np.int64(0)
     for w in range(bits.size):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int32s, Int64s, UInt64s
 from snapdb.kernels.bits import live_before, select_live
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.eligible import WalkArrays, value_at
@@ -16,10 +16,6 @@ from snapdb.kernels.select import comes_first, nth_smallest
 from snapdb.kernels.spans import ALIVE, FIRST, KEPT, REST, SECOND, list_spans
 
 _Number = int | np.int64
-_Int32s = npt.NDArray[np.int32]
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-_Floats = npt.NDArray[np.float64]
 
 
 class RowKeys(NamedTuple):
@@ -38,7 +34,7 @@ class RowKeys(NamedTuple):
     """What comes before the round in a key: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
     hop: np.uint64
     kind: np.uint64
-    rounds: _Int32s
+    rounds: Int32s
     """[nodes] of each node a round of its own; empty: as above."""
 
 
@@ -65,7 +61,7 @@ def row_parts(keys: RowKeys) -> RowParts:
 
 
 @kernel
-def row_round(keys: RowParts, rounds: _Int32s, node: _Number) -> _Number:
+def row_round(keys: RowParts, rounds: Int32s, node: _Number) -> _Number:
     """The round that a node's row is of."""
     if keys.own:
         return np.int64(rounds[node])
@@ -88,7 +84,7 @@ def row_key(keys: RowParts, round_: _Number, node: _Number) -> np.uint64:
 
 @kernel
 def place_row(
-    words: Words, before: _Int64s, spans: _Int64s, span: int, positions: _Int64s, begin: int, end: int
+    words: UInt64s, before: Int64s, spans: Int64s, span: int, positions: Int64s, begin: int, end: int
 ) -> None:
     """Turns ranks in a located row into positions."""
     first, kept, alive = spans[span, FIRST], spans[span, KEPT], spans[span, ALIVE]
@@ -113,7 +109,7 @@ def place_row(
 
 
 @kernel
-def rank_in(words: Words, before: _Int64s, spans: _Int64s, span: int, position: _Number) -> _Number:
+def rank_in(words: UInt64s, before: Int64s, spans: Int64s, span: int, position: _Number) -> _Number:
     """Which of a located row's edges stands at a position; -1: none."""
     first, second, start = spans[span, FIRST], spans[span, SECOND], np.int64(-1)
     rank: _Number = np.int64(-1)
@@ -134,15 +130,15 @@ def draw_best(
     key: np.uint64,
     size: int,
     few: int,
-    spans: _Int64s,
+    spans: Int64s,
     span: int,
-    places: _Int64s,
-    scores: Words,
-    floats: _Floats,
-    ties: _Int64s,
-    heap: _Int64s,
-    positions: _Int64s,
-    bounds: _Floats,
+    places: Int64s,
+    scores: UInt64s,
+    floats: Float64s,
+    ties: Int64s,
+    heap: Int64s,
+    positions: Int64s,
+    bounds: Float64s,
 ) -> tuple[int, _Number]:
     """Draws the `size` edges of a located row that have the least scores under PRIORITY; their positions ascend.
 
@@ -170,7 +166,7 @@ def draw_best(
 
 
 @kernel
-def weight_at(root: _Floats, patch: _Floats, position: _Number) -> float:
+def weight_at(root: Float64s, patch: Float64s, position: _Number) -> float:
     """The weight of the edge at a position, 1 where edges have none."""
     if root.size + patch.size == 0:
         return 1.0

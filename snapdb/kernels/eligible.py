@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Float64s, Int64s, UInt64s
 from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 STRETCHES = 4
 START, LENGTH, COUNT, PAIRS = 0, 4, 8, 12
@@ -34,31 +32,31 @@ class WalkArrays(NamedTuple):
     """A relation's rows and columns, each of the root and of the patch; a column that is not needed is empty."""
 
     rows: RowArrays
-    id_root: npt.NDArray[Any]
-    id_patch: npt.NDArray[Any]
-    time_root: _Int64s
-    time_patch: _Int64s
-    until_root: _Int64s
-    until_patch: _Int64s
-    weight_root: npt.NDArray[np.float64]
-    weight_patch: npt.NDArray[np.float64]
-    outward: npt.NDArray[np.bool_]
+    id_root: Array
+    id_patch: Array
+    time_root: Int64s
+    time_patch: Int64s
+    until_root: Int64s
+    until_patch: Int64s
+    weight_root: Float64s
+    weight_patch: Float64s
+    outward: Bools
     """For BOTH: by position."""
-    born: _Int64s
+    born: Int64s
     """By neighbour."""
 
 
 class Moments(NamedTuple):
     """What each tree may see, by tree; all empty where trees are not disjoint."""
 
-    low: _Int64s
-    high: _Int64s
+    low: Int64s
+    high: Int64s
     """Edges with low ≤ time < high, and without a time; neighbours that are born before high."""
-    after: _Int64s
+    after: Int64s
     """Edges that end after this, where edges have ends."""
-    since: _Int64s
+    since: Int64s
     """From when on the tree's own pairs are excluded; edges without a time always are."""
-    ordinals: _Int64s
+    ordinals: Int64s
     """The part of pick keys that tells trees apart."""
 
 
@@ -67,22 +65,20 @@ class Pairs(NamedTuple):
 
     split: int
     """The first ones are for rows walked one way; of BOTH rows for the edges in, and those from here for the rest."""
-    trees: _Int64s
+    trees: Int64s
     """All 0 where trees are not disjoint."""
-    near: _Int64s
-    far: _Int64s
+    near: Int64s
+    far: Int64s
 
 
 @kernel
-def value_at(root: npt.NDArray[Any], patch: npt.NDArray[Any], position: _Number) -> Any:
+def value_at(root: Array, patch: Array, position: _Number) -> Any:
     """A column's value at a physical position."""
     return root[position] if position < root.size else patch[position - root.size]
 
 
 @kernel
-def drop_zeros(
-    root: npt.NDArray[np.float64], patch: npt.NDArray[np.float64], places: _Int64s, count: _Number
-) -> _Number:
+def drop_zeros(root: Float64s, patch: Float64s, places: Int64s, count: _Number) -> _Number:
     """Leaves of places[:count] the edges that weigh something; returns how many. Without weights all do."""
     if root.size + patch.size == 0:
         return np.int64(count)
@@ -94,7 +90,7 @@ def drop_zeros(
 
 
 @kernel
-def list_live(words: Words, windows: _Int64s, span: int, out: _Int64s) -> int:
+def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
     """Writes all positions of a row's stretches, by rank, to `out`; returns how many."""
     at = 0
     for w in range(STRETCHES):
@@ -103,7 +99,7 @@ def list_live(words: Words, windows: _Int64s, span: int, out: _Int64s) -> int:
 
 
 @kernel
-def _list_stretch(words: Words, start: _Number, length: _Number, out: _Int64s, at: int) -> int:
+def _list_stretch(words: UInt64s, start: _Number, length: _Number, out: Int64s, at: int) -> int:
     for p in range(start, start + length):
         if words.size == 0 or is_set(words, p):
             out[at] = p
@@ -113,7 +109,7 @@ def _list_stretch(words: Words, start: _Number, length: _Number, out: _Int64s, a
 
 @kernel
 def list_row(
-    walk: WalkArrays, moments: Moments, pairs: Pairs, tree: _Number, windows: _Int64s, span: int, out: _Int64s
+    walk: WalkArrays, moments: Moments, pairs: Pairs, tree: _Number, windows: Int64s, span: int, out: Int64s
 ) -> int:
     """Writes the positions of a row's eligible edges, by rank, to `out`; returns how many, -1: damaged."""
     words, at = walk.rows.live.words, 0
@@ -131,11 +127,11 @@ def list_row(
 def _keep(
     walk: WalkArrays,
     moments: Moments,
-    barred: _Int64s,
+    barred: Int64s,
     first: int,
     last: int,
     tree: _Number,
-    out: _Int64s,
+    out: Int64s,
     begin: int,
     end: int,
 ) -> int:
@@ -168,7 +164,7 @@ def _keep(
 
 
 @kernel
-def _holds(values: _Int64s, low: int, high: int, value: _Number) -> bool:
+def _holds(values: Int64s, low: int, high: int, value: _Number) -> bool:
     """Whether one of the ascending values[low:high] is this one."""
     last = high
     while low < high:

@@ -7,8 +7,8 @@ patch's, or of BOTH the edges in and those out): edges without a time, which com
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Bools, Int64s, UInt64s
 from snapdb.kernels.bits import live_before
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import (
@@ -28,8 +28,6 @@ from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.spans import FIRST, KEPT, REST, SECOND, locate
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 @kernel
@@ -37,13 +35,13 @@ def find_windows(
     walk: WalkArrays,
     moments: Moments,
     pairs: Pairs,
-    frontier: _Int64s,
-    trees: _Int64s,
+    frontier: Int64s,
+    trees: Int64s,
     first: int,
     last: int,
     ahead: int,
-    spans: _Int64s,
-    windows: _Int64s,
+    spans: Int64s,
+    windows: Int64s,
 ) -> bool:
     """Writes the stretches of frontier[first:last] to windows[0:]; returns whether all rows are within their arrays."""
     rows, count = walk.rows, last - first
@@ -66,7 +64,7 @@ def find_windows(
 
 
 @kernel
-def _open(outward: npt.NDArray[np.bool_], spans: _Int64s, count: int, windows: _Int64s) -> None:
+def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
     """The two parts of each row, as stretches 0 and 2."""
     for span in range(count):
         start, kept = spans[span, FIRST], spans[span, KEPT]
@@ -90,15 +88,15 @@ def _open(outward: npt.NDArray[np.bool_], spans: _Int64s, count: int, windows: _
 
 @kernel
 def _cut(
-    root: _Int64s,
-    patch: _Int64s,
+    root: Int64s,
+    patch: Int64s,
     bounded: bool,
-    lows: _Int64s,
-    highs: _Int64s,
-    trees: _Int64s,
+    lows: Int64s,
+    highs: Int64s,
+    trees: Int64s,
     first: int,
     count: int,
-    windows: _Int64s,
+    windows: Int64s,
 ) -> None:
     """Leaves of each part what has no time, and what is in its tree's time."""
     for span in range(count):  # where the search of the root's part begins
@@ -125,7 +123,7 @@ def _cut(
 
 
 @kernel
-def _before(times: _Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
+def _before(times: Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
     """How many of `count` ascending times from `first` are before stop."""
     low = first
     while count > 1:
@@ -136,7 +134,7 @@ def _before(times: _Int64s, first: _Number, count: _Number, stop: _Number) -> _N
 
 
 @kernel
-def _count(words: Words, before: _Int64s, count: int, windows: _Int64s) -> None:
+def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
     """How many positions of each stretch are live, and of all of a row."""
     for span in range(count):
         total = np.int64(0)
@@ -152,7 +150,7 @@ def _count(words: Words, before: _Int64s, count: int, windows: _Int64s) -> None:
 
 @kernel
 def _find_pairs(
-    pairs: Pairs, frontier: _Int64s, trees: _Int64s, first: int, count: int, both: bool, windows: _Int64s
+    pairs: Pairs, frontier: Int64s, trees: Int64s, first: int, count: int, both: bool, windows: Int64s
 ) -> None:
     """Where the pairs of each row's node are; only rows that have some must be looked at for them."""
     owner, near = pairs.trees, pairs.near
@@ -172,7 +170,7 @@ def _find_pairs(
 
 
 @kernel
-def _pair_before(owner: _Int64s, near: _Int64s, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
+def _pair_before(owner: Int64s, near: Int64s, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
     """The first of pairs[low:high] that is not before (tree, node)."""
     while low < high:
         middle = (low + high) >> 1

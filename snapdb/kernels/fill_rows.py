@@ -6,11 +6,9 @@ whoever finds the same even number before and after has read one row, on any pro
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import RowKeys, draw_best, place_row, row_key, row_parts, row_round
@@ -23,7 +21,6 @@ from snapdb.kernels.sorted_ranks import draw_ranks_sorted, table_size
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate, locate_range
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
 
 
 @kernel
@@ -33,7 +30,7 @@ def fill_rows(
     method: int,
     size: int,
     few: int,
-    nodes: _Int64s,
+    nodes: Int64s,
     low: int,
     high: int,
     cached: CachedRows,
@@ -105,16 +102,16 @@ def fill_rows(
 
 @kernel
 def _write(
-    indices: npt.NDArray[Any],
-    tail: npt.NDArray[Any],
-    row: _Int64s,
+    indices: Array,
+    tail: Array,
+    row: Int64s,
     size: int,
     weighted: bool,
     best: int,
     next_: _Number,
-    bounds: npt.NDArray[np.float64],
-    records: npt.NDArray[Any],
-    scores: npt.NDArray[np.float64],
+    bounds: Float64s,
+    records: Array,
+    scores: Float64s,
     record: _Number,
     round_: _Number,
 ) -> None:
@@ -139,7 +136,7 @@ def _write(
 
 
 @kernel
-def fill_base(rows: RowArrays, nodes: _Int64s, starts: _Int64s, low: int, high: int, base: BaseRows) -> int:
+def fill_base(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: int, base: BaseRows) -> int:
     """Copies rows low ≤ number < high to where they start in the base; returns how many edges, -1: damaged.
 
     Row i is of nodes[i]; starts[high] is where the last one ends.
@@ -168,7 +165,7 @@ def fill_base(rows: RowArrays, nodes: _Int64s, starts: _Int64s, low: int, high: 
 
 
 @kernel
-def physical_lengths(rows: RowArrays, lengths: _Int64s) -> bool:
+def physical_lengths(rows: RowArrays, lengths: Int64s) -> bool:
     """How many positions each node's row holds, dead ones included; whether all rows are within their arrays."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):

@@ -5,21 +5,18 @@ What stands at `indices` there is asked for at once. The ways differ in how they
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import below, draw
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
 
 
 @inlined
-def take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: _Int64s, edges: int) -> None:
+def take_all(start: int, degree: int, indices: Array, positions: Int64s, edges: int) -> None:
     """All positions of a row, ascending."""
     if degree > 0:
         prefetch(indices, start)
@@ -29,9 +26,7 @@ def take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: _Int
 
 
 @inlined
-def floyd_mask(
-    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: _Int64s, edges: int
-) -> None:
+def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
     """Floyd's k of at most 64 positions, in draw order; the chosen ones are bits of one word."""
     chosen = np.uint64(0)
     one = np.uint64(1)
@@ -46,9 +41,7 @@ def floyd_mask(
 
 
 @inlined
-def floyd_scan(
-    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: _Int64s, edges: int
-) -> None:
+def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
     """Floyd's k positions in draw order; the chosen ones are looked for among those emitted.
 
     Only one that shares its last bits with a position that was `met` can have been chosen: most need no look.
@@ -68,9 +61,7 @@ def floyd_scan(
 
 
 @kernel
-def floyd_table(
-    key: np.uint64, start: int, degree: int, k: int, table: _Int64s, positions: _Int64s, edges: int
-) -> None:
+def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, positions: Int64s, edges: int) -> None:
     """Floyd's k positions in draw order; the chosen ones are in an open-addressing hash table."""
     table[:] = -1
     for j in range(k):
@@ -83,7 +74,7 @@ def floyd_table(
 
 
 @kernel
-def table_for(table: _Int64s, k: int) -> _Int64s:
+def table_for(table: Int64s, k: int) -> Int64s:
     """The table, or where it is empty a new one, whose size is a power of two that k entries fill at most by half."""
     if table.size > 0:
         return table
@@ -94,7 +85,7 @@ def table_for(table: _Int64s, k: int) -> _Int64s:
 
 
 @kernel
-def _insert(table: _Int64s, value: _Number) -> bool:
+def _insert(table: Int64s, value: _Number) -> bool:
     """Whether the value was not yet in the table, where it now is."""
     last = table.size - 1
     slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last

@@ -7,29 +7,27 @@ and then through the patch. A part that a form lacks is an empty array, so that 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s, UInt64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.bits import count_bits, rank_blocks
 from snapdb.kernels.compiled import kernel
-
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class _Parts(Protocol):
     """Values of a root and of its patch, if any."""
 
     @property
-    def root(self) -> npt.NDArray[Any]: ...
+    def root(self) -> Array: ...
     @property
-    def patch(self) -> npt.NDArray[Any] | None: ...
+    def patch(self) -> Array | None: ...
 
 
-ByPosition: TypeAlias = npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any] | None] | _Parts
+ByPosition: TypeAlias = Array | tuple[Array, Array | None] | _Parts
 """Values by physical position: of the root alone, or of the root and of its patch."""
 
 DAMAGED = "an adjacency is damaged: it leads out of its arrays; CHECK DATABASE names the file"
@@ -38,22 +36,22 @@ DAMAGED = "an adjacency is damaged: it leads out of its arrays; CHECK DATABASE n
 class PatchArrays(NamedTuple):
     """The rows of touched nodes: the first `kept` positions of the root's row, then a row of their own."""
 
-    touched: Words
+    touched: UInt64s
     """A bit for each node."""
-    ranks: _Int64s
+    ranks: Int64s
     """How many nodes are touched before each word."""
-    kept: _Int64s
+    kept: Int64s
     """By rank among the touched nodes, as are the rows of `indptr`."""
-    indptr: _Int64s
-    indices: npt.NDArray[Any]
+    indptr: Int64s
+    indices: Array
     """Of the root's type."""
 
 
 class LiveArrays(NamedTuple):
     """The physical positions that are in the snapshot; no words at all: every one."""
 
-    words: Words
-    before: _Int64s
+    words: UInt64s
+    before: Int64s
     """See `rank_blocks`."""
 
 
@@ -62,8 +60,8 @@ class RowArrays(NamedTuple):
 
     nodes: int
     """Nodes 0 ≤ id < nodes have a row; those beyond the root that no patch touches have an empty one."""
-    indptr: _Int64s
-    indices: npt.NDArray[Any]
+    indptr: Int64s
+    indices: Array
     degrees: npt.NDArray[np.uint32]
     """How many logical positions of each row are in the snapshot; empty: all."""
     live: LiveArrays
@@ -71,11 +69,11 @@ class RowArrays(NamedTuple):
 
 
 def row_arrays(
-    indptr: npt.NDArray[Any],
-    indices: npt.NDArray[Any],
+    indptr: Array,
+    indices: Array,
     *,
     nodes: int | None = None,
-    degrees: npt.NDArray[Any] | None = None,
+    degrees: Array | None = None,
     live: LiveArrays | None = None,
     patch: PatchArrays | None = None,
 ) -> RowArrays:
@@ -101,14 +99,14 @@ def row_arrays(
     return rows
 
 
-def live_arrays(words: Words) -> LiveArrays:
+def live_arrays(words: UInt64s) -> LiveArrays:
     """A bitmap over physical positions with its counts."""
     plain = plain_array(words, np.uint64)
     return LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
 
 
 def patch_arrays(
-    touched: _Int64s, kept: _Int64s, indptr: _Int64s, indices: npt.NDArray[Any], nodes: int, kind: npt.DTypeLike
+    touched: Int64s, kept: Int64s, indptr: Int64s, indices: Array, nodes: int, kind: npt.DTypeLike
 ) -> PatchArrays:
     """A patch of a root whose indices are of `kind`; `touched` are ascending nodes.
 
@@ -130,7 +128,7 @@ def patch_arrays(
 
 
 @kernel
-def _mark(touched: _Int64s, nodes: int, bits: Words, ranks: _Int64s) -> bool:
+def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
     before = np.int64(-1)
     for i in range(touched.size):
         node = touched[i]
@@ -143,21 +141,21 @@ def _mark(touched: _Int64s, nodes: int, bits: Words, ranks: _Int64s) -> bool:
     return True
 
 
-def plain_array(values: npt.NDArray[Any], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+def plain_array(values: Array, kind: npt.DTypeLike) -> Array:
     """The array as kernels are compiled for it: contiguous and read-only."""
     plain = np.ascontiguousarray(values, dtype=kind).view()
     plain.flags.writeable = False
     return plain
 
 
-def parts_of(values: ByPosition) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+def parts_of(values: ByPosition) -> tuple[Array, Array | None]:
     """The values of the root and those of its patch, if any."""
     if isinstance(values, np.ndarray):
         return values, None
     return (values[0], values[1]) if isinstance(values, tuple) else (values.root, values.patch)
 
 
-def by_part(values: ByPosition | None, part: int, kind: npt.DTypeLike, size: int) -> npt.NDArray[Any]:
+def by_part(values: ByPosition | None, part: int, kind: npt.DTypeLike, size: int) -> Array:
     """The values of one part as kernels read them; nothing where nothing is asked of them."""
     if values is None:
         return plain_array(np.empty(0), kind)

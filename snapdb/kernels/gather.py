@@ -11,14 +11,11 @@ import platform
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s, UInt8s
 from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import copy_line, fence_streams, prefetch, stream_line
-
-Bytes = npt.NDArray[np.uint8]
-_Int64s = npt.NDArray[np.int64]
 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
 """Bytes from which a result goes past the caches: a smaller one is still there when it is used."""
@@ -37,7 +34,7 @@ _WORDS: dict[int, np.dtype[Any]] = {
 }
 
 
-def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def gather(rows: Array, ids: Array) -> Array:
     """A new array of rows' dtype: [n, ...] for `rows` of one or more dimensions, where row i is rows[ids[i]].
 
     Raises IndexError when an id is not a row. Values are copied bit for bit; `rows` may be memory-mapped. Big results
@@ -51,7 +48,7 @@ def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return out
 
 
-def gather_rows(rows: npt.NDArray[Any], numbers: _Int64s, out: npt.NDArray[Any]) -> None:
+def gather_rows(rows: Array, numbers: Int64s, out: Array) -> None:
     """The same into an array that is there, all of them contiguous; `numbers` are read-only, as `as_words` gives."""
     if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
         bad = _gather_values(as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
@@ -61,7 +58,7 @@ def gather_rows(rows: npt.NDArray[Any], numbers: _Int64s, out: npt.NDArray[Any])
         raise IndexError(f"row {numbers[bad]} was asked, but there are {rows.shape[0]} rows (ids count from 0)")
 
 
-def as_words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_words(array: Array) -> Array:
     """The same memory, copied if it must be, as unsigned numbers of its items' size, read-only.
 
     Kernels that only copy are compiled once for a size then, not once for a type.
@@ -71,12 +68,12 @@ def as_words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return words
 
 
-def _as_bytes(array: npt.NDArray[Any]) -> Bytes:
+def _as_bytes(array: Array) -> UInt8s:
     """The memory of a contiguous array."""
     return array.view(np.ndarray).reshape(-1).view(np.uint8)
 
 
-def _gather_bytes(rows: Bytes, count: int, ids: _Int64s, out: Bytes) -> int:
+def _gather_bytes(rows: UInt8s, count: int, ids: Int64s, out: UInt8s) -> int:
     """Rows of any width and type; the index of the first bad id, or -1."""
     width = rows.size // count
     ahead = max(FEWEST, min(_FORESEEN // width, MOST))
@@ -86,7 +83,7 @@ def _gather_bytes(rows: Bytes, count: int, ids: _Int64s, out: Bytes) -> int:
 
 
 @kernel
-def _stream_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int, spliced: Bytes) -> int:
+def _stream_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int, spliced: UInt8s) -> int:
     """Writes each row of at least a line to `out` in whole lines; the first bad index, or -1.
 
     What is left of a row when no whole line is, `left` bytes, waits in spliced[LINE:]. Moves of a whole line fill it,
@@ -125,7 +122,7 @@ def _stream_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int, 
 
 
 @kernel
-def _copy_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int) -> int:
+def _copy_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int) -> int:
     """Writes each row to `out`; the first bad index, or -1."""
     count = rows.size // width
     reach = min(width, _FORESEEN)
@@ -143,7 +140,7 @@ def _copy_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int) ->
 
 
 @kernel
-def _gather_values(rows: npt.NDArray[Any], ids: _Int64s, out: npt.NDArray[Any]) -> int:
+def _gather_values(rows: Array, ids: Int64s, out: Array) -> int:
     """out[i] = rows[ids[i]]; the first bad index, or -1."""
     for i in range(ids.size):
         row = ids[i]

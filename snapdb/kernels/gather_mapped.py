@@ -7,17 +7,14 @@ brings them many times as fast. The pages of a block of rows come while the rows
 from __future__ import annotations
 
 import mmap
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
+from snapdb.arrays import Array, Int64s
 from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.gather import as_words, gather, gather_rows
-
-_Int64s = npt.NDArray[np.int64]
 
 BLOCK = 1 << 12
 """Rows whose pages are on their way at once: more of them could go again before they are read."""
@@ -25,7 +22,7 @@ BLOCK = 1 << 12
 _madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
 
 
-def gather_mapped(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def gather_mapped(rows: Array, ids: Array) -> Array:
     """What `gather` gives, with its errors, for `rows` of a map whose advice is to read no page ahead."""
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or not hasattr(mmap, "MADV_WILLNEED"):
         return gather(rows, ids)
@@ -40,7 +37,7 @@ def gather_mapped(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[
 
 
 @kernel
-def _ask(base: int, width: int, count: int, ids: _Int64s, page: int, advice: int) -> None:
+def _ask(base: int, width: int, count: int, ids: Int64s, page: int, advice: int) -> None:
     """Asks for the pages of these rows, of which those that are no rows are passed."""
     for i in range(ids.size):
         row = ids[i]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
 
-_Int64s = npt.NDArray[np.int64]
 
-
-def last_before(indptr: _Int64s, time: _Int64s, ids: npt.NDArray[Any], before: _Int64s) -> _Int64s:
+def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int64s:
     """[n] the last position of row ids[i] whose time is less than before[i], or -1; of equal times the last one.
 
     Times ascend within a row. Raises IndexError when an id is not a row, and CorruptError when a row leads out of
@@ -35,14 +31,14 @@ def last_before(indptr: _Int64s, time: _Int64s, ids: npt.NDArray[Any], before: _
     return out
 
 
-def _read_only(array: npt.NDArray[Any]) -> _Int64s:
+def _read_only(array: Array) -> Int64s:
     view = np.ascontiguousarray(array, np.int64).view(np.ndarray)
     view.flags.writeable = False
     return view
 
 
 @kernel
-def _last_before(indptr: _Int64s, time: _Int64s, ids: _Int64s, before: _Int64s, out: _Int64s) -> int:
+def _last_before(indptr: Int64s, time: Int64s, ids: Int64s, before: Int64s, out: Int64s) -> int:
     """Fills `out`; the first bad place of `ids`, or -1."""
     for i in range(ids.size):
         row = ids[i]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.bits import live_before
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import COUNT, LENGTH, START, STRETCHES
 from snapdb.kernels.kept_rule import first_from
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 @kernel
 def meet(
-    listed: bool, places: _Int64s, total: int, degree: int, windows: _Int64s, span: int, row: _Int64s, ids: _Int64s
+    listed: bool, places: Int64s, total: int, degree: int, windows: Int64s, span: int, row: Int64s, ids: Int64s
 ) -> int:
     """Leaves of a row what is eligible; returns how many."""
     if listed:
@@ -28,7 +26,7 @@ def meet(
 
 
 @kernel
-def _meet_listed(places: _Int64s, total: _Number, row: _Int64s, ids: _Int64s) -> _Number:
+def _meet_listed(places: Int64s, total: _Number, row: Int64s, ids: Int64s) -> _Number:
     """Leaves of a row what is among the ascending places[:total]; returns how many."""
     held: _Number = np.int64(0)
     passed = np.int64(0)
@@ -41,7 +39,7 @@ def _meet_listed(places: _Int64s, total: _Number, row: _Int64s, ids: _Int64s) ->
 
 
 @kernel
-def _meet_stretches(windows: _Int64s, span: _Number, row: _Int64s, ids: _Int64s) -> _Number:
+def _meet_stretches(windows: Int64s, span: _Number, row: Int64s, ids: Int64s) -> _Number:
     """Leaves of a row what is in the stretches that are eligible; returns how many."""
     held: _Number = np.int64(0)
     for j in range(row.size):
@@ -54,7 +52,7 @@ def _meet_stretches(windows: _Int64s, span: _Number, row: _Int64s, ids: _Int64s)
 
 
 @kernel
-def _rank_of(words: Words, before: _Int64s, windows: _Int64s, span: _Number, position: _Number) -> _Number:
+def _rank_of(words: UInt64s, before: Int64s, windows: Int64s, span: _Number, position: _Number) -> _Number:
     """Which of the edges in a row's stretches stands at a position in one of them."""
     rank: _Number = np.int64(0)
     for w in range(STRETCHES):
@@ -72,15 +70,15 @@ def _rank_of(words: Words, before: _Int64s, windows: _Int64s, span: _Number, pos
 @kernel
 def rank_all(
     listed: bool,
-    places: _Int64s,
+    places: Int64s,
     total: _Number,
-    words: Words,
-    before: _Int64s,
-    windows: _Int64s,
+    words: UInt64s,
+    before: Int64s,
+    windows: Int64s,
     span: int,
-    row: _Int64s,
+    row: Int64s,
     count: _Number,
-    chosen: _Int64s,
+    chosen: Int64s,
 ) -> None:
     """Turns numbers of a row's edges into their ranks among all that are eligible."""
     for j in range(count):

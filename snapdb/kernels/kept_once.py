@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int32s, Int64s, UInt64s
 from snapdb.kernels.choose_ranks import SCANNED, draw_ranks
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import place_row
@@ -18,26 +16,22 @@ from snapdb.kernels.row_cache import TORN, is_torn, take_recorded
 from snapdb.kernels.scores import FLOYD
 from snapdb.kernels.spans import DEGREE, KEPT, REST
 
-_Int32s = npt.NDArray[np.int32]
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-
 
 @kernel
 def draw_whole(
     rule: KeptRule,
-    indices: npt.NDArray[Any],
-    copies: npt.NDArray[Any],
-    words: Words,
-    before: _Int64s,
-    spans: _Int64s,
-    origins: _Int64s,
-    frontier: _Int64s,
+    indices: Array,
+    copies: Array,
+    words: UInt64s,
+    before: Int64s,
+    spans: Int64s,
+    origins: Int64s,
+    frontier: Int64s,
     first: int,
     last: int,
-    apart: _Int64s,
-    starts: _Int64s,
-    positions: _Int64s,
+    apart: Int64s,
+    starts: Int64s,
+    positions: Int64s,
 ) -> None:
     """Draws for those of first ≤ i < last who take all edges, or draw once from all: a row in one piece at its place,
     in the adjacency or in its copy.
@@ -67,8 +61,8 @@ def _draw_once(
     start: int,
     degree: int,
     fanout: int,
-    indices: npt.NDArray[Any],
-    positions: _Int64s,
+    indices: Array,
+    positions: Int64s,
     begin: int,
 ) -> None:
     """All of a row's edges, or Floyd's draw from them."""
@@ -79,9 +73,7 @@ def _draw_once(
 
 
 @inlined
-def draw_floyd(
-    key: np.uint64, start: int, total: int, k: int, indices: npt.NDArray[Any], positions: _Int64s, begin: int
-) -> None:
+def draw_floyd(key: np.uint64, start: int, total: int, k: int, indices: Array, positions: Int64s, begin: int) -> None:
     """Floyd's k of `total` numbers from `start` on, no fewer than k."""
     if k < total <= 64:
         floyd_mask(key, start, total, k, indices, positions, begin)
@@ -94,18 +86,18 @@ def draw_floyd(
 @kernel
 def draw_recorded(
     rule: KeptRule,
-    records: npt.NDArray[Any],
-    frontier: _Int64s,
+    records: Array,
+    frontier: Int64s,
     first: int,
     last: int,
-    found: _Int64s,
-    apart: _Int64s,
-    starts: _Int64s,
-    placed: _Int64s,
-    positions: _Int64s,
-    neighbours: _Int64s,
+    found: Int64s,
+    apart: Int64s,
+    starts: Int64s,
+    placed: Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
     limit: int,
-    stamps: _Int32s,
+    stamps: Int32s,
 ) -> int:
     """Draws for those who are not apart, by their records alone; returns how many; -1: damaged, or TORN."""
     pick, fanout, size, known = rule.pick, rule.fanout, rule.size, 0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Float64s, Int64s, UInt64s
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.choose_ranks import draw_ranks, place_ranks
 from snapdb.kernels.compiled import kernel
@@ -29,9 +27,6 @@ from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_siz
 from snapdb.kernels.spans import DEGREE
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-_Floats = npt.NDArray[np.float64]
 
 
 @kernel
@@ -42,13 +37,13 @@ def draw_apart(
     keys: RowKeys,
     rule: KeptRule,
     cached: CachedRows,
-    frontier: _Int64s,
-    trees: _Int64s,
+    frontier: Int64s,
+    trees: Int64s,
     first: int,
     i: int,
     last: int,
-    found: _Int64s,
-    apart: _Int64s,
+    found: Int64s,
+    apart: Int64s,
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
@@ -126,13 +121,13 @@ def _most(rule: KeptRule) -> int:
 
 @kernel
 def _read_record(
-    records: npt.NDArray[Any],
-    scores: _Floats,
+    records: Array,
+    scores: Float64s,
     record: _Number,
     weighted: bool,
-    row: _Int64s,
-    ids: _Int64s,
-    bounds: _Floats,
+    row: Int64s,
+    ids: Int64s,
+    bounds: Float64s,
 ) -> tuple[_Number, _Number]:
     """Copies a row of the cache to `row` and `ids`; returns what `_draw_row` does."""
     size = row.size
@@ -151,13 +146,13 @@ def _draw_row(
     key: np.uint64,
     size: int,
     few: int,
-    spans: _Int64s,
+    spans: Int64s,
     span: int,
-    table: _Int64s,
+    table: Int64s,
     draft: DraftArrays,
-    row: _Int64s,
-    ids: _Int64s,
-    bounds: _Floats,
+    row: Int64s,
+    ids: Int64s,
+    bounds: Float64s,
 ) -> tuple[_Number, _Number]:
     """Draws a row on the spot. Returns which of it has the greatest score, and the position of the edge that comes
     next, under PRIORITY where the row is not everything; else -1.
@@ -180,9 +175,9 @@ def _list_weighted(
     pairs: Pairs,
     tree: _Number,
     listed: bool,
-    windows: _Int64s,
+    windows: Int64s,
     span: int,
-    places: _Int64s,
+    places: Int64s,
 ) -> _Number:
     """Lists the eligible edges of a row that weigh something; returns how many. `listed`: each is looked at."""
     if listed:
@@ -201,18 +196,18 @@ def _draw_twice(
     listed: bool,
     total: int,
     degree: int,
-    indices: npt.NDArray[Any],
-    words: Words,
-    before: _Int64s,
-    windows: _Int64s,
+    indices: Array,
+    words: UInt64s,
+    before: Int64s,
+    windows: Int64s,
     span: int,
-    places: _Int64s,
-    row: _Int64s,
-    ids: _Int64s,
-    chosen: _Int64s,
-    table: _Int64s,
-    positions: _Int64s,
-    neighbours: _Int64s,
+    places: Int64s,
+    row: Int64s,
+    ids: Int64s,
+    chosen: Int64s,
+    table: Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
     begin: int,
     end: int,
 ) -> int:
@@ -248,7 +243,7 @@ def _draw_twice(
 
 
 @kernel
-def _key_of(prefix: np.uint64, node: _Number, ordinals: _Int64s, tree: _Number) -> np.uint64:
+def _key_of(prefix: np.uint64, node: _Number, ordinals: Int64s, tree: _Number) -> np.uint64:
     """The key of a node's draws, in its own tree where trees are disjoint."""
     key: np.uint64 = fold(prefix, np.uint64(node))
     if ordinals.size > 0:

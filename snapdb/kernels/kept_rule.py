@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int64s
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import weight_at
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-_Floats = npt.NDArray[np.float64]
 
 
 class KeptRule(NamedTuple):
@@ -38,7 +36,7 @@ class KeptRule(NamedTuple):
 
 
 @inlined
-def pass_over(chosen: _Int64s, count: _Number, ranks: _Int64s, begin: _Number, end: _Number) -> None:
+def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end: _Number) -> None:
     """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
     for e in range(begin, end):
         passed = np.int64(0)
@@ -50,19 +48,19 @@ def pass_over(chosen: _Int64s, count: _Number, ranks: _Int64s, begin: _Number, e
 @kernel
 def weigh(
     rule: KeptRule,
-    root: _Floats,
-    patch: _Floats,
-    places: _Int64s,
+    root: Float64s,
+    patch: Float64s,
+    places: Int64s,
     total: _Number,
-    row: _Int64s,
+    row: Int64s,
     held: _Number,
     last: _Number,
     next_: _Number,
-    bounds: _Floats,
-    positions: _Int64s,
+    bounds: Float64s,
+    positions: Int64s,
     begin: _Number,
     end: _Number,
-    weights: _Floats,
+    weights: Float64s,
 ) -> None:
     """Horvitz-Thompson weights under PRIORITY: one over the chance of each edge, given the scores of the others.
 
@@ -96,7 +94,7 @@ def _chance_besides(picks: _Number, fanout: int, total: _Number) -> float:
 
 
 @kernel
-def first_from(values: _Int64s, count: _Number, value: _Number) -> _Number:
+def first_from(values: Int64s, count: _Number, value: _Number) -> _Number:
     """The place of the first of `count` ascending values that is not less."""
     low, high = np.int64(0), np.int64(count)
     while low < high:
@@ -109,7 +107,7 @@ def first_from(values: _Int64s, count: _Number, value: _Number) -> _Number:
 
 
 @kernel
-def _is_in(values: _Int64s, count: _Number, value: _Number) -> bool:
+def _is_in(values: Int64s, count: _Number, value: _Number) -> bool:
     """Whether one of the first `count` ascending values is this one."""
     place = first_from(values, count, value)
     return bool(place < count and values[place] == value)

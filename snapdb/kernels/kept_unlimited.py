@@ -7,11 +7,9 @@ renumbered while all that belongs to it is in the processor's cache.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int32s, Int64s, UInt64s
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import RowKeys, RowParts, place_row, rank_in, row_key, row_parts, row_round
 from snapdb.kernels.forms import RowArrays
@@ -26,9 +24,6 @@ from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_siz
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, locate
 
 _Number = int | np.int64
-_Int32s = npt.NDArray[np.int32]
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 @kernel
@@ -38,19 +33,19 @@ def draw_unlimited(
     rule: KeptRule,
     cached: CachedRows,
     base: BaseRows,
-    frontier: _Int64s,
+    frontier: Int64s,
     low: int,
     high: int,
     limit: int,
-    nodes: _Int64s,
+    nodes: Int64s,
     met: int,
-    stamps: _Int32s,
+    stamps: Int32s,
     stamp: int,
-    positions: _Int64s,
-    sides: _Int64s,
-    neighbours: _Int64s,
+    positions: Int64s,
+    sides: Int64s,
+    neighbours: Int64s,
     edges: int,
-    counts: _Int64s,
+    counts: Int64s,
 ) -> tuple[int, int, int, int]:
     """Draws as the rule says for each of frontier[low:high], from edge number `edges` on.
 
@@ -144,14 +139,14 @@ def draw_unlimited(
 @kernel
 def _set_apart(
     alone: bool,
-    indptr: _Int64s,
-    copied: _Int32s,
-    frontier: _Int64s,
+    indptr: Int64s,
+    copied: Int32s,
+    frontier: Int64s,
     first: int,
     last: int,
-    found: _Int64s,
-    apart: _Int64s,
-    who: _Int64s,
+    found: Int64s,
+    apart: Int64s,
+    who: Int64s,
 ) -> int:
     """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are.
 
@@ -173,14 +168,14 @@ def _set_apart(
 @kernel
 def _lay_out(
     fanout: int,
-    spans: _Int64s,
+    spans: Int64s,
     first: int,
     last: int,
-    apart: _Int64s,
-    sides: _Int64s,
+    apart: Int64s,
+    sides: Int64s,
     edges: int,
-    starts: _Int64s,
-    placed: _Int64s,
+    starts: Int64s,
+    placed: Int64s,
 ) -> int:
     """Writes where the edges of each row begin to `starts`, and for whom they are to `sides`; returns where they end.
 
@@ -200,28 +195,28 @@ def _lay_out(
 def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
     rule: KeptRule,
     parts: RowParts,
-    rounds: _Int32s,
-    records: npt.NDArray[Any],
-    indices: npt.NDArray[Any],
-    copies: npt.NDArray[Any],
-    words: Words,
-    before: _Int64s,
-    spans: _Int64s,
-    origins: _Int64s,
-    frontier: _Int64s,
+    rounds: Int32s,
+    records: Array,
+    indices: Array,
+    copies: Array,
+    words: UInt64s,
+    before: Int64s,
+    spans: Int64s,
+    origins: Int64s,
+    frontier: Int64s,
     first: int,
     last: int,
-    found: _Int64s,
-    apart: _Int64s,
-    starts: _Int64s,
-    placed: _Int64s,
-    positions: _Int64s,
-    neighbours: _Int64s,
+    found: Int64s,
+    apart: Int64s,
+    starts: Int64s,
+    placed: Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
     limit: int,
-    stamps: _Int32s,
-    row: _Int64s,
-    chosen: _Int64s,
-    table: _Int64s,
+    stamps: Int32s,
+    row: Int64s,
+    chosen: Int64s,
+    table: Int64s,
 ) -> int:
     """Draws for the others, from their rows and besides; returns how many rows were read; -1: damaged, or TORN."""
     kept, size, most, everything, known = rule.kept, rule.size, drawn_once(rule), max(rule.size, rule.above), 0
@@ -277,14 +272,14 @@ def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
 
 @kernel
 def _rank_recorded(
-    words: Words,
-    before: _Int64s,
-    spans: _Int64s,
+    words: UInt64s,
+    before: Int64s,
+    spans: Int64s,
     span: int,
-    records: npt.NDArray[Any],
+    records: Array,
     record: _Number,
     count: int,
-    chosen: _Int64s,
+    chosen: Int64s,
 ) -> bool:
     """Turns numbers of a record's edges into ranks in the whole row; whether all of them are in it."""
     inside: bool | np.bool_ = True

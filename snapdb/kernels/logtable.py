@@ -9,7 +9,8 @@ from __future__ import annotations
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
+
+from snapdb.arrays import Int64s
 
 _CELLS = 4096
 _SCALE = 104
@@ -27,7 +28,7 @@ def _step(n: int) -> int:
     return sum((1 << _SCALE) // ((2 * t + 1) * d ** (2 * t + 1)) for t in range(_TERMS))
 
 
-def _table() -> npt.NDArray[np.int64]:
+def _table() -> Int64s:
     sums = list(accumulate((_step(_CELLS + i) for i in range(_CELLS)), initial=0))
     table = np.array([((found << 41) + sums[-1]) // (2 * sums[-1]) for found in sums], np.int64)
     table.flags.writeable = False

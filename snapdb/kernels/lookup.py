@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Int64s, UInt64s
 from snapdb.kernels.compiled import kernel
 
-_Int64s = npt.NDArray[np.int64]
 
-
-def look_up(table: _Int64s, first: int, keys: _Int64s) -> _Int64s:
+def look_up(table: Int64s, first: int, keys: Int64s) -> Int64s:
     """[keys] table[key - first], -1 for a key that is beyond the table.
 
     >>> look_up(np.array([7, -1, 9]), 100, np.array([102, 100, 99, 103])).tolist()
@@ -23,7 +19,7 @@ def look_up(table: _Int64s, first: int, keys: _Int64s) -> _Int64s:
     return out
 
 
-def look_up_runs(firsts: _Int64s, lengths: _Int64s, starts: _Int64s, keys: _Int64s) -> _Int64s:
+def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) -> Int64s:
     """[keys] starts[r] + key - firsts[r] for the run r of consecutive keys that holds it, -1 where none does.
 
     >>> look_up_runs(np.array([0, 50]), np.array([10, 5]), np.array([0, 10]), np.array([3, 51, 10, 55])).tolist()
@@ -35,7 +31,7 @@ def look_up_runs(firsts: _Int64s, lengths: _Int64s, starts: _Int64s, keys: _Int6
 
 
 @kernel
-def _look_up_runs(firsts: _Int64s, lengths: _Int64s, starts: _Int64s, keys: _Int64s, out: _Int64s) -> None:
+def _look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s, out: Int64s) -> None:
     """`firsts` ascend."""
     for i in range(keys.size):
         key, low, high = keys[i], 0, firsts.size
@@ -51,15 +47,13 @@ def _look_up_runs(firsts: _Int64s, lengths: _Int64s, starts: _Int64s, keys: _Int
 
 
 @kernel
-def _look_up(table: _Int64s, first: np.int64, keys: _Int64s, out: _Int64s) -> None:
+def _look_up(table: Int64s, first: np.int64, keys: Int64s, out: Int64s) -> None:
     for i in range(keys.size):
         key = keys[i]
         out[i] = table[key - first] if key >= first and key - first < table.size else -1
 
 
-def ending_in(
-    indptr: _Int64s, indices: npt.NDArray[Any], near: npt.NDArray[np.bool_], far: npt.NDArray[np.bool_]
-) -> _Int64s:
+def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s:
     """The positions of edges whose row's node is one of `near`, or whose neighbour is one of `far`, ascending."""
     found = np.empty(_count_ending(indptr, indices, near, far), np.int64)
     _list_ending(indptr, indices, near, far, found)
@@ -67,9 +61,7 @@ def ending_in(
 
 
 @kernel
-def _count_ending(
-    indptr: _Int64s, indices: npt.NDArray[Any], near: npt.NDArray[np.bool_], far: npt.NDArray[np.bool_]
-) -> int:
+def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> int:
     count = 0
     for v in range(indptr.size - 1):
         if near[v]:
@@ -82,11 +74,11 @@ def _count_ending(
 
 @kernel
 def _list_ending(
-    indptr: _Int64s,
-    indices: npt.NDArray[Any],
-    near: npt.NDArray[np.bool_],
-    far: npt.NDArray[np.bool_],
-    found: _Int64s,
+    indptr: Int64s,
+    indices: Array,
+    near: Bools,
+    far: Bools,
+    found: Int64s,
 ) -> None:
     at = 0
     for v in range(indptr.size - 1):
@@ -97,13 +89,13 @@ def _list_ending(
 
 
 def find_edges(
-    indptr: _Int64s,
-    time: _Int64s | None,
-    edge_id: npt.NDArray[Any],
-    nodes: _Int64s,
-    times: _Int64s | None,
-    ids: _Int64s,
-) -> _Int64s:
+    indptr: Int64s,
+    time: Int64s | None,
+    edge_id: Array,
+    nodes: Int64s,
+    times: Int64s | None,
+    ids: Int64s,
+) -> Int64s:
     """[edges] the position of each edge in its node's row, which is sorted by (time, edge id); -1 when not there."""
     out = np.empty(nodes.size, np.int64)
     none = np.empty(0, np.int64)
@@ -115,13 +107,13 @@ def find_edges(
 
 @kernel
 def _find_edges(
-    indptr: _Int64s,
-    time: _Int64s,
-    edge_id: npt.NDArray[Any],
-    nodes: _Int64s,
-    times: _Int64s,
-    ids: _Int64s,
-    out: _Int64s,
+    indptr: Int64s,
+    time: Int64s,
+    edge_id: Array,
+    nodes: Int64s,
+    times: Int64s,
+    ids: Int64s,
+    out: Int64s,
 ) -> None:
     timed = time.size > 0
     for i in range(nodes.size):
@@ -146,7 +138,7 @@ def _find_edges(
             out[i] = low
 
 
-def find_ids(edge_id: npt.NDArray[Any], wanted: _Int64s) -> _Int64s:
+def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
     """The positions, ascending, of the edges that have one of the wanted ids: one pass over all of them.
 
     >>> find_ids(np.array([4, 0, 9, 7]), np.array([9, 5, 0])).tolist()
@@ -162,14 +154,14 @@ def find_ids(edge_id: npt.NDArray[Any], wanted: _Int64s) -> _Int64s:
 
 
 @kernel
-def _mark(wanted: _Int64s, first: np.int64, bits: npt.NDArray[np.uint64]) -> None:
+def _mark(wanted: Int64s, first: np.int64, bits: UInt64s) -> None:
     for i in range(wanted.size):
         place = wanted[i] - first
         bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
 
 
 @kernel
-def _find_ids(edge_id: npt.NDArray[Any], first: np.int64, bits: npt.NDArray[np.uint64], out: _Int64s) -> int:
+def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> int:
     """Fills `out` up to its length: a damaged array may hold an id twice."""
     count = 0
     for p in range(edge_id.size):

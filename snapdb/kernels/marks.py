@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s, UInt64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import DAMAGED
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
-
-def mark(numbers: _Int64s, limit: int) -> Words:
+def mark(numbers: Int64s, limit: int) -> UInt64s:
     """A bit for each number below the limit, set for those given, which are 0 ≤ number < limit."""
     words = np.zeros((limit + 63) // 64, np.uint64)
     _mark(numbers, words)
     return words
 
 
-def marked(words: Words, limit: int, numbers: npt.NDArray[Any]) -> _Int64s:
+def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
     """The places in `numbers` at which one stands whose bit is set.
 
     Raises:
@@ -39,13 +34,13 @@ def marked(words: Words, limit: int, numbers: npt.NDArray[Any]) -> _Int64s:
 
 
 @kernel
-def _mark(numbers: _Int64s, words: Words) -> None:
+def _mark(numbers: Int64s, words: UInt64s) -> None:
     for i in range(numbers.size):
         words[numbers[i] >> 6] |= np.uint64(1) << np.uint64(numbers[i] & 63)
 
 
 @kernel
-def _marked(words: Words, limit: int, numbers: npt.NDArray[Any], places: _Int64s) -> int:
+def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
     count = 0
     for i in range(numbers.size):
         number = np.int64(numbers[i])

@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int64s, UInt64s
 from snapdb.kernels.birth_order import count_born, rank_born, select_born
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import STATIC
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import race_score
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 _Number = int | np.int64
 
 EVER, BEFORE, AT = range(3)
@@ -28,36 +26,36 @@ EVER, BEFORE, AT = range(3)
 class Known(NamedTuple):
     """The neighbours of some sources, as numbers of candidates: rows in ascending order, in which one may be twice."""
 
-    bounds: _Int64s
+    bounds: Int64s
     """[rows + 1]"""
-    far: _Int64s
-    since: _Int64s
+    far: Int64s
+    since: Int64s
     """By entry, or empty: always."""
-    until: _Int64s
+    until: Int64s
     """By entry, or empty: edges are moments."""
 
 
 class Born(NamedTuple):
     """Since when candidates are there; empty arrays: always."""
 
-    by_number: _Int64s
-    times: _Int64s
-    words: Words
-    before: _Int64s
-    zeros: _Int64s
+    by_number: Int64s
+    times: Int64s
+    words: UInt64s
+    before: Int64s
+    zeros: Int64s
 
 
 @kernel
 def draw_by_rank(
     prefix: np.uint64,
-    ordinals: _Int64s,
-    moments: _Int64s,
-    rows: _Int64s,
+    ordinals: Int64s,
+    moments: Int64s,
+    rows: Int64s,
     known: Known,
     mode: int,
     born: Born,
     count: int,
-    out: _Int64s,
+    out: Int64s,
 ) -> None:
     """Fills out [seeds, slots] with numbers of candidates, all alike; what is left of a row stays as it was.
 
@@ -91,7 +89,7 @@ def draw_by_rank(
 
 
 @kernel
-def _longest(bounds: _Int64s) -> int:
+def _longest(bounds: Int64s) -> int:
     longest = np.int64(0)
     for row in range(bounds.size - 1):
         longest = max(longest, bounds[row + 1] - bounds[row])
@@ -100,15 +98,15 @@ def _longest(bounds: _Int64s) -> int:
 
 @kernel
 def _list_known(
-    bounds: _Int64s,
-    far: _Int64s,
-    since: _Int64s,
-    until: _Int64s,
+    bounds: Int64s,
+    far: Int64s,
+    since: Int64s,
+    until: Int64s,
     mode: int,
     row: _Number,
     moment: _Number,
-    born: _Int64s,
-    listed: _Int64s,
+    born: Int64s,
+    listed: Int64s,
 ) -> int:
     """Writes the known candidates of a row that are there, each once, ascending; returns how many."""
     found = 0
@@ -132,7 +130,7 @@ def _list_known(
 
 
 @kernel
-def _pass_taken(taken: _Int64s, count: int, rank: _Number) -> _Number:
+def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
     """The rank moved past `count` ranks that were taken, to which it is added in its place."""
     at = 0
     while at < count and taken[at] <= rank:
@@ -146,13 +144,13 @@ def _pass_taken(taken: _Int64s, count: int, rank: _Number) -> _Number:
 
 @kernel
 def _count_passed(
-    listed: _Int64s,
-    ranks: _Int64s,
+    listed: Int64s,
+    ranks: Int64s,
     found: int,
     rank: _Number,
-    words: Words,
-    before: _Int64s,
-    zeros: _Int64s,
+    words: UInt64s,
+    before: Int64s,
+    zeros: Int64s,
     count: int,
     there: _Number,
 ) -> _Number:
@@ -175,15 +173,15 @@ def _count_passed(
 @kernel
 def draw_by_race(
     prefix: np.uint64,
-    ordinals: _Int64s,
-    moments: _Int64s,
-    rows: _Int64s,
+    ordinals: Int64s,
+    moments: Int64s,
+    rows: Int64s,
     known: Known,
     mode: int,
-    born: _Int64s,
-    ids: _Int64s,
-    weights: npt.NDArray[np.float64],
-    out: _Int64s,
+    born: Int64s,
+    ids: Int64s,
+    weights: Float64s,
+    out: Int64s,
 ) -> None:
     """Fills out [seeds, slots] with numbers of candidates by their weights; what is left of a row stays as it was.
 
@@ -213,7 +211,7 @@ def draw_by_race(
 
 
 @kernel
-def _keep_least(score: float, number: int, scores: npt.NDArray[np.float64], kept: _Int64s, held: int) -> int:
+def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held: int) -> int:
     """Puts a number in its place among the `held` least, the earlier first of equals; returns how many are held."""
     if held == scores.size and (held == 0 or score >= scores[held - 1]):
         return held

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.kernels.rng import fold_each
 
 
-def shuffle(key: np.uint64, count: int) -> npt.NDArray[np.int64]:
+def shuffle(key: np.uint64, count: int) -> Int64s:
     """The numbers 0 ≤ i < count by ascending fold(key, i).
 
     There are no ties to break, as fold is a bijection of its part: any sort gives this order.

@@ -5,36 +5,34 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s, UInt64s
 from snapdb.errors import CorruptError
 from snapdb.kernels import buffers
 from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.gather import as_words
 
-_Int64s = npt.NDArray[np.int64]
-
 
 class Overlay(NamedTuple):
     """Which ids have a newer row."""
 
-    words: npt.NDArray[np.uint64]
+    words: UInt64s
     """A bit for each id; ids beyond have none."""
-    ranks: _Int64s
+    ranks: Int64s
     """How many bits are set before each word."""
 
 
 class Csr(NamedTuple):
     """Rows of pairs: row i has `indices[indptr[i]:indptr[i + 1]]`, ascending, and the values beside them."""
 
-    indptr: _Int64s
-    indices: npt.NDArray[Any]
+    indptr: Int64s
+    indices: Array
     """int32 or int64."""
-    values: npt.NDArray[Any]
+    values: Array
 
 
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _read_only(array: Array) -> Array:
     """The same numbers as an array of the one kind that kernels here are compiled for."""
     view = np.asarray(array).view()
     view.flags.writeable = False
@@ -45,7 +43,7 @@ NOTHING = Overlay(_read_only(np.empty(0, np.uint64)), _read_only(np.empty(0, np.
 """No id has a newer row."""
 
 
-def overlay(ids: _Int64s, count: int) -> Overlay:
+def overlay(ids: Int64s, count: int) -> Overlay:
     """The overlay whose newer row i is that of ids[i]; they ascend, and 0 ≤ id < count."""
     words = np.zeros(-(-count // 64), np.uint64)
     ranks = np.zeros(words.size, np.int64)
@@ -58,9 +56,7 @@ def empty_csr(like: Csr) -> Csr:
     return Csr(np.zeros(1, np.int64), like.indices[:0], like.values[:0])
 
 
-def gather_over(
-    rows: npt.NDArray[Any], newer: npt.NDArray[Any], marks: Overlay, fill: Any, count: int, ids: npt.NDArray[Any]
-) -> npt.NDArray[Any]:
+def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int, ids: Array) -> Array:
     """A new array of the rows of ids: the newer one where there is one, else that of `rows`, else one of `fill`.
 
     Args:
@@ -81,7 +77,7 @@ def gather_over(
     return out
 
 
-def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: npt.NDArray[Any], count: int, width: int) -> Csr:
+def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, width: int) -> Csr:
     """The rows of ids as new arrays, with int64 indices; ids that neither has get empty rows.
 
     Raises:
@@ -124,7 +120,7 @@ def _plain(csr: Csr) -> Csr:
 
 
 @kernel
-def _mark(ids: _Int64s, words: npt.NDArray[np.uint64], ranks: _Int64s) -> None:
+def _mark(ids: Int64s, words: UInt64s, ranks: Int64s) -> None:
     for i in range(ids.size):
         words[ids[i] >> 6] |= np.uint64(1) << np.uint64(ids[i] & 63)
     total = np.int64(0)
@@ -134,7 +130,7 @@ def _mark(ids: _Int64s, words: npt.NDArray[np.uint64], ranks: _Int64s) -> None:
 
 
 @kernel
-def _newer(words: npt.NDArray[np.uint64], ranks: _Int64s, id_: int) -> Any:
+def _newer(words: UInt64s, ranks: Int64s, id_: int) -> Any:
     """The number of an id's newer row, or -1."""
     word = id_ >> 6
     if word >= words.size:
@@ -147,14 +143,14 @@ def _newer(words: npt.NDArray[np.uint64], ranks: _Int64s, id_: int) -> Any:
 
 @kernel
 def _gather_over(
-    rows: npt.NDArray[Any],
-    newer: npt.NDArray[Any],
-    words: npt.NDArray[np.uint64],
-    ranks: _Int64s,
-    blank: npt.NDArray[Any],
+    rows: Array,
+    newer: Array,
+    words: UInt64s,
+    ranks: Int64s,
+    blank: Array,
     count: int,
-    ids: _Int64s,
-    out: npt.NDArray[Any],
+    ids: Int64s,
+    out: Array,
 ) -> int:
     """Fills `out`; the first bad place of `ids`, or -1."""
     for i in range(ids.size):
@@ -176,16 +172,16 @@ def _gather_over(
 
 @kernel
 def _measure(
-    old: _Int64s,
-    new: _Int64s,
+    old: Int64s,
+    new: Int64s,
     old_size: int,
     new_size: int,
-    words: npt.NDArray[np.uint64],
-    ranks: _Int64s,
+    words: UInt64s,
+    ranks: Int64s,
     count: int,
-    ids: _Int64s,
-    starts: _Int64s,
-    indptr: _Int64s,
+    ids: Int64s,
+    starts: Int64s,
+    indptr: Int64s,
 ) -> int:
     """Where each row starts (newer ones below zero: -1 - start) and ends in the result; the first bad one, or -1."""
     for i in range(ids.size):
@@ -209,15 +205,15 @@ def _measure(
 
 @kernel
 def _copy(
-    old_indices: npt.NDArray[Any],
-    old_values: npt.NDArray[Any],
-    new_indices: npt.NDArray[Any],
-    new_values: npt.NDArray[Any],
-    starts: _Int64s,
-    indptr: _Int64s,
+    old_indices: Array,
+    old_values: Array,
+    new_indices: Array,
+    new_values: Array,
+    starts: Int64s,
+    indptr: Int64s,
     width: int,
-    indices: _Int64s,
-    values: npt.NDArray[Any],
+    indices: Int64s,
+    values: Array,
 ) -> int:
     """Copies the measured rows; the first with an index out of range, or -1."""
     for i in range(starts.size):

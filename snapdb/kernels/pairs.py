@@ -7,23 +7,17 @@ number of nodes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import GOLDEN, mix
 from snapdb.kernels.spans import AHEAD, BLOCK
 
-_Int64s = npt.NDArray[np.int64]
-
 
 @kernel
-def load_neighbours(
-    indices: npt.NDArray[Any], tail: npt.NDArray[Any], positions: _Int64s, nodes: int, neighbours: _Int64s
-) -> bool:
+def load_neighbours(indices: Array, tail: Array, positions: Int64s, nodes: int, neighbours: Int64s) -> bool:
     """Writes the ids at physical positions to `neighbours`; returns whether all are 0 ≤ id < nodes."""
     outside: bool | np.bool_ = False
     held, last = indices.size, positions.size - 1
@@ -44,13 +38,13 @@ def _slot(tree: np.int64, node: np.int64, last: int) -> int:
 
 @kernel
 def number_pairs(
-    neighbours: _Int64s,
-    trees: _Int64s,
-    sides: _Int64s,
-    nodes: _Int64s,
-    owners: _Int64s,
+    neighbours: Int64s,
+    trees: Int64s,
+    sides: Int64s,
+    nodes: Int64s,
+    owners: Int64s,
     count: int,
-    table: _Int64s,
+    table: Int64s,
     base: int,
 ) -> int:
     """Replaces ids by local ids, and appends new nodes to nodes[count:] and their trees to owners[count:].
@@ -82,7 +76,7 @@ def number_pairs(
 
 
 @kernel
-def enter_again(nodes: _Int64s, owners: _Int64s, count: int, table: _Int64s, base: int) -> None:
+def enter_again(nodes: Int64s, owners: Int64s, count: int, table: Int64s, base: int) -> None:
     """Enters the first `count` nodes into a table in which every slot is free."""
     last = table.size - 1
     for local in range(count):

@@ -7,15 +7,13 @@ come to.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.kernels.compiled import kernel
 
-_Int64s = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
 _Number = np.int64
 
 DAMAGED = -2
@@ -25,14 +23,14 @@ _MOST = np.int64(2**63 - 1)
 class Keys(NamedTuple):
     """What edges are sorted by, by position; no times at all: by the edge id alone."""
 
-    time: _Int64s
+    time: Int64s
     edge_id: Array
 
 
 class Root(NamedTuple):
     """The root's rows."""
 
-    indptr: _Int64s
+    indptr: Int64s
     keys: Keys
     last: int
     """No edge has a later time; the greatest number where that is not known."""
@@ -41,17 +39,17 @@ class Root(NamedTuple):
 class Lists(NamedTuple):
     """Some nodes, ascending, and for each a list of edges by (time, edge id)."""
 
-    nodes: _Int64s
-    indptr: _Int64s
+    nodes: Int64s
+    indptr: Int64s
     keys: Keys
 
 
 class Outline(NamedTuple):
     """The touched nodes of a new patch, what each keeps of its root row, and where its own row starts."""
 
-    nodes: _Int64s
-    kept: _Int64s
-    indptr: _Int64s
+    nodes: Int64s
+    kept: Int64s
+    indptr: Int64s
 
 
 class _Row(NamedTuple):
@@ -64,7 +62,7 @@ class _Row(NamedTuple):
 
 
 @kernel
-def are_patch(root_indptr: _Int64s, edges: int, nodes: _Int64s, kept: _Int64s, indptr: _Int64s, held: int) -> bool:
+def are_patch(root_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indptr: Int64s, held: int) -> bool:
     """Whether nodes ascend, rows follow each other through all `held` edges, and what is kept is within the root."""
     before = np.int64(-1)
     if indptr[0] != 0 or indptr[nodes.size] != held:
@@ -78,7 +76,7 @@ def are_patch(root_indptr: _Int64s, edges: int, nodes: _Int64s, kept: _Int64s, i
 
 
 @kernel
-def _stretch(indptr: _Int64s, edges: int, node: _Number) -> tuple[_Number, _Number]:
+def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Number]:
     """Where a row of the root starts and how long it is: nothing beyond the root, -1 when it leads out of it."""
     if node < 0 or node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
@@ -87,7 +85,7 @@ def _stretch(indptr: _Int64s, edges: int, node: _Number) -> tuple[_Number, _Numb
 
 
 @kernel
-def _list(nodes: _Int64s, indptr: _Int64s, at: _Number, node: _Number) -> tuple[_Number, _Number, _Number]:
+def _list(nodes: Int64s, indptr: Int64s, at: _Number, node: _Number) -> tuple[_Number, _Number, _Number]:
     """From where to where a node's list goes, and which list is next; `at` is the first not before the node."""
     if at < nodes.size and nodes[at] == node:
         return indptr[at], indptr[at + 1], at + 1
@@ -95,12 +93,12 @@ def _list(nodes: _Int64s, indptr: _Int64s, at: _Number, node: _Number) -> tuple[
 
 
 @kernel
-def _least(nodes: _Int64s, at: _Number, other: _Number) -> _Number:
+def _least(nodes: Int64s, at: _Number, other: _Number) -> _Number:
     return min(nodes[at], other) if at < nodes.size else other
 
 
 @kernel
-def _key(time: _Int64s, edge_id: Array, p: int | _Number) -> tuple[_Number, _Number]:
+def _key(time: Int64s, edge_id: Array, p: int | _Number) -> tuple[_Number, _Number]:
     number = np.int64(edge_id[p])
     return (time[p] if time.size else number), number
 
@@ -128,7 +126,7 @@ def _not_before(key: tuple[_Number, _Number], row: _Row, root: Root, old: Lists)
 
 @kernel
 def _depart(
-    low: _Number, high: _Number, gone: Keys, row: _Row, root: Root, old: Lists, positions: _Int64s
+    low: _Number, high: _Number, gone: Keys, row: _Row, root: Root, old: Lists, positions: Int64s
 ) -> tuple[_Number, _Number]:
     """Fills `positions` of the gone edges low ≤ g < high; the least, and which is not there (again), or -1."""
     degree = row.length + row.high - row.low
@@ -145,7 +143,7 @@ def _depart(
 
 @kernel
 def find_changes(
-    root: Root, old: Lists, held: _Int64s, gone: Lists, new: Lists, outline: Outline, positions: _Int64s
+    root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists, outline: Outline, positions: Int64s
 ) -> tuple[int, int]:
     """Fills the outline, which has room for all nodes of the lists, and `positions` in the logical rows of `gone`.
 
@@ -201,7 +199,7 @@ def find_changes(
 
 @kernel
 def list_tails(
-    root: Root, old: Lists, gone: Lists, new: Lists, outline: Outline, positions: _Int64s, origin: _Int64s
+    root: Root, old: Lists, gone: Lists, new: Lists, outline: Outline, positions: Int64s, origin: Int64s
 ) -> None:
     """Fills `origin` with where each edge of the new rows comes from: the root, then `old`, then `new`."""
     root_indptr, roots = root.indptr, root.keys.edge_id.size
@@ -248,11 +246,11 @@ def _mix(
     kept: _Number,
     root: Root,
     old: Lists,
-    gone: _Int64s,
+    gone: Int64s,
     new: Keys,
     come: _Number,
     came: _Number,
-    origin: _Int64s,
+    origin: Int64s,
 ) -> None:
     """One new row: the logical row from `kept` on, less the positions `gone`, with new ones come ≤ n < came."""
     roots = root.keys.edge_id.size

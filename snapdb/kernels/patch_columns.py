@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
+from snapdb.arrays import Array, Int64s
 from snapdb.kernels.compiled import kernel
-
-_Int64s = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
 
 
 @kernel
-def pick_parts(origin: _Int64s, first: Array, second: Array, third: Array, out: Array) -> None:
+def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: Array) -> None:
     """Fills `out` with the values at positions that are counted through all three."""
     seconds = first.size
     thirds = seconds + second.size
@@ -32,11 +25,11 @@ def pick_parts(origin: _Int64s, first: Array, second: Array, third: Array, out: 
 def merge_column(
     low: int,
     high: int,
-    root_indptr: _Int64s,
+    root_indptr: Int64s,
     root: Array,
-    nodes: _Int64s,
-    kept: _Int64s,
-    patch_indptr: _Int64s,
+    nodes: Int64s,
+    kept: Int64s,
+    patch_indptr: Int64s,
     patch: Array,
     out: Array,
 ) -> None:

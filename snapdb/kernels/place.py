@@ -11,15 +11,12 @@ handed to a call, which would cost more than a row's own work.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.bits import last_zeros, live_before, select_live
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import ALIVE, DEGREE, FIRST, KEPT, REST, SECOND
-
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 _WALKED = 32
 """Up to so many dead positions of a row, walking through them beats a look-up of each pick."""
@@ -28,7 +25,7 @@ _LISTED = 2048
 
 
 @kernel
-def place(rows: RowArrays, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int) -> None:
+def place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
     """Makes positions[edge:] physical, up to `fanout` for each of spans[low:high]; they were drawn from its FIRST."""
     words = rows.live.words
     if words.size > 0:
@@ -45,7 +42,7 @@ def _is_walked(held: int, degree: int) -> bool:
 
 
 @kernel
-def _skip_dead(words: Words, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int) -> None:
+def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
     """Moves the positions of rows that have few dead ones on past those, as if the two parts of a row were one."""
     every = ~np.uint64(0)
     for span in range(low, high):
@@ -75,7 +72,7 @@ def _skip_dead(words: Words, spans: _Int64s, low: int, high: int, fanout: int, p
 
 @kernel
 def _look_up(
-    words: Words, before: _Int64s, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int
+    words: UInt64s, before: Int64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int
 ) -> None:
     """The positions of rows that have many dead ones, by their rank among the live ones of a part."""
     for span in range(low, high):
@@ -98,7 +95,7 @@ def _look_up(
 
 
 @kernel
-def _pass_on(bits: bool, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int) -> None:
+def _pass_on(bits: bool, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
     """Moves positions that are beyond what a patch keeps of a row on to the patch."""
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, KEPT], spans[span, REST]

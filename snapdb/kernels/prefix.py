@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import DAMAGED, ByPosition, RowArrays, by_part
 from snapdb.kernels.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
-
-_Int64s = npt.NDArray[np.int64]
 
 _SHARE = 1 << 20
 """Nodes that one thread takes at a time."""
@@ -42,8 +41,8 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
 @kernel
 def _search(
     rows: RowArrays,
-    root: _Int64s,
-    patch: _Int64s,
+    root: Int64s,
+    patch: Int64s,
     stop: int,
     degrees: npt.NDArray[np.uint32],
     begin: int,
@@ -64,7 +63,7 @@ def _search(
 
 
 @kernel
-def _before(time: _Int64s, first: int, count: int, stop: int) -> int:
+def _before(time: Int64s, first: int, count: int, stop: int) -> int:
     """How many of `count` ascending times from `first` are before stop; its branches depend on `count` alone."""
     low = first
     while count > 1:

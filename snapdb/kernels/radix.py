@@ -5,27 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int32s, Int64s
 from snapdb.kernels.compiled import kernel
-
-Array = npt.NDArray[Any]
 
 _SHORT = 24
 """Edges up to which insertion beats merging."""
 
 
 @kernel
-def count_buckets(nodes: Array, shift: int, counts: npt.NDArray[np.int64]) -> None:
+def count_buckets(nodes: Array, shift: int, counts: Int64s) -> None:
     """Adds to `counts` how many edges fall into each bucket of 2^shift nodes."""
     for i in range(nodes.size):
         counts[nodes[i] >> shift] += 1
 
 
 @kernel
-def place_in_buckets(
-    nodes: Array, shift: int, cursor: npt.NDArray[np.int64], places: npt.NDArray[np.int32], local: Array
-) -> None:
+def place_in_buckets(nodes: Array, shift: int, cursor: Int64s, places: Int32s, local: Array) -> None:
     """Fills `places` [edges] with each edge's position by bucket, and `local` there with the node's number in it.
 
     `cursor` holds the next free position of each bucket and moves on.
@@ -40,7 +36,7 @@ def place_in_buckets(
 
 
 @kernel
-def spread(values: Array, places: npt.NDArray[np.int32], out: Array) -> None:
+def spread(values: Array, places: Int32s, out: Array) -> None:
     """Puts each value in its place."""
     for i in range(values.size):
         out[places[i]] = values[i]
@@ -54,7 +50,7 @@ def pick(values: Array, order: Array, out: Array) -> None:
 
 
 @kernel
-def order_nodes(local: Array, ends: npt.NDArray[np.int64], order: Array) -> None:
+def order_nodes(local: Array, ends: Int64s, order: Array) -> None:
     """A stable counting sort: fills `order` with edges by node, and `ends`, zeros before, with each row's end."""
     for i in range(local.size):
         ends[local[i]] += 1
@@ -70,7 +66,7 @@ def order_nodes(local: Array, ends: npt.NDArray[np.int64], order: Array) -> None
 
 
 @kernel
-def settle_rows(ends: npt.NDArray[np.int64], time: Array, edge_id: Array, order: Array) -> None:
+def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None:
     """Sorts each row that is not yet by (time, edge id), and `order` along with it.
 
     Edges without time pass `edge_id` as both keys: the same values move twice, to the same places.

@@ -9,8 +9,8 @@ All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import multiply_high
 
@@ -45,7 +45,7 @@ def below(bits: np.uint64, n: np.uint64) -> np.uint64:
 
 
 @kernel
-def fold_each(key: np.uint64, parts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+def fold_each(key: np.uint64, parts: Int64s) -> UInt64s:
     """fold(key, part) for each part."""
     keys = np.empty(parts.size, np.uint64)
     for i in range(parts.size):

@@ -6,19 +6,17 @@ finds no row, a row of another round, or one that is being written, draws it ane
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Float64s, Int32s, Int64s
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import RowKeys, row_parts, row_round
 from snapdb.kernels.intrinsics import fence_loads, load_first, prefetch
 from snapdb.kernels.spans import AHEAD, BLOCK
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-_Int32s = npt.NDArray[np.int32]
 
 SEQUENCE, TAG, HEAD = 0, 1, 2
 """Of a record: a number that is odd while the rest is written and that every writing makes greater; its round + 1, 0
@@ -34,24 +32,24 @@ HITS, MISSES, KEPT_EDGES, BASE_EDGES = range(4)
 class CachedRows(NamedTuple):
     """Drawn rows of one relation, one slot and one size."""
 
-    places: _Int32s
+    places: Int32s
     """[nodes] the number of a node's record, -1: it has none. Set before batches see the rows; empty: no records."""
-    records: npt.NDArray[Any]
+    records: Array
     """[rows, width] int32, or int64 where positions or nodes do not fit: SEQUENCE, TAG, then `size` positions that
     ascend, `size` neighbours, and under PRIORITY which of the row has the greatest score (-1: the row is everything)
     and the position of the edge that came next."""
-    scores: npt.NDArray[np.float64]
+    scores: Float64s
     """[rows, 2] under PRIORITY: the greatest score in the row, and that of the edge that came next; else [0, 2]."""
 
 
 class BaseRows(NamedTuple):
     """Neighbours of whole physical rows, dead positions included."""
 
-    places: _Int32s
+    places: Int32s
     """[nodes] the number of a node's row, -1: it has none (yet). Set last of all; empty: no rows."""
-    shifts: _Int64s
+    shifts: Int64s
     """[rows, 2] what is taken from a physical position of the root, or of the patch, to find it in `neighbours`."""
-    neighbours: npt.NDArray[Any]
+    neighbours: Array
     """Of the type of the adjacency's indices."""
 
 
@@ -62,7 +60,7 @@ def record_width(size: int, weighted: bool) -> int:
 
 @kernel
 def find_records(
-    keys: RowKeys, cached: CachedRows, frontier: _Int64s, first: int, last: int, ahead: int, found: _Int64s
+    keys: RowKeys, cached: CachedRows, frontier: Int64s, first: int, last: int, ahead: int, found: Int64s
 ) -> None:
     """Writes to found[i] the record of frontier[first + i], or -1 where none is of the wanted round, and its SEQUENCE.
 
@@ -93,7 +91,7 @@ def find_records(
 
 
 @kernel
-def is_torn(records: npt.NDArray[Any], record: _Number, sequence: _Number) -> bool:
+def is_torn(records: Array, record: _Number, sequence: _Number) -> bool:
     """Whether a record may have been written to since its SEQUENCE was this, so that what was read of it is void."""
     fence_loads()
     return bool(load_first(records, record * records.shape[1] + SEQUENCE) != sequence)
@@ -101,12 +99,12 @@ def is_torn(records: npt.NDArray[Any], record: _Number, sequence: _Number) -> bo
 
 @inlined
 def take_recorded(
-    records: npt.NDArray[Any],
+    records: Array,
     record: _Number,
     size: int,
     limit: int,
-    positions: _Int64s,
-    neighbours: _Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
     begin: int,
     end: int,
 ) -> bool:
@@ -122,17 +120,17 @@ def take_recorded(
 
 @kernel
 def load_kept(
-    indices: npt.NDArray[Any],
-    tail: npt.NDArray[Any],
+    indices: Array,
+    tail: Array,
     base: BaseRows,
-    frontier: _Int64s,
-    sides: _Int64s,
-    positions: _Int64s,
+    frontier: Int64s,
+    sides: Int64s,
+    positions: Int64s,
     begin: int,
     end: int,
     nodes: int,
-    neighbours: _Int64s,
-    counts: _Int64s,
+    neighbours: Int64s,
+    counts: Int64s,
 ) -> bool:
     """Writes the ids at physical positions to neighbours[begin:end] where it is negative; returns whether all are
     0 ≤ id < nodes. They come from the base's copies, or from the adjacency. Edge e is of frontier[sides[e]], and those
@@ -152,13 +150,13 @@ def load_kept(
 def _load_copies(
     held: int,
     base: BaseRows,
-    frontier: _Int64s,
-    sides: _Int64s,
-    positions: _Int64s,
+    frontier: Int64s,
+    sides: Int64s,
+    positions: Int64s,
     begin: int,
     end: int,
-    neighbours: _Int64s,
-    counts: _Int64s,
+    neighbours: Int64s,
+    counts: Int64s,
 ) -> None:
     """The part of `load_kept` that reads the base's copies; what it finds was counted as read from the adjacency."""
     places, shifts, copies = base.places, base.shifts, base.neighbours
@@ -180,7 +178,7 @@ def _load_copies(
 
 
 @kernel
-def _count_known(sides: _Int64s, neighbours: _Int64s, begin: int, end: int) -> tuple[_Number, _Number, _Number]:
+def _count_known(sides: Int64s, neighbours: Int64s, begin: int, end: int) -> tuple[_Number, _Number, _Number]:
     """How many neighbours are known, and how many rows there are and how many of which the first one is."""
     known = rows = hits = np.int64(0)
     for e in range(begin, end):
@@ -194,13 +192,13 @@ def _count_known(sides: _Int64s, neighbours: _Int64s, begin: int, end: int) -> t
 
 @kernel
 def _load_unknown(
-    indices: npt.NDArray[Any],
-    tail: npt.NDArray[Any],
-    positions: _Int64s,
+    indices: Array,
+    tail: Array,
+    positions: Int64s,
     begin: int,
     end: int,
     nodes: int,
-    neighbours: _Int64s,
+    neighbours: Int64s,
 ) -> bool:
     """Reads from the adjacency what is still negative; whether all ids are 0 ≤ id < nodes."""
     held = indices.size
@@ -216,16 +214,16 @@ def _load_unknown(
 
 @kernel
 def _find_copies(
-    places: _Int32s,
-    shifts: _Int64s,
+    places: Int32s,
+    shifts: Int64s,
     held: int,
-    frontier: _Int64s,
-    sides: _Int64s,
-    positions: _Int64s,
-    neighbours: _Int64s,
+    frontier: Int64s,
+    sides: Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
     first: int,
     last: int,
-    copied: _Int64s,
+    copied: Int64s,
 ) -> None:
     """Writes where the base copies what stands at positions[first:last] to `copied`, -1 where it does not."""
     for e in range(first, last):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int32s, Int64s
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import load_first, prefetch
 from snapdb.kernels.row_cache import BASE_EDGES, HITS, KEPT_EDGES, MISSES
 from snapdb.kernels.spans import DEGREE, FIRST, KEPT, REST
 
-_Int32s = npt.NDArray[np.int32]
-_Int64s = npt.NDArray[np.int64]
-
 
 @kernel
-def find_copies(places: _Int32s, shifts: _Int64s, nodes: _Int64s, count: int, spans: _Int64s, origins: _Int64s) -> None:
+def find_copies(places: Int32s, shifts: Int64s, nodes: Int64s, count: int, spans: Int64s, origins: Int64s) -> None:
     """Writes to `origins` the number of each located row's copy, -1 where it has none, and what ranks are added to.
 
     Of a row in one piece that is where its copy begins, or its place in the adjacency; else 0.
@@ -39,21 +34,21 @@ def find_copies(places: _Int32s, shifts: _Int64s, nodes: _Int64s, count: int, sp
 
 @kernel
 def load_block(
-    indices: npt.NDArray[Any],
-    tail: npt.NDArray[Any],
-    copies: npt.NDArray[Any],
-    shifts: _Int64s,
-    spans: _Int64s,
-    origins: _Int64s,
-    apart: _Int64s,
-    placed: _Int64s,
-    starts: _Int64s,
+    indices: Array,
+    tail: Array,
+    copies: Array,
+    shifts: Int64s,
+    spans: Int64s,
+    origins: Int64s,
+    apart: Int64s,
+    placed: Int64s,
+    starts: Int64s,
     count: int,
     limit: int,
-    stamps: _Int32s,
-    positions: _Int64s,
-    neighbours: _Int64s,
-    counts: _Int64s,
+    stamps: Int32s,
+    positions: Int64s,
+    neighbours: Int64s,
+    counts: Int64s,
 ) -> bool:
     """Reads the ids from placed[i] on up to the end of each row, and makes positions in copies physical.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import (
@@ -17,7 +17,6 @@ from snapdb.kernels.forms import (
 from snapdb.kernels.gather import gather
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, list_spans, locate_range
 
-_Int64s = npt.NDArray[np.int64]
 _Number = int | np.int64
 
 
@@ -25,13 +24,13 @@ class Part(NamedTuple):
     """The logical rows of nodes low, low + 1, …"""
 
     low: int
-    indptr: _Int64s
+    indptr: Int64s
     """[nodes of the part + 1] where each row starts among all logical rows, and where the last one ends."""
-    positions: _Int64s
+    positions: Int64s
     """Physical, row after row."""
 
 
-def degrees_of(rows: RowArrays) -> _Int64s:
+def degrees_of(rows: RowArrays) -> Int64s:
     """[nodes] How many edges each logical row has.
 
     Raises:
@@ -61,12 +60,12 @@ def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[Part]:
         low = high
 
 
-def neighbours_of(rows: RowArrays, positions: _Int64s) -> npt.NDArray[Any]:
+def neighbours_of(rows: RowArrays, positions: Int64s) -> Array:
     """The ids of the neighbours at physical positions, as they are stored."""
     return read_parts(rows.indices, rows.patch.indices, positions)
 
 
-def read_parts(root: npt.NDArray[Any], patch: npt.NDArray[Any] | None, positions: _Int64s) -> npt.NDArray[Any]:
+def read_parts(root: Array, patch: Array | None, positions: Int64s) -> Array:
     """A fresh array of the values at physical positions, which count through the root and then the patch.
 
     Raises IndexError when one is beyond both.
@@ -83,7 +82,7 @@ def read_parts(root: npt.NDArray[Any], patch: npt.NDArray[Any] | None, positions
 
 
 @kernel
-def _count_rows(rows: RowArrays, found: _Int64s) -> bool:
+def _count_rows(rows: RowArrays, found: Int64s) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):
         count = min(BLOCK, rows.nodes - low)
@@ -95,7 +94,7 @@ def _count_rows(rows: RowArrays, found: _Int64s) -> bool:
 
 
 @kernel
-def _list_rows(rows: RowArrays, begin: int, end: int, positions: _Int64s) -> None:
+def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None:
     """The positions of nodes from begin up to end, whose rows are sound."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     at: _Number = np.int64(0)

@@ -9,11 +9,9 @@ batches.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int32s, Int64s
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for, take_all
 from snapdb.kernels.forms import RowArrays
@@ -23,9 +21,6 @@ from snapdb.kernels.rng import fold
 from snapdb.kernels.spans import AHEAD, BLOCK, DEGREE, FIRST, KEPT, is_plain, locate
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-_Int32s = npt.NDArray[np.int32]
 
 EVERY = 2**63 - 1
 """The fanout that takes every edge."""
@@ -35,7 +30,7 @@ _SCANNED = 128
 
 
 @kernel
-def count_edges(rows: RowArrays, fanout: int, frontier: _Int64s, low: int, high: int, spans: _Int64s) -> int:
+def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
     """How many edges `sample_uniform` emits for frontier[low:high]; -1 when a row leads out of its arrays.
 
     They are located in `spans` [high - low, FIELDS], where drawing finds them again; PLAIN_FIELDS do for plain rows.
@@ -53,9 +48,7 @@ def count_edges(rows: RowArrays, fanout: int, frontier: _Int64s, low: int, high:
 
 
 @kernel
-def _count_plain(
-    indptr: _Int64s, held: int, fanout: int, frontier: _Int64s, low: int, high: int, spans: _Int64s
-) -> int:
+def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
     total = np.int64(0)
     outside: bool | np.bool_ = False
     for i in range(low, high):
@@ -76,17 +69,17 @@ def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a 
     rows: RowArrays,
     prefix: np.uint64,
     fanout: int,
-    frontier: _Int64s,
+    frontier: Int64s,
     low: int,
     high: int,
-    spans: _Int64s,
-    nodes: _Int64s,
+    spans: Int64s,
+    nodes: Int64s,
     count: int,
-    stamps: _Int32s,
+    stamps: Int32s,
     base: int,
-    positions: _Int64s,
-    neighbours: _Int64s,
-    seed_side: _Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
+    seed_side: Int64s,
     edges: int,
 ) -> tuple[int, int]:
     """Draws up to `fanout` edges for each of frontier[low:high]; returns how many nodes and edges there are now.
@@ -134,7 +127,7 @@ def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a 
 
 
 @kernel
-def number_all(neighbours: _Int64s, nodes: _Int64s, count: int, stamps: _Int32s, base: int) -> int:
+def number_all(neighbours: Int64s, nodes: Int64s, count: int, stamps: Int32s, base: int) -> int:
     """`number` for all of them, whose stamps are asked for ahead of their time."""
     for begin in range(0, neighbours.size, BLOCK):
         end = min(begin + BLOCK, neighbours.size)
@@ -145,7 +138,7 @@ def number_all(neighbours: _Int64s, nodes: _Int64s, count: int, stamps: _Int32s,
 
 
 @kernel
-def number(neighbours: _Int64s, begin: int, end: int, nodes: _Int64s, count: int, stamps: _Int32s, base: int) -> int:
+def number(neighbours: Int64s, begin: int, end: int, nodes: Int64s, count: int, stamps: Int32s, base: int) -> int:
     """Replaces the ids in neighbours[begin:end] by local ids, and appends the new ones to nodes[count:].
 
     Returns how many nodes there are then. Free of branches: each id is written to the next free slot of `nodes`,
@@ -164,7 +157,7 @@ def number(neighbours: _Int64s, begin: int, end: int, nodes: _Int64s, count: int
 
 
 @kernel
-def _load(rows: RowArrays, stamps: _Int32s, positions: _Int64s, neighbours: _Int64s, begin: int, end: int) -> bool:
+def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int) -> bool:
     """The ids at positions[begin:end]; whether all of them have a stamp."""
     if rows.indices.size == 0 or rows.patch.indices.size == 0:
         return _load_one(
@@ -180,11 +173,11 @@ def _load(rows: RowArrays, stamps: _Int32s, positions: _Int64s, neighbours: _Int
 
 @kernel
 def _load_either(
-    indices: npt.NDArray[Any],
-    tail: npt.NDArray[Any],
-    stamps: _Int32s,
-    positions: _Int64s,
-    neighbours: _Int64s,
+    indices: Array,
+    tail: Array,
+    stamps: Int32s,
+    positions: Int64s,
+    neighbours: Int64s,
     begin: int,
     end: int,
 ) -> bool:
@@ -202,9 +195,7 @@ def _load_either(
 
 
 @kernel
-def _load_one(
-    indices: npt.NDArray[Any], stamps: _Int32s, positions: _Int64s, neighbours: _Int64s, begin: int, end: int
-) -> bool:
+def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int) -> bool:
     outside: bool | np.bool_ = False
     for e in range(begin, end):
         node = np.int64(indices[positions[e]])

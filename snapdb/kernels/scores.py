@@ -9,19 +9,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from snapdb.arrays import Array, Float64s, Int64s, UInt64s
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import value_at
 from snapdb.kernels.logtable import LOG_TABLE
 from snapdb.kernels.rng import draw, fold
-
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-_Floats = npt.NDArray[np.float64]
 
 FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
 """How a row is drawn. Up to LAST by ranks alone, SHARES by prefix sums of weights, the rest by scores."""
@@ -86,15 +82,15 @@ def _priority_score(bits: np.uint64, weight: float) -> float:
 def score_edges(
     method: int,
     key: np.uint64,
-    id_root: npt.NDArray[Any],
-    id_patch: npt.NDArray[Any],
-    root: _Floats,
-    patch: _Floats,
+    id_root: Array,
+    id_patch: Array,
+    root: Float64s,
+    patch: Float64s,
     count: int,
-    places: _Int64s,
-    scores: Words,
-    floats: _Floats,
-    ties: _Int64s,
+    places: Int64s,
+    scores: UInt64s,
+    floats: Float64s,
+    ties: Int64s,
 ) -> int:
     """Scores the edges at places[:count]; returns how many there are without those of weight 0, which move out.
 
@@ -128,7 +124,7 @@ def score_edges(
 
 
 @kernel
-def _reverse(scores: Words, count: int) -> None:
+def _reverse(scores: UInt64s, count: int) -> None:
     """From the bits of floats of any sign to scores of which the greatest float has the smallest."""
     sign = np.uint64(1) << np.uint64(63)
     for i in range(count):
@@ -136,7 +132,7 @@ def _reverse(scores: Words, count: int) -> None:
 
 
 @kernel
-def score_times(root: _Int64s, patch: _Int64s, places: _Int64s, count: int, scores: Words) -> None:
+def score_times(root: Int64s, patch: Int64s, places: Int64s, count: int, scores: UInt64s) -> None:
     """Gives the latest the smallest score; without times all are alike."""
     timed = root.size + patch.size > 0
     for i in range(count):
@@ -145,9 +141,7 @@ def score_times(root: _Int64s, patch: _Int64s, places: _Int64s, count: int, scor
 
 
 @kernel
-def score_neighbours(
-    keys: DrawKeys, root: npt.NDArray[Any], patch: npt.NDArray[Any], places: _Int64s, count: int, scores: Words
-) -> None:
+def score_neighbours(keys: DrawKeys, root: Array, patch: Array, places: Int64s, count: int, scores: UInt64s) -> None:
     """Gives all edges to a neighbour its score, whichever node they are drawn for."""
     for i in range(count):
         far = np.uint64(np.int64(value_at(root, patch, places[i])))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.compiled import kernel
-
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 @kernel
-def comes_first(scores: Words, ties: _Int64s, one: int, other: int) -> bool:
+def comes_first(scores: UInt64s, ties: Int64s, one: int, other: int) -> bool:
     """Whether edge `one` of a row comes before edge `other`: by score, tie and rank."""
     if scores[one] != scores[other]:
         return bool(scores[one] < scores[other])
@@ -22,7 +17,7 @@ def comes_first(scores: Words, ties: _Int64s, one: int, other: int) -> bool:
 
 
 @kernel
-def nth_smallest(scores: Words, ties: _Int64s, count: int, n: int, heap: _Int64s) -> int:
+def nth_smallest(scores: UInt64s, ties: Int64s, count: int, n: int, heap: Int64s) -> int:
     """The rank of the edge that comes n-th of `count` ≥ n ≥ 1; `heap` has room for n."""
     for i in range(n):
         heap[i] = i
@@ -36,7 +31,7 @@ def nth_smallest(scores: Words, ties: _Int64s, count: int, n: int, heap: _Int64s
 
 
 @kernel
-def _sink(scores: Words, ties: _Int64s, heap: _Int64s, place: int, size: int) -> None:
+def _sink(scores: UInt64s, ties: Int64s, heap: Int64s, place: int, size: int) -> None:
     """Restores a heap whose last comes first, where only heap[place] may be out of place."""
     edge = heap[place]
     while True:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.kernels.bits import last_zeros
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.rng import below, draw
 
 _Number = int | np.int64
-_Int64s = npt.NDArray[np.int64]
 
 _FREE = 2**63 - 1
 """Stands in a table's slots that hold no rank."""
@@ -23,7 +22,7 @@ def table_size(count: int) -> int:
 
 
 @kernel
-def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: _Int64s, ranks: _Int64s) -> None:
+def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
     """Floyd's k of more than k ranks, ascending.
 
     A table holds those that are chosen: a bit for each rank where these are few. Else a rank's first slot grows with
@@ -52,7 +51,7 @@ def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: _Int64s, ranks
 
 
 @inlined
-def sort_ranks(given: _Int64s, begin: int, count: int, degree: int, table: _Int64s, ranks: _Int64s) -> None:
+def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
     """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
     if degree <= 64:
         word = np.uint64(0)
@@ -66,7 +65,7 @@ def sort_ranks(given: _Int64s, begin: int, count: int, degree: int, table: _Int6
 
 
 @kernel
-def _sort_many(given: _Int64s, begin: int, count: int, degree: int, table: _Int64s, ranks: _Int64s) -> None:
+def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
     """The same of any degree."""
     if degree <= 64 * count:
         _clear_bits(table, degree)
@@ -81,14 +80,14 @@ def _sort_many(given: _Int64s, begin: int, count: int, degree: int, table: _Int6
 
 
 @kernel
-def _clear_bits(table: _Int64s, degree: int) -> None:
+def _clear_bits(table: Int64s, degree: int) -> None:
     """Clears the bits of so many ranks."""
     for word in range((degree + 63) >> 6):
         table[word] = 0
 
 
 @kernel
-def _list_bits(table: _Int64s, degree: int, ranks: _Int64s) -> None:
+def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
     """The ranks whose bits are set, in order."""
     at = 0
     for place in range((degree + 63) >> 6):
@@ -100,7 +99,7 @@ def _list_bits(table: _Int64s, degree: int, ranks: _Int64s) -> None:
 
 
 @kernel
-def _clear(table: _Int64s, count: int, degree: int) -> float:
+def _clear(table: Int64s, count: int, degree: int) -> float:
     """Frees the slots that so many ranks may need; returns how many slots a rank is wide."""
     for slot in range(3 * count + 1):
         table[slot] = _FREE
@@ -108,7 +107,7 @@ def _clear(table: _Int64s, count: int, degree: int) -> float:
 
 
 @inlined
-def _slot_of(table: _Int64s, rank: _Number, scale: float) -> _Number:
+def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
     """Where a rank is, or goes: the first slot, from its own on, that holds none that is less."""
     slot: _Number = np.int64(np.float64(rank) * scale)
     while table[slot] < rank:
@@ -117,7 +116,7 @@ def _slot_of(table: _Int64s, rank: _Number, scale: float) -> _Number:
 
 
 @kernel
-def _insert(table: _Int64s, slot: _Number, rank: _Number) -> None:
+def _insert(table: Int64s, slot: _Number, rank: _Number) -> None:
     """Puts a rank into a slot, and moves the greater ones that follow."""
     while rank != _FREE:
         other = table[slot]
@@ -127,7 +126,7 @@ def _insert(table: _Int64s, slot: _Number, rank: _Number) -> None:
 
 
 @kernel
-def _list(table: _Int64s, count: int, ranks: _Int64s) -> None:
+def _list(table: Int64s, count: int, ranks: Int64s) -> None:
     """The ranks of a table in order."""
     at, slot = 0, 0
     while at < count:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.bits import count_bits, last_zeros, live_before, mask_between
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
 
-_Int64s = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 _Number = int | np.int64
 
 AHEAD = 16
@@ -37,7 +36,7 @@ def is_plain(rows: RowArrays) -> bool:
 
 
 @kernel
-def locate(rows: RowArrays, nodes: _Int64s, low: int, high: int, last: int, spans: _Int64s) -> bool:
+def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
     """Writes where the rows of nodes[low:high] lie to spans[0:]; returns whether all are within their arrays.
 
     Nodes up to nodes[last - 1] are asked for ahead of their time.
@@ -61,7 +60,7 @@ def locate(rows: RowArrays, nodes: _Int64s, low: int, high: int, last: int, span
 
 
 @kernel
-def _plain_rows(indptr: _Int64s, held: int, nodes: _Int64s, low: int, high: int, last: int, spans: _Int64s) -> bool:
+def _plain_rows(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
     """All that `locate` writes where there is only a root."""
     outside: bool | np.bool_ = False
     for i in range(low, high):
@@ -83,17 +82,17 @@ def _plain_rows(indptr: _Int64s, held: int, nodes: _Int64s, low: int, high: int,
 
 @kernel
 def _of_root(
-    indptr: _Int64s,
+    indptr: Int64s,
     degrees: npt.NDArray[np.uint32],
-    words: Words,
-    before: _Int64s,
-    touched: Words,
-    ranks: _Int64s,
-    nodes: _Int64s,
+    words: UInt64s,
+    before: Int64s,
+    touched: UInt64s,
+    ranks: Int64s,
+    nodes: Int64s,
     low: int,
     high: int,
     last: int,
-    spans: _Int64s,
+    spans: Int64s,
 ) -> None:
     """The rows of the root; what the later steps read is asked for."""
     for i in range(low, high):
@@ -120,15 +119,15 @@ def _of_root(
 
 @kernel
 def _of_patch(
-    touched: Words,
-    ranks: _Int64s,
-    kept: _Int64s,
-    indptr: _Int64s,
-    nodes: _Int64s,
+    touched: UInt64s,
+    ranks: Int64s,
+    kept: Int64s,
+    indptr: Int64s,
+    nodes: Int64s,
     low: int,
     high: int,
     held: int,
-    spans: _Int64s,
+    spans: Int64s,
 ) -> None:
     """Where the patch takes over; a row of the root that is shorter than what the patch keeps of it is damaged.
 
@@ -151,7 +150,7 @@ def _of_patch(
 
 
 @kernel
-def _cut(degrees: npt.NDArray[np.uint32], nodes: _Int64s, low: int, high: int, spans: _Int64s) -> None:
+def _cut(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
     """Rows that end early; one that would have to grow is damaged."""
     for i in range(low, high):
         span, degree = i - low, np.int64(degrees[nodes[i]])
@@ -161,7 +160,7 @@ def _cut(degrees: npt.NDArray[np.uint32], nodes: _Int64s, low: int, high: int, s
 
 
 @kernel
-def _within(held: int, patched: int, count: int, spans: _Int64s) -> bool:
+def _within(held: int, patched: int, count: int, spans: Int64s) -> bool:
     """Whether rows are within their arrays; those of the patch then begin after the root's, and all edges are live."""
     for span in range(count):
         first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
@@ -179,7 +178,7 @@ def _within(held: int, patched: int, count: int, spans: _Int64s) -> bool:
 
 
 @kernel
-def _count_live(words: Words, before: _Int64s, count: int, spans: _Int64s) -> None:
+def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> None:
     """How many positions of each row are live."""
     for span in range(count):
         first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
@@ -193,7 +192,7 @@ def _count_live(words: Words, before: _Int64s, count: int, spans: _Int64s) -> No
 
 
 @kernel
-def locate_range(rows: RowArrays, low: int, count: int, nodes: _Int64s, spans: _Int64s) -> bool:
+def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: Int64s) -> bool:
     """The same for nodes low, low + 1, …, at most BLOCK of them, which `nodes` [BLOCK] holds afterwards."""
     for i in range(count):
         nodes[i] = low + i
@@ -201,7 +200,7 @@ def locate_range(rows: RowArrays, low: int, count: int, nodes: _Int64s, spans: _
 
 
 @kernel
-def list_spans(words: Words, spans: _Int64s, count: int, positions: _Int64s, at: _Number) -> _Number:
+def list_spans(words: UInt64s, spans: Int64s, count: int, positions: Int64s, at: _Number) -> _Number:
     """Writes the positions of located rows to positions[at:]; returns where they end."""
     for span in range(count):
         at = _list_stretch(words, spans[span, FIRST], spans[span, KEPT], positions, at)
@@ -210,7 +209,7 @@ def list_spans(words: Words, spans: _Int64s, count: int, positions: _Int64s, at:
 
 
 @kernel
-def _list_stretch(words: Words, start: _Number, count: _Number, positions: _Int64s, at: _Number) -> _Number:
+def _list_stretch(words: UInt64s, start: _Number, count: _Number, positions: Int64s, at: _Number) -> _Number:
     """Writes the positions of a stretch that are in the snapshot to positions[at:]; returns where they end."""
     if words.size == 0:
         for p in range(count):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Int64s
 from snapdb.kernels.compiled import kernel
-
-_Int64s = npt.NDArray[np.int64]
 
 
 @kernel
-def are_rows(starts: _Int64s, ends: _Int64s, indices: npt.NDArray[Any], nodes: int) -> bool:
+def are_rows(starts: Int64s, ends: Int64s, indices: Array, nodes: int) -> bool:
     """Whether rows are within `indices`, one after another, and the indices they hold within 0 ≤ id < nodes."""
     before = np.int64(0)
     for v in range(starts.size):
@@ -28,8 +24,8 @@ def are_rows(starts: _Int64s, ends: _Int64s, indices: npt.NDArray[Any], nodes: i
 
 
 def merge_rows(
-    in_starts: _Int64s, in_ends: _Int64s, out_starts: _Int64s, out_ends: _Int64s
-) -> tuple[_Int64s, _Int64s, npt.NDArray[np.bool_]]:
+    in_starts: Int64s, in_ends: Int64s, out_starts: Int64s, out_ends: Int64s
+) -> tuple[Int64s, Int64s, Bools]:
     """Rows that hold a node's IN edges, then its OUT edges.
 
     Returns:
@@ -45,13 +41,13 @@ def merge_rows(
 
 @kernel
 def _merge(
-    in_starts: _Int64s,
-    in_ends: _Int64s,
-    out_starts: _Int64s,
-    out_ends: _Int64s,
-    indptr: _Int64s,
-    origin: _Int64s,
-    outward: npt.NDArray[np.bool_],
+    in_starts: Int64s,
+    in_ends: Int64s,
+    out_starts: Int64s,
+    out_ends: Int64s,
+    indptr: Int64s,
+    origin: Int64s,
+    outward: Bools,
 ) -> None:
     for v in range(in_starts.size):
         at = indptr[v]

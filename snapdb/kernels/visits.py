@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s
 from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 
-_Int64s = npt.NDArray[np.int64]
-_Float64s = npt.NDArray[np.float64]
-
 
 @kernel
-def spread(rows: RowArrays, visits: _Float64s, fanout: int, low: int, high: int, reached: _Float64s) -> bool:
+def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
     """Adds to `reached` how often edges lead there that nodes low ≤ id < high draw, visited as often as `visits` says.
 
     A node draws each of its d edges with chance min(fanout, d) / d. False: a row leads out of its arrays or its nodes.

@@ -7,10 +7,10 @@ from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from torch import Tensor
 
+from snapdb.arrays import Int64s
 from snapdb.graph.view import Adjacency, EdgeColumn, Feature, GraphView, KeyReader
 from snapdb.loading.batch import NO_SEED_COLUMN, NO_TREES, Batch
 from snapdb.loading.device import Delivery
@@ -21,8 +21,7 @@ from snapdb.sampling import Edges, Entry, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType, Relation, SampleSpec
 
-_Int64s = npt.NDArray[np.int64]
-Nodes = Mapping[str, Callable[[], _Int64s]]
+Nodes = Mapping[str, Callable[[], Int64s]]
 
 _NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
 _NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
@@ -111,7 +110,7 @@ def assemble(
     return batch if spec.link is None else with_pairs(batch, entry, subgraph.entered)
 
 
-def _targets(view: GraphView, seeds: Seeds, ordinals: _Int64s) -> Tensor | None:
+def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
     """What the seed query gave, else of vertices the graph's own target."""
     if seeds.y is not None:
         return tensor_of(seeds.y[ordinals])
@@ -167,5 +166,5 @@ def _ids(column: EdgeColumn, position: Ints) -> Tensor:
     return tensor_of(column.read(host(position)).astype(np.int64, copy=False))
 
 
-def _keys(reader: KeyReader, nodes: Callable[[], _Int64s]) -> pa.Array:
+def _keys(reader: KeyReader, nodes: Callable[[], Int64s]) -> pa.Array:
     return reader.read(nodes())

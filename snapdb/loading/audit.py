@@ -10,17 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Int64s
 from snapdb.storage.array_files import STATIC
 from snapdb.types import EdgeType, SampleSpec
 
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
-
-
-_Int64s = npt.NDArray[np.int64]
-_Bools = npt.NDArray[np.bool_]
 
 
 _SILENT: dict[str, Any] = {"exclude": "NONE", "known": None, "both": [], "lasting": None}
@@ -67,13 +63,13 @@ def audit(batch: Batch) -> dict[str, int]:
     }
 
 
-def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> _Bools:
+def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
     """[edges] which ones their tree's seed must not see."""
     index = _array(batch.edge_index[key])
     if batch.temporal is None or batch.seed_time is None:
         return np.zeros(index.shape[1], np.bool_)
     far, near = _array(batch.batch[key.source])[index[0]], _array(batch.batch[key.destination])[index[1]]
-    wrong: _Bools = far != near
+    wrong: Bools = far != near
     if key in batch.edge_time:
         inclusive, within = batch.temporal.inclusive, batch.temporal.within
         time, seed = _array(batch.edge_time[key]), _array(batch.seed_time)[near]
@@ -84,13 +80,13 @@ def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> _Bools:
     return wrong
 
 
-def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> _Bools:
+def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
     """[edges] which ones are not of the snapshot's window."""
     start, stop = batch.lineage.get("window") or (None, None)
     if key not in batch.edge_time or (start is None and stop is None):
         return np.zeros(batch.edge_index[key].shape[1], np.bool_)
     time = _array(batch.edge_time[key])
-    out: _Bools = np.zeros(time.size, np.bool_) if stop is None else time >= stop
+    out: Bools = np.zeros(time.size, np.bool_) if stop is None else time >= stop
     if start is not None and not _lasts(key, said["lasting"]):
         out |= time < start
     out &= time != STATIC
@@ -117,9 +113,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
     return found
 
 
-def _oriented(
-    batch: Batch, seed: EdgeType, said: Mapping[str, Any]
-) -> Iterator[tuple[EdgeType, _Int64s, _Int64s, bool]]:
+def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator[tuple[EdgeType, Int64s, Int64s, bool]]:
     """The edges of the seeds' type: the batch's key, sources, destinations, and whether these two may be swapped."""
     back = EdgeType(seed.destination, f"rev_{seed.edge}", seed.source)
     if seed in batch.edge_index:
@@ -130,12 +124,12 @@ def _oriented(
         yield back, near, far, False
 
 
-def _not_before(batch: Batch, key: EdgeType, seed: _Int64s) -> _Bools:
+def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
     """[edges] which happened at their seed's time or later, or have no time: those before it are its past."""
     if key not in batch.edge_time:
         return np.ones(seed.size, np.bool_)
     time = _array(batch.edge_time[key])
-    found: _Bools = (time >= seed) | (time == STATIC)
+    found: Bools = (time >= seed) | (time == STATIC)
     return found
 
 
@@ -148,10 +142,10 @@ def _known_negatives(batch: Batch, said: Mapping[str, Any]) -> int:
     return int(np.isin(codes[batch.batch_size :], codes[: batch.batch_size]).sum())
 
 
-def _codes(batch: Batch, seed: EdgeType, source: _Int64s, destination: _Int64s) -> _Int64s:
+def _codes(batch: Batch, seed: EdgeType, source: Int64s, destination: Int64s) -> Int64s:
     """One number for each pair of local ids; of disjoint trees each has local ids of its own."""
     width = max(len(batch.n_id[seed.source]), len(batch.n_id[seed.destination]))
-    codes: _Int64s = source * np.int64(width) + destination
+    codes: Int64s = source * np.int64(width) + destination
     return codes
 
 
@@ -160,6 +154,6 @@ def _lasts(key: EdgeType, names: list[str] | None) -> bool:
     return names is None or key.edge in names or key.edge.removeprefix("rev_") in names
 
 
-def _array(tensor: Any) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = tensor.cpu().numpy()
+def _array(tensor: Any) -> Array:
+    found: Array = tensor.cpu().numpy()
     return found

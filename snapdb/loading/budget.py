@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array
 from snapdb.errors import InputError
 from snapdb.kernels import buffers
 
@@ -69,7 +69,7 @@ def scratch_bytes(scratch: Any) -> int:
     return sum(array.nbytes for array in _arrays(scratch) if array.base is None)
 
 
-def _arrays(value: Any) -> Iterator[npt.NDArray[Any]]:
+def _arrays(value: Any) -> Iterator[Array]:
     """The arrays that a value holds, however deep."""
     if isinstance(value, np.ndarray):
         yield value

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors.numpy
 import torch
 
+from snapdb.arrays import Array
 from snapdb.loading.flat import ArrayFacts, Flat, Values
 from snapdb.loading.rows import tensor_of
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 _FACTS = "facts"
 """Where a file keeps what is no array, as JSON."""
 
@@ -63,12 +63,12 @@ def _flattened(column: pa.Array) -> pa.Array:
     return column
 
 
-def _numbers(values: Values) -> npt.NDArray[Any]:
+def _numbers(values: Values) -> Array:
     """An array where only numbers can be: ids that are no integers become the bytes of Arrow's stream of them."""
     if isinstance(values, np.ndarray):
         return values
     if pa.types.is_integer(values.type) and not values.null_count:
-        integers: npt.NDArray[Any] = values.to_numpy()
+        integers: Array = values.to_numpy()
         return integers
     sink = pa.BufferOutputStream()
     table = pa.table({"ids": values})

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from snapdb.arrays import Int64s
 from snapdb.errors import InputError
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Feature, GraphView
@@ -22,7 +22,6 @@ from snapdb.loading.lazy import Held
 from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
 
 T = TypeVar("T")
-_Int64s = npt.NDArray[np.int64]
 _CHUNK = 1 << 26
 """Bytes of a feature that are on their way to the device at once."""
 
@@ -90,7 +89,7 @@ class Delivery:
             yield
 
     def rows(
-        self, kind: str, name: str, feature: Feature, nodes: Callable[[], _Int64s], before: _Int64s | None
+        self, kind: str, name: str, feature: Feature, nodes: Callable[[], Int64s], before: Int64s | None
     ) -> Tensor | None:
         """[nodes, width] rows of a feature on the host; None where it lies on the device, so that `sent` adds them.
 

@@ -6,9 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from snapdb.arrays import Int64s
 from snapdb.loading.maker import Task
 from snapdb.loading.position import Position
 from snapdb.loading.shares import Share, Sharing
@@ -22,7 +20,7 @@ class Epochs:
 
     def __init__(self, seeds: Seeds, spec: SampleSpec, sharing: Sharing) -> None:
         self.seeds, self.spec, self.sharing = seeds, spec, sharing
-        self._order: tuple[int, npt.NDArray[np.int64]] | None = None
+        self._order: tuple[int, Int64s] | None = None
 
     def batches(self, epoch: int) -> int:
         """How many batches an epoch has, over all ranks."""
@@ -77,7 +75,7 @@ class Epochs:
             epoch = bisect_right(range(1, number + 2), number, key=self.before)
             yield from self.tasks(epoch, [number - self.before(epoch)])
 
-    def _ordinals(self, epoch: int) -> npt.NDArray[np.int64]:
+    def _ordinals(self, epoch: int) -> Int64s:
         """The epoch's seed order, kept for the epoch."""
         if (kept := self._order) is None or kept[0] != epoch:
             spec = self.spec

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hi
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import torch
 from torch import Tensor
 
+from snapdb.arrays import Array
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held
 from snapdb.loading.rows import host, parts, tensor_of
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
-Values: TypeAlias = npt.NDArray[Any] | pa.Array
+Values: TypeAlias = Array | pa.Array
 """Numbers; the user's ids are Arrow's, as they may be of any type."""
 _CSR = ("indptr", "indices", "values")
 

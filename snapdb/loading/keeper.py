@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import UInt8s
 from snapdb.kernels.forks import await_compiling
 from snapdb.loading.shelf import CacheSource, Loan
 from snapdb.sampling import Sampler, Seeds
@@ -177,7 +177,7 @@ class _Filler(threading.Thread):
         self._loan = shelf.settle(self._loan, self.rows.bytes, self._check)
         self._forget()
 
-    def _allocate(self, size: int) -> npt.NDArray[np.uint8]:
+    def _allocate(self, size: int) -> UInt8s:
         cache, db_dir = self._loan.cache, self._source.db_dir
         if cache.place == "FILE":
             folder = Path(tempfile.gettempdir()) if db_dir.read_only else db_dir.path

@@ -10,10 +10,9 @@ from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
+from snapdb.arrays import Int64s
 from snapdb.errors import InputError
 from snapdb.graph.features import for_random_reads
 from snapdb.graph.view import GraphView
@@ -41,7 +40,7 @@ class Task:
     """(epoch, batch within the epoch)."""
     number: int
     """The global batch number, which draws depend on."""
-    ordinals: npt.NDArray[np.int64]
+    ordinals: Int64s
     """The seeds."""
     padding: bool = False
     """Whether the batch is one of the epoch's first again."""

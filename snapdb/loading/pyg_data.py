@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from snapdb.arrays import Array
 from snapdb.errors import InputError
 from snapdb.types import EdgeType
 
-Fields = Mapping[str, npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]]
+Fields = Mapping[str, Array | Mapping[str, Array]]
 """Arrays by name; of sparse rows and composite ids several by the names of their parts."""
 
 _APART = ("ids", "y_classes")
@@ -75,7 +75,7 @@ def _fill(store: Any, fields: Fields) -> None:
         store[name] = torch.from_numpy(value) if isinstance(value, np.ndarray) else _sparse(value)
 
 
-def _sparse(csr: Mapping[str, npt.NDArray[Any]]) -> Tensor:
+def _sparse(csr: Mapping[str, Array]) -> Tensor:
     """A coalesced COO tensor, of which PyG's loaders can take rows."""
     rows = np.repeat(np.arange(csr["indptr"].size - 1), np.diff(csr["indptr"]))
     places = torch.from_numpy(np.stack([rows, csr["indices"]]))

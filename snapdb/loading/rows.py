@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from snapdb.arrays import Array, Int64s
 from snapdb.graph.features import SparseReader
 from snapdb.graph.view import Feature
 from snapdb.sampling.subgraph import Ints
 
 
-def rows_of(feature: Feature, ids: npt.NDArray[np.int64]) -> Tensor:
+def rows_of(feature: Feature, ids: Int64s) -> Tensor:
     """[n, width] the rows of ids in the feature's type; a sparse CSR tensor when the feature is sparse."""
     if not isinstance(feature, SparseReader):
         return tensor_of(feature.read(ids))
@@ -52,13 +50,13 @@ def ready(tensor: Tensor) -> Tensor:
     return tensor if tensor.is_cuda else pinned(tensor)
 
 
-def host(values: Ints) -> npt.NDArray[Any]:
+def host(values: Ints) -> Array:
     """The values as an array; waits for a GPU that makes them."""
-    found: npt.NDArray[Any] = values.cpu().numpy() if isinstance(values, Tensor) else values
+    found: Array = values.cpu().numpy() if isinstance(values, Tensor) else values
     return found
 
 
-def tensor_of(values: npt.NDArray[Any] | Tensor) -> Tensor:
+def tensor_of(values: Array | Tensor) -> Tensor:
     """The array as a tensor in the same memory, copied when it may not be written; a tensor as it is."""
     if isinstance(values, Tensor):
         return values

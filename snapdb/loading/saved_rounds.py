@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int32s
 from snapdb.errors import InputError
 from snapdb.sampling.rounds import Rounds
 from snapdb.types import Relation
-
-_Int32s = npt.NDArray[np.int32]
 
 
 def packed(window: int, rounds: Rounds) -> dict[str, Any]:
@@ -32,7 +30,7 @@ def packed(window: int, rounds: Rounds) -> dict[str, Any]:
     return {"window": window, "rounds": rows, "checksum": _checksum(window, rows)}
 
 
-def unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], _Int32s]]:
+def unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], Int32s]]:
     """The number of the window, and its rounds; those of the first window where nothing was saved.
 
     Args:
@@ -65,11 +63,11 @@ def _checksum(window: int, rows: Any) -> int:
     return zlib.crc32(json.dumps([window, rows]).encode())
 
 
-def _text(values: _Int32s) -> str:
+def _text(values: Int32s) -> str:
     return base64.b64encode(zlib.compress(values.astype("<i4").tobytes(), 1)).decode("ascii")
 
 
-def _values(text: str, nodes: int, window: int) -> _Int32s:
+def _values(text: str, nodes: int, window: int) -> Int32s:
     """The rounds of so many rows, none later than the window."""
     inflate = zlib.decompressobj()
     plain = inflate.decompress(base64.b64decode(text, validate=True), 4 * nodes + 1)

@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.errors import InputError
 from snapdb.graph.view import Adjacency
 from snapdb.loading.saved_rounds import packed, unpacked
@@ -173,7 +173,7 @@ class Visits:
                 self._last = at + 1
                 self._changed.notify_all()
 
-    def _expanded(self, found: Subgraph, rows: _Rows) -> npt.NDArray[np.int64]:
+    def _expanded(self, found: Subgraph, rows: _Rows) -> Int64s:
         """The nodes that a batch expanded at a hop."""
         met = [0, *accumulate(found.nodes_per_hop[rows.relation.expands])]
         low = 0 if self._blocks else met[rows.hop]
@@ -209,6 +209,6 @@ def _rows(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[_Rows]:
                 yield _Rows(hop, walk.relation, slot_of(spec, hop), walk.adjacency.nodes)
 
 
-def _on_host(values: Ints) -> npt.NDArray[np.int64]:
+def _on_host(values: Ints) -> Int64s:
     """The ids as numpy has them, wherever they are."""
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()

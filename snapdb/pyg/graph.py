@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from snapdb.arrays import Float64s, Int64s
 from snapdb.errors import DataError, InputError
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, EdgeReader, GraphView
@@ -93,8 +93,6 @@ def _timeless(reader: EdgeReader, relation: Relation) -> Adjacency:
     return replace(reader(relation), time=None, until=None)
 
 
-_Int64s = npt.NDArray[np.int64]
-
 _NODE = "node"
 _EDGE = EdgeType(_NODE, "to", _NODE)
 """What the types of a Data are called, which has none."""
@@ -148,7 +146,7 @@ def _adjacency_of(rows: Mapping[Relation, Adjacency], relation: Relation) -> Adj
 class _Numbers:
     """Nodes have no other names than their numbers."""
 
-    def read(self, ids: _Int64s) -> pa.Array:
+    def read(self, ids: Int64s) -> pa.Array:
         return pa.array(ids)
 
 
@@ -161,7 +159,7 @@ def _count(name: str, store: Any) -> int:
     return int(count)
 
 
-def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> _Int64s:
+def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
     """[2, edges] sources and destinations."""
     index = store.get("edge_index")
     if index is None and any(name in store for name in ("adj", "adj_t")):
@@ -185,7 +183,7 @@ def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> _Int64s:
 
 def _times(
     data: Any, nodes: Mapping[str, Any], edges: Mapping[EdgeType, Any], name: str | None
-) -> tuple[dict[str, Tensor], dict[EdgeType, _Int64s]]:
+) -> tuple[dict[str, Tensor], dict[EdgeType, Int64s]]:
     """The times of nodes or those of edges, by type."""
     if name is None:
         return {}, {}
@@ -204,7 +202,7 @@ def _times(
     return {kind: whole_times(name, store[name]) for kind, store in of_nodes.items()}, times
 
 
-def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, npt.NDArray[np.float64]]:
+def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, Float64s]:
     """What weighs each type's edges; those of types without weights are all alike."""
     if name is None:
         return {}
@@ -219,9 +217,9 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
 
 def _sorted(
     edge: EdgeType,
-    ends: _Int64s,
-    time: _Int64s | None,
-    weight: npt.NDArray[np.float64] | None,
+    ends: Int64s,
+    time: Int64s | None,
+    weight: Float64s | None,
     counts: Mapping[str, int],
 ) -> Adjacency:
     """The rows of the destinations."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.sampler import (
@@ -23,6 +22,7 @@ from torch_geometric.sampler import (
 from torch_geometric.sampler.base import SubgraphType
 from torch_geometric.sampler.neighbor_sampler import edge_sample
 
+from snapdb.arrays import Int64s
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.kernels.rng import fold_parts
 from snapdb.loading.rows import tensor_of
@@ -67,9 +67,6 @@ class _Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are n
         else:
             raise ValueError(f"{endpoint}_weight has one number for each of {num_nodes} nodes, found {weight.numel()}")
         return drawn if there is None else there[drawn]
-
-
-_Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -204,7 +201,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return _single(graph, subgraph) if graph.single else _by_type(graph, subgraph)
 
     def _entry(
-        self, seeds: Mapping[str, _Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
+        self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
     ) -> Entry:
         """The seeds as the sampler takes them."""
         self._check_there(seeds)
@@ -216,7 +213,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         )
         return Entry(groups, trees if ordinals is None else _numbers(ordinals), self._moments(seeds, times, trees.size))
 
-    def _check_there(self, seeds: Mapping[str, _Int64s]) -> None:
+    def _check_there(self, seeds: Mapping[str, Int64s]) -> None:
         view = self.neighbourhoods.graph.view
         for name, ids in seeds.items():
             alive, count = view.alive[name], view.node_counts[name]
@@ -233,8 +230,8 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
                 )
 
     def _moments(
-        self, seeds: Mapping[str, _Int64s], times: Tensor | Mapping[str, Tensor] | None, count: int
-    ) -> _Int64s | None:
+        self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, count: int
+    ) -> Int64s | None:
         """[seeds] the time of each; of trees without time any."""
         if not self.disjoint:
             return None
@@ -245,7 +242,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         by_type = times if isinstance(times, Mapping) else {next(iter(seeds)): times}
         return np.concatenate([whole_times("the seeds' time", by_type[name]).numpy() for name in seeds])
 
-    def _own_times(self, seeds: Mapping[str, _Int64s]) -> Mapping[str, Tensor]:
+    def _own_times(self, seeds: Mapping[str, Int64s]) -> Mapping[str, Tensor]:
         """Since when the seeds are there."""
         known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.options.time_attr
         if missing := [name for name in seeds if name not in known]:
@@ -257,7 +254,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return {name: known[name][ids] for name, ids in seeds.items()}
 
 
-def _numbers(values: Tensor) -> _Int64s:
+def _numbers(values: Tensor) -> Int64s:
     """Whole numbers of any width as kernels read them."""
     if values.is_floating_point():
         raise InputError(

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data, EdgeAttr, FeatureStore, GraphStore, HeteroData, TensorAttr
 from torch_geometric.data.graph_store import EdgeLayout
 
+from snapdb.arrays import Array, Int64s
 from snapdb.database import Database
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.graph.features import HistoryFeature
@@ -313,12 +313,12 @@ class _ByEdgeId:
     def dtype(self) -> np.dtype[Any]:
         return self.values.dtype
 
-    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        values: npt.NDArray[Any] = self._laid[ids]
+    def read(self, ids: Array) -> Array:
+        values: Array = self._laid[ids]
         return values
 
     @cached_property
-    def _laid(self) -> npt.NDArray[Any]:
+    def _laid(self) -> Array:
         places = np.arange(self.places)
         ids = self.ids.read(places)
         laid = np.zeros(int(ids.max(initial=-1)) + 1, self.dtype)
@@ -369,7 +369,7 @@ class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not 
         _refuse_writing()
 
 
-def _ids(index: Any, count: int) -> npt.NDArray[np.int64]:
+def _ids(index: Any, count: int) -> Int64s:
     """The rows of an index of PyG's, out of `count`.
 
     Raises:

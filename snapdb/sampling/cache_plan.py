@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Bools, Float64s, Int64s
 from snapdb.kernels.fill_rows import physical_lengths
 from snapdb.kernels.row_cache import record_width
 from snapdb.kernels.sample import EVERY
@@ -16,9 +16,6 @@ from snapdb.sampling.expected_visits import Visits
 from snapdb.sampling.rounds import RowTable, row_size, row_tables, slot_of
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
-
-_Int64s = npt.NDArray[np.int64]
-_Float64s = npt.NDArray[np.float64]
 
 ALIGNMENT = 64
 """Where arrays begin among the cache's bytes."""
@@ -59,12 +56,12 @@ class Choice(NamedTuple):
 
     walk: Walk
     table: RowTable | None
-    nodes: _Int64s
+    nodes: Int64s
     """They ascend."""
-    lengths: _Int64s
+    lengths: Int64s
     """How many edges each row holds."""
 
-    def only(self, places: slice | npt.NDArray[np.bool_]) -> Choice:
+    def only(self, places: slice | Bools) -> Choice:
         """The same with some of its nodes."""
         return Choice(self.walk, self.table, self.nodes[places], self.lengths[places])
 
@@ -134,7 +131,7 @@ def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object
     return frozenset(drawn | {(walk.relation, _longest_whole(spec, walk)) for walk in walks})
 
 
-def lengths_of(walk: Walk) -> _Int64s:
+def lengths_of(walk: Walk) -> Int64s:
     """[nodes] how many positions each whole row takes.
 
     Raises:
@@ -165,7 +162,7 @@ def aliased(spec: SampleSpec, size: int) -> int:
     return max(size, spec.refresh.above)
 
 
-def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> _Float64s:
+def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> Float64s:
     """How many edges a batch reads of each of the rows, on average."""
     found = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):
@@ -174,7 +171,7 @@ def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> _Float64s:
     return found
 
 
-def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> _Int64s:
+def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
     """How many edges a hop reads of each of the rows when it comes by."""
     count = choice.walk.count(hop)
     if choice.table is None:
@@ -192,7 +189,7 @@ def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
     return (slot_of(spec, hop), row_size(spec.refresh, table.walk.fanout, count)) == (table.slot, table.size)
 
 
-def _best(valued: list[tuple[Choice, _Float64s]], room: int) -> tuple[Choice, ...]:
+def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:
     """The rows of most worth for each byte, as many as fit."""
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
@@ -212,7 +209,7 @@ def _best(valued: list[tuple[Choice, _Float64s]], room: int) -> tuple[Choice, ..
     return tuple(choice for choice in chosen if choice.nodes.size)
 
 
-def _row_bytes(choice: Choice) -> _Int64s:
+def _row_bytes(choice: Choice) -> Int64s:
     """What each of the rows takes."""
     empty = layout_of(choice.only(slice(0, 0)))
     one = layout_of(choice.only(slice(0, 1)))

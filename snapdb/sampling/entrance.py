@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.graph.view import GraphView
 from snapdb.sampling.negatives import NegativeDraws
 from snapdb.sampling.subgraph import Entry, Excluded, Group, Seeds, node_entry
 from snapdb.types import Link, SampleSpec
-
-_Int64s = npt.NDArray[np.int64]
 
 
 class Entrance:
@@ -31,7 +29,7 @@ class Entrance:
         if spec.link is not None and asked is not None:
             self._draws = NegativeDraws(view, spec.link, asked, spec.seed, timed=seeds.time is not None)
 
-    def entry(self, ordinals: _Int64s, epoch: int) -> Entry:
+    def entry(self, ordinals: Int64s, epoch: int) -> Entry:
         """The entry of a batch of these seeds, in their order.
 
         Of seed edges the groups are sources, destinations and, where negatives are asked, those that were found.
@@ -56,7 +54,7 @@ class Entrance:
         return Entry((*groups, negatives), ordinals, times, excluded, places)
 
 
-def _excluded(link: Link, source: _Int64s, destination: _Int64s, trees: _Int64s) -> Excluded | None:
+def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> Excluded | None:
     """The pairs of ends; between different vertex types there is no edge of this type back."""
     if link.exclude == "NONE":
         return None

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s
 from snapdb.kernels.visits import spread
 from snapdb.sampling.passes import for_one_pass
 from snapdb.sampling.subgraph import Seeds
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation, SampleSpec
 
-_Float64s = npt.NDArray[np.float64]
-
-Visits = Mapping[tuple[Relation, int], _Float64s]
+Visits = Mapping[tuple[Relation, int], Float64s]
 """(relation, hop) → [nodes] how often a batch expands each node there."""
 
 _AT_ONCE = 1 << 18
@@ -52,7 +50,7 @@ def expected_visits(
     return found
 
 
-def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, _Float64s]:
+def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, Float64s]:
     """How often each node is among those that enter a batch; of trees that share no node, in how many it is."""
     found = {name: np.zeros(count) for name, count in node_counts.items()}
     share = min(1.0, spec.batch_size / max(1, seeds.ids.size))
@@ -71,8 +69,8 @@ def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) ->
 def _hand_on(
     walk: Walk,
     hop: int,
-    frontier: Mapping[str, _Float64s],
-    reached: Mapping[str, _Float64s],
+    frontier: Mapping[str, Float64s],
+    reached: Mapping[str, Float64s],
     check: Callable[[], None],
 ) -> None:
     """Adds what a relation's nodes hand on to their neighbours."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Int32s, Int64s, UInt8s
 from snapdb.kernels.changed_rows import mark_changed
 from snapdb.kernels.row_cache import TAG, BaseRows, CachedRows
 from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, layout_of, lengths_of, record_type
@@ -16,10 +15,6 @@ from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.storage.array_files import same_values
 from snapdb.types import SampleSpec
-
-_Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-_Bools = npt.NDArray[np.bool_]
 
 Span = tuple[int, int]
 """Rows low ≤ number < high."""
@@ -34,11 +29,11 @@ class HeldRows:
 
     walk: Walk
     table: RowTable | None
-    nodes: _Int64s
-    places: npt.NDArray[np.int32]
-    rows: npt.NDArray[Any]
-    facts: npt.NDArray[Any]
-    starts: _Int64s
+    nodes: Int64s
+    places: Int32s
+    rows: Array
+    facts: Array
+    starts: Int64s
     spans: tuple[Span, ...]
     """Drawn rows that are in use; whole rows that are still to be copied."""
     filled: int = 0
@@ -67,13 +62,13 @@ class HeldRows:
         return self.table is not None and self.facts.size > 0
 
     @property
-    def tags(self) -> npt.NDArray[Any]:
+    def tags(self) -> Array:
         """Of drawn rows: [rows] the round of each + 1; 0: it is not there."""
-        tags: npt.NDArray[Any] = self.rows[:, TAG]
+        tags: Array = self.rows[:, TAG]
         return tags
 
 
-def hold(choices: Iterable[Choice], allocate: Callable[[int], Bytes]) -> tuple[HeldRows, ...]:
+def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[HeldRows, ...]:
     """Arrays for what was chosen, still empty, in so many zeros as `allocate` is asked for."""
     layouts = [(choice, layout_of(choice)) for choice in choices]
     memory = allocate(sum(layout.bytes for _, layout in layouts))
@@ -84,7 +79,7 @@ def hold(choices: Iterable[Choice], allocate: Callable[[int], Bytes]) -> tuple[H
     return tuple(found)
 
 
-def _held(choice: Choice, layout: Layout, memory: Bytes) -> HeldRows:
+def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
     parts = []
     for array in layout:
         parts.append(memory[: array.bytes].view(array.dtype).reshape(array.shape))
@@ -118,7 +113,7 @@ def moved(held: HeldRows, walk: Walk, spec: SampleSpec) -> HeldRows | None:
     return _moved_drawn(held, held.table, walk, aliased(spec, held.table.size), changed)
 
 
-def _changed(held: HeldRows, walk: Walk) -> _Bools:
+def _changed(held: HeldRows, walk: Walk) -> Bools:
     """Which of the nodes have other edges now, or edges at other places."""
     before, after, same_patch = held.walk.arrays.rows, walk.arrays.rows, _same_patch(held, walk)
     changed = np.zeros(held.nodes.size, np.bool_)
@@ -130,7 +125,7 @@ def _changed(held: HeldRows, walk: Walk) -> _Bools:
     return changed
 
 
-def _moved_whole(held: HeldRows, walk: Walk, changed: _Bools) -> HeldRows | None:
+def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
     """Whole rows that are as long as they were are copied again; others have no room."""
     held.places[held.nodes[changed]] = -1
     there, lengths = held.places[held.nodes] >= 0, np.diff(held.starts)
@@ -141,7 +136,7 @@ def _moved_whole(held: HeldRows, walk: Walk, changed: _Bools) -> HeldRows | None
     return replace(held, walk=walk, spans=_spans(~(there | lost)), filled=filled, edges=edges)
 
 
-def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: _Bools) -> HeldRows | None:
+def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: Bools) -> HeldRows | None:
     """Drawn rows are drawn again; nodes that have few edges now have none any more."""
     lost = walk.adjacency.degrees()[held.nodes] <= few
     if lost.sum() * _LOST > lost.size:
@@ -171,7 +166,7 @@ def _same_patch(held: HeldRows, walk: Walk) -> bool:
     return all(same_values(*pair) for pair in pairs)
 
 
-def _spans(wanted: _Bools) -> tuple[Span, ...]:
+def _spans(wanted: Bools) -> tuple[Span, ...]:
     """The stretches of wanted rows.
 
     >>> _spans(np.array([True, True, False, True]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.kernels import buffers
 from snapdb.kernels.choose import draw_rows
 from snapdb.kernels.choose_kept import draw_kept
@@ -27,8 +27,6 @@ from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
-
-_Int64s = npt.NDArray[np.int64]
 
 _NO_STAMPS = np.empty(0, np.int32)
 """Nodes of trees are numbered apart."""
@@ -290,7 +288,7 @@ def _expand_directly(hop: Hop, scratch: Scratch, near: NodeMap, before: Edges) -
     return found
 
 
-def _count_misses(scratch: Scratch, sides: _Int64s) -> None:
+def _count_misses(scratch: Scratch, sides: Int64s) -> None:
     """Counts nodes whose edges a cache has none of; `sides` names them in order, once for each edge."""
     if sides.size:
         scratch.reads[MISSES] += 1 + np.count_nonzero(np.diff(sides))

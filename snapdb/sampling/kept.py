@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.kernels import fill_rows as filling
 from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.row_cache import BaseRows, CachedRows
@@ -15,8 +15,6 @@ from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.scratch import Draft
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation
-
-_Int64s = npt.NDArray[np.int64]
 
 NO_RECORDS = CachedRows(np.empty(0, np.int32), np.empty((0, 0), np.int32), np.empty((0, 2)))
 """What is read where no cache keeps drawn rows."""
@@ -41,7 +39,7 @@ class CacheReader(Protocol):
     def base(self, relation: Relation) -> BaseRows | None:
         """Whole rows of a relation's adjacency."""
 
-    def count(self, counts: _Int64s) -> None:
+    def count(self, counts: Int64s) -> None:
         """Told once a batch, by any thread: rows hit, rows missed, edges from the cache, edges read from the base."""
 
 
@@ -55,7 +53,7 @@ class _Filled(NamedTuple):
 
 
 def fill_rows(
-    table: RowTable, keys: RowKeys, nodes: _Int64s, low: int, high: int, cached: CachedRows, draft: Draft
+    table: RowTable, keys: RowKeys, nodes: Int64s, low: int, high: int, cached: CachedRows, draft: Draft
 ) -> _Filled:
     """Draws records low ≤ number < high again where they are not of the round of `keys`.
 
@@ -77,7 +75,7 @@ def fill_rows(
     return _Filled(rows, edges)
 
 
-def fill_base(walk: Walk, nodes: _Int64s, starts: _Int64s, low: int, high: int, base: BaseRows) -> int:
+def fill_base(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, base: BaseRows) -> int:
     """Copies rows low ≤ number < high to where they are to start in `base.neighbours`; returns how many edges.
 
     Row i is of nodes[i], and as long as `physical_lengths` says. Batches may read on.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.kernels.eligible import Moments, Pairs
 from snapdb.sampling.subgraph import Entry, Excluded
 from snapdb.sampling.walks import Walk
 from snapdb.types import Temporal
 
-_Int64s = npt.NDArray[np.int64]
-
 FIRST, LAST = -(2**63), 2**63 - 1
-NONE: _Int64s = np.empty(0, np.int64)
+NONE: Int64s = np.empty(0, np.int64)
 NO_PAIRS = Pairs(0, NONE, NONE, NONE)
 
 
@@ -34,11 +32,11 @@ def moments_of(entry: Entry, temporal: Temporal | None) -> Moments:
     return Moments(low, high, after, times, np.array(entry.ordinals, np.int64))
 
 
-def _later(times: _Int64s, by: int) -> _Int64s:
+def _later(times: Int64s, by: int) -> Int64s:
     return np.where(times > LAST - by, LAST, times + by)
 
 
-def _earlier(times: _Int64s, by: int) -> _Int64s:
+def _earlier(times: Int64s, by: int) -> Int64s:
     return np.where(times < FIRST + by, FIRST, times - by)
 
 
@@ -60,7 +58,7 @@ def pairs_of(excluded: Excluded | None, walk: Walk, temporal: Temporal | None) -
     return Pairs(trees.size, *(inward if relation.direction == "IN" else outward))
 
 
-def _sorted(trees: _Int64s, near: _Int64s, far: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s]:
+def _sorted(trees: Int64s, near: Int64s, far: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     order = np.lexsort((far, near, trees))
     first, second, third = (np.asarray(values, np.int64)[order] for values in (trees, near, far))
     return first, second, third

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int64s
 from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels.birth_order import birth_order
@@ -19,8 +19,6 @@ from snapdb.kernels.rows import neighbours_of
 from snapdb.kernels.spans import DEGREE, FIELDS, list_spans, locate
 from snapdb.sampling.keys import Domain
 from snapdb.types import Link, Negatives, Relation
-
-_Int64s = npt.NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)
 _MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
@@ -34,10 +32,10 @@ class _Candidates:
     """The destinations that may be drawn, numbered by their dense ids."""
 
     count: int
-    ids: _Int64s
+    ids: Int64s
     """By number; empty: the numbers themselves."""
     born: Born
-    weights: npt.NDArray[np.float64] | None
+    weights: Float64s | None
     """By number."""
 
     @staticmethod
@@ -57,7 +55,7 @@ class _Candidates:
             raise ValueError("weighted negatives were asked of a view without weights of destinations")
         return _Candidates(count, ids, order, np.ascontiguousarray(weights if alive is None else weights[ids]))
 
-    def numbers(self, ids: _Int64s) -> _Int64s:
+    def numbers(self, ids: Int64s) -> Int64s:
         """The numbers of dense ids; -1 for one that is no candidate."""
         if not self.ids.size and self.count:
             return ids
@@ -97,7 +95,7 @@ class NegativeDraws:
         if asked.known is not None and any(known.time is not None for known in self._known):
             self._mode = _MODES[asked.known]
 
-    def draw(self, sources: _Int64s, ordinals: _Int64s, times: _Int64s | None, epoch: int) -> _Int64s:
+    def draw(self, sources: Int64s, ordinals: Int64s, times: Int64s | None, epoch: int) -> Int64s:
         """[seeds, count] dense ids of destinations; -1 where too few were left.
 
         Args:
@@ -128,7 +126,7 @@ class NegativeDraws:
         return np.where(numbers < 0, -1, ids[numbers]) if ids.size else numbers
 
     def _fill(
-        self, prefix: np.uint64, ordinals: _Int64s, moments: _Int64s, rows: _Int64s, known: Known, out: _Int64s
+        self, prefix: np.uint64, ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
     ) -> None:
         every = self._candidates
         if every.weights is None:
@@ -138,7 +136,7 @@ class NegativeDraws:
         born = every.born.by_number
         draw_by_race(prefix, ordinals, moments, rows, known, self._mode, born, ids, every.weights, out)
 
-    def _parts(self, sources: _Int64s) -> Iterator[tuple[int, int, Known]]:
+    def _parts(self, sources: Int64s) -> Iterator[tuple[int, int, Known]]:
         """Stretches of the sources with what is known of each, in bounded memory."""
         if not self._known:
             yield 0, sources.size, Known(np.zeros(sources.size + 1, np.int64), _NONE, _NONE, _NONE)
@@ -158,7 +156,7 @@ class NegativeDraws:
             )
             low = high
 
-    def _listed(self, spans: Sequence[_Int64s], bounds: _Int64s) -> Known:
+    def _listed(self, spans: Sequence[Int64s], bounds: Int64s) -> Known:
         """The neighbours of located rows over all types that are looked at, each row sorted by candidate."""
         parts = [self._entries(known, located) for known, located in zip(self._known, spans, strict=True)]
         keys, since, until = (np.concatenate([part[i] for part in parts]) for i in range(3))
@@ -169,7 +167,7 @@ class NegativeDraws:
         lasts = any(known.until is not None for known in self._known)
         return _known(keys[order], self._limit + 1, bounds, since[order], until[order] if lasts else _NONE)
 
-    def _entries(self, known: Adjacency, spans: _Int64s) -> tuple[_Int64s, _Int64s, _Int64s]:
+    def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """One type's edges of located rows: row * (limit + 1) + number + 1, and from and until when they are there.
 
         What has no time is static, and a moment lasts until the next one: so types of all kinds can be mixed.
@@ -189,7 +187,7 @@ class NegativeDraws:
         return keys, since, until
 
 
-def _known(keys: _Int64s, width: int, bounds: _Int64s, since: _Int64s, until: _Int64s) -> Known:
+def _known(keys: Int64s, width: int, bounds: Int64s, since: Int64s, until: Int64s) -> Known:
     """Sorted keys row * width + number + 1 as rows, without those that have no number."""
     far = keys % width - 1
     there = far >= 0

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Int64s
 from snapdb.kernels.row_cache import HEAD, CachedRows, find_records
 from snapdb.sampling.rounds import Rounds, row_keys, row_size, slot_of
 from snapdb.sampling.sampler import Sampler
 from snapdb.sampling.subgraph import Block, Subgraph
 from snapdb.sampling.walks import Walk
-
-_Int64s = npt.NDArray[np.int64]
-_Bools = npt.NDArray[np.bool_]
 
 _AT_ONCE = 1 << 16
 """Edges that are looked up in their rows together: each takes as much memory as a row."""
@@ -40,7 +36,7 @@ def pages_read(sampler: Sampler, found: Subgraph, batch: int, rounds: Rounds | N
     return total * mmap.PAGESIZE
 
 
-def _missed(sampler: Sampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None) -> Iterator[_Int64s]:
+def _missed(sampler: Sampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None) -> Iterator[Int64s]:
     """Positions of the edges that are in no row of the cache, hop after hop."""
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
     base = None if cache is None else cache.base(relation)
@@ -61,7 +57,7 @@ def _missed(sampler: Sampler, walk: Walk, found: Subgraph, batch: int, rounds: R
             yield block.position[missed]
 
 
-def _recorded(records: CachedRows, numbers: _Int64s, size: int, block: Block) -> _Bools:
+def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
     """Which edges of a block are in the records of these numbers; -1: there is none."""
     found = np.zeros(numbers.size, np.bool_)
     for low in range(0, numbers.size, _AT_ONCE):
@@ -72,6 +68,6 @@ def _recorded(records: CachedRows, numbers: _Int64s, size: int, block: Block) ->
     return found
 
 
-def _pages(array: npt.NDArray[Any], places: _Int64s) -> int:
+def _pages(array: Array, places: Int64s) -> int:
     """How many pages of memory these items lie on."""
     return int(np.unique((array.ctypes.data + places * array.itemsize) // mmap.PAGESIZE).size)

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int32s
 from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.rng import fold_parts
 from snapdb.sampling.keys import EVERY_HOP, Domain
@@ -19,10 +19,10 @@ from snapdb.sampling.walks import Walk
 from snapdb.types import Fanout, Relation, SampleSpec
 from snapdb.types.sampling import Refresh
 
-Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]
+Rounds = Mapping[tuple[Relation, int], Int32s]
 """Under OTF SCOPE VISITED: (relation, slot) → [nodes] the round of each node's row."""
 
-NONE: npt.NDArray[np.int32] = np.empty(0, np.int32)
+NONE: Int32s = np.empty(0, np.int32)
 
 
 _folded = lru_cache(1 << 10)(fold_parts)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s, UInt8s
 from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.rng import fold_each
 from snapdb.kernels.row_cache import BaseRows, CachedRows
@@ -26,8 +26,6 @@ from snapdb.sampling.scratch import Draft
 from snapdb.sampling.turns import ahead, begun
 from snapdb.sampling.walks import Walk
 from snapdb.types import CacheStats, Relation, SampleSpec
-
-_Int64s = npt.NDArray[np.int64]
 
 _ROWS = 1 << 12
 """Drawn rows between two looks at whether to go on,"""
@@ -58,11 +56,11 @@ class RowCache:
     def base(self, relation: Relation) -> BaseRows | None:
         return self._base.get(relation)
 
-    def count(self, counts: _Int64s) -> None:
+    def count(self, counts: Int64s) -> None:
         with self._guard:
             self._counts += counts
 
-    def build(self, choices: Iterable[Choice], allocate: Callable[[int], npt.NDArray[np.uint8]]) -> None:
+    def build(self, choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> None:
         """Makes room for these rows, which `fill` then draws."""
         self._hold(hold(choices, allocate))
 
@@ -184,7 +182,7 @@ class RowCache:
             many += rows.filled
         return total / many if many else None
 
-    def _mean_age(self, table: RowTable, nodes: _Int64s, rounds: _Int64s, batch: int) -> float:
+    def _mean_age(self, table: RowTable, nodes: Int64s, rounds: Int64s, batch: int) -> float:
         refresh = self.spec.refresh
         assert refresh is not None
         phase = self._keys(table, 0).phase

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
-
+from snapdb.arrays import Int64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.sampling.hops import Hop, expand, no_edges
@@ -18,8 +16,6 @@ from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges, Entry, Subgraph
 from snapdb.sampling.walks import open_walks
 from snapdb.types import Relation, SampleSpec
-
-_Int64s = npt.NDArray[np.int64]
 
 
 class Sampler:
@@ -96,7 +92,7 @@ class Sampler:
             cache.count(scratch.reads)
         return _subgraph(scratch, edges, met, drawn, entered, spec.disjoint)
 
-    def _enter(self, entry: Entry, scratch: Scratch) -> tuple[_Int64s, ...]:
+    def _enter(self, entry: Entry, scratch: Scratch) -> tuple[Int64s, ...]:
         """The local ids of each group; seeds that are vertices get one each, even where they are the same vertex."""
         found = []
         for group in entry.groups:
@@ -124,7 +120,7 @@ def _subgraph(
     edges: dict[Relation, Edges],
     met: list[dict[str, int]],
     drawn: list[dict[Relation, int]],
-    entered: tuple[_Int64s, ...],
+    entered: tuple[Int64s, ...],
     disjoint: bool,
 ) -> Subgraph:
     """What was drawn, and the scratch's nodes in arrays of their own."""
@@ -138,7 +134,7 @@ def _subgraph(
     return Subgraph(nodes, hops, new, edges, entered, trees)
 
 
-def _copied(values: _Int64s) -> _Int64s:
-    copy: _Int64s = buffers.empty(values.shape, values.dtype)
+def _copied(values: Int64s) -> Int64s:
+    copy: Int64s = buffers.empty(values.shape, values.dtype)
     copy[:] = values
     return copy

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.eligible import WINDOW_FIELDS
 from snapdb.kernels.pairs import enter_again, number_pairs
 from snapdb.kernels.sample import number, number_all
 from snapdb.kernels.spans import BLOCK, FIELDS
-
-_Int64s = npt.NDArray[np.int64]
 
 LIMIT = 2**31 - 1
 """Stamps are int32: half the bytes of the map that every sampled edge touches at random."""
@@ -22,12 +20,12 @@ LIMIT = 2**31 - 1
 class NodeMap:
     """The nodes of one vertex type that a batch has met. Memory is touched only where batches reach."""
 
-    trees: _Int64s = np.empty(0, np.int64)
+    trees: Int64s = np.empty(0, np.int64)
     """Nodes are shared by all seeds."""
 
     def __init__(self, node_count: int) -> None:
         self.node_count = node_count
-        self.nodes: _Int64s = np.empty(node_count + 1, np.int64)  # one slot is the kernel's spare
+        self.nodes: Int64s = np.empty(node_count + 1, np.int64)  # one slot is the kernel's spare
         self.count = 0
         self.stamps = np.zeros(node_count, np.int32)
         self.base = 1
@@ -45,14 +43,14 @@ class NodeMap:
             self.stamps[:] = 0
             self._stamp(0)
 
-    def enter(self, ids: _Int64s, trees: _Int64s) -> _Int64s:
+    def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
         """The local ids of these nodes; those that are known already keep their number."""
         self.reserve(ids.size)
         found = np.array(ids, np.int64)
         self.count = number(found, 0, ids.size, self.nodes, self.count, self.stamps, self.base)
         return found
 
-    def enter_each(self, ids: _Int64s) -> _Int64s:
+    def enter_each(self, ids: Int64s) -> Int64s:
         """The same, but each has a number of its own, and later edges to a vertex lead to the first of them."""
         room = self.stamps.size + ids.size + 1
         if np.unique(ids).size < ids.size and self.nodes.size < room:
@@ -63,7 +61,7 @@ class NodeMap:
         self._stamp(before)
         return np.arange(before, self.count, dtype=np.int64)
 
-    def renumber(self, neighbours: _Int64s, trees: _Int64s, sides: _Int64s) -> None:
+    def renumber(self, neighbours: Int64s, trees: Int64s, sides: Int64s) -> None:
         """Replaces ids by local ids."""
         self.reserve(neighbours.size)
         self.count = number_all(neighbours, self.nodes, self.count, self.stamps, self.base)
@@ -78,10 +76,10 @@ class _PairMap:
 
     def __init__(self, node_count: int) -> None:
         self.node_count = node_count
-        self.nodes: _Int64s = np.empty(1 << 10, np.int64)
-        self.trees: _Int64s = np.empty(1 << 10, np.int64)
+        self.nodes: Int64s = np.empty(1 << 10, np.int64)
+        self.trees: Int64s = np.empty(1 << 10, np.int64)
         self.count = 0
-        self.table: _Int64s = np.zeros(1 << 11, np.int64)
+        self.table: Int64s = np.zeros(1 << 11, np.int64)
         self.base = 1  # a table of int64 does not run out of stamps
 
     def start(self) -> None:
@@ -103,13 +101,13 @@ class _PairMap:
         self.table = np.zeros(2 * size, np.int64)
         enter_again(self.nodes, self.trees, self.count, self.table, self.base)
 
-    def enter(self, ids: _Int64s, trees: _Int64s) -> _Int64s:
+    def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
         """The local ids of these nodes; those that a tree has already keep their number."""
         found = np.array(ids, np.int64)
         self.renumber(found, np.array(trees, np.int64), np.arange(ids.size))
         return found
 
-    def renumber(self, neighbours: _Int64s, trees: _Int64s, sides: _Int64s) -> None:
+    def renumber(self, neighbours: Int64s, trees: Int64s, sides: Int64s) -> None:
         """Replaces ids by local ids; each is in the tree of the node that it was drawn for."""
         self.reserve(neighbours.size)
         self.count = number_pairs(neighbours, trees, sides, self.nodes, self.trees, self.count, self.table, self.base)
@@ -166,7 +164,7 @@ class Scratch:
             name: _PairMap(count) if disjoint else NodeMap(count) for name, count in node_counts.items()
         }
         self.draft = Draft(weighted=weighted)
-        self.reads: _Int64s = np.zeros(4, np.int64)
+        self.reads: Int64s = np.zeros(4, np.int64)
         """What the batch read: rows hit, rows missed, edges from a cache, edges from the adjacency. See `load_kept`."""
 
     def start(self) -> None:

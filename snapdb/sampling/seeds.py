@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
+from snapdb.arrays import Int64s
 from snapdb.kernels.order import shuffle
 from snapdb.sampling.keys import seed_order_key
 from snapdb.sampling.subgraph import Seeds
@@ -42,9 +40,7 @@ class _Slices:
         return -(-self.taken(epoch) // batch_size)
 
 
-def epoch_order(
-    seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: Fraction | None = None
-) -> npt.NDArray[np.int64]:
+def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: Fraction | None = None) -> Int64s:
     """The ordinals that an epoch takes, in its order: of the whole seed set, or of a `subset` share of it.
 
     SHUFFLE draws a new order each epoch, FIXED keeps that of epoch 0, IN ORDER is that of the seed query's rows. With

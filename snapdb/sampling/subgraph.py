@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.types import EdgeType, Relation
 
-_Int64s = npt.NDArray[np.int64]
 Ints: TypeAlias = Any
 """int64 values: a numpy array, or a torch tensor where the torch back end works on a GPU."""
 
@@ -25,17 +24,17 @@ class Seeds:
 
     type: str
     """Vertex type; of edges that of their sources."""
-    ids: _Int64s
+    ids: Int64s
     """Dense ids of vertices, or ids of edges."""
-    y: npt.NDArray[Any] | None
+    y: Array | None
     """Targets that the seed query gave, by ordinal; None: the graph's TARGET, if any."""
-    query_order: _Int64s | None
+    query_order: Int64s | None
     """Ordinals in the order of the query's rows, for IN ORDER; None otherwise."""
-    time: _Int64s | None = None
+    time: Int64s | None = None
     """Each seed's time, in the unit of event times; None when the query gives none."""
-    ends: tuple[_Int64s, _Int64s] | None = None
+    ends: tuple[Int64s, Int64s] | None = None
     """Of seed edges: dense ids of their sources and of their destinations."""
-    columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, Array] = field(default_factory=dict)
     """What else the query gives of each: name → [seeds] or [seeds, n], by name."""
 
 
@@ -43,9 +42,9 @@ class Group(NamedTuple):
     """Vertices of one type that enter a batch together."""
 
     type: str
-    ids: _Int64s
+    ids: Int64s
     """Dense ids."""
-    trees: _Int64s
+    trees: Int64s
     """The index in the batch of the seed that each belongs to."""
 
 
@@ -53,9 +52,9 @@ class Excluded(NamedTuple):
     """Edges of one type, as pairs of ends, that a batch must not see."""
 
     edge: EdgeType
-    source: _Int64s
-    destination: _Int64s
-    trees: _Int64s
+    source: Int64s
+    destination: Int64s
+    trees: Int64s
     """The seed that each pair belongs to: of disjoint trees only its own is kept from it."""
 
 
@@ -65,12 +64,12 @@ class Entry:
 
     groups: tuple[Group, ...]
     """In the order in which they are numbered: of seed edges sources, destinations, negatives."""
-    ordinals: _Int64s
+    ordinals: Int64s
     """[seeds] in the seed set."""
-    times: _Int64s | None = None
+    times: Int64s | None = None
     """[seeds]"""
     excluded: Excluded | None = None
-    negatives: _Int64s | None = None
+    negatives: Int64s | None = None
     """[seeds, n] of seed edges with negatives: where each is in the last group, -1 where there was none left."""
 
 
@@ -121,7 +120,7 @@ class Subgraph:
     """Of disjoint trees: vertex type → [nodes] the index in the batch of the seed whose tree a node is in."""
 
 
-def node_entry(kind: str, ids: _Int64s, ordinals: _Int64s | None = None, times: _Int64s | None = None) -> Entry:
+def node_entry(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> Entry:
     """Vertices as seeds, each the root of its own tree; their ordinals count from 0 where none are given."""
     places = np.arange(ids.size, dtype=np.int64)
     return Entry((Group(kind, ids, places),), places if ordinals is None else ordinals, times)

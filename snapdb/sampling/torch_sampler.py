@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -31,8 +29,6 @@ from snapdb.sampling.torch_kept import Kept
 from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Relation, SampleSpec
-
-_Int64s = npt.NDArray[np.int64]
 
 _LOOKED_THROUGH = 1 << 24
 """Rows are looked through in chunks of about so many edges, to bound the memory that takes."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from snapdb.arrays import Array, Bools, Int64s
 from snapdb.errors import InputError
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
@@ -88,7 +88,7 @@ def open_torch_walks(
     return tuple(_send(walk, columns, device) for walk, columns in zip(walks, arrays, strict=True))
 
 
-def tensor_on(values: npt.NDArray[Any], device: torch.device) -> Tensor:
+def tensor_on(values: Array, device: torch.device) -> Tensor:
     """The array on the device; in the same memory where that is the host's, so only to be read."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
@@ -102,7 +102,7 @@ def _flat(stored: Adjacency) -> Adjacency:
     return rows_adjacency(stored.flatten(), outward=outward)
 
 
-def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, npt.NDArray[Any] | None]:
+def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
     """What draws by the sampler look at, by the names of TorchWalk's fields."""
     arrays = walk.arrays
     indptr, indices = arrays.rows.indptr, arrays.rows.indices
@@ -123,16 +123,16 @@ def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, npt.NDArray[Any
     }
 
 
-def _send(walk: Walk, columns: Mapping[str, npt.NDArray[Any] | None], device: torch.device) -> TorchWalk:
+def _send(walk: Walk, columns: Mapping[str, Array | None], device: torch.device) -> TorchWalk:
     sent: dict[str, Any] = {n: None if values is None else tensor_on(values, device) for n, values in columns.items()}
     return TorchWalk(walk, **sent, steps=int(np.diff(walk.arrays.rows.indptr).max(initial=0)).bit_length())
 
 
-def _turns(indptr: npt.NDArray[np.int64], outward: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def _turns(indptr: Int64s, outward: Bools) -> Int64s:
     """Where the OUT edges of each row begin."""
     upto = np.zeros(outward.size + 1, np.int64)
     np.cumsum(outward, out=upto[1:])
-    turns: npt.NDArray[np.int64] = indptr[1:] - (upto[indptr[1:]] - upto[indptr[:-1]])
+    turns: Int64s = indptr[1:] - (upto[indptr[1:]] - upto[indptr[:-1]])
     return turns
 
 

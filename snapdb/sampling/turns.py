@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s, Int64s, UInt64s
 from snapdb.types import Refresh
-
-_Int64s = npt.NDArray[np.int64]
 
 _TURN = 4
 """In so many parts of a turn OTF's rows are looked after: between two of them, one row in so many is drawn anew.
@@ -40,7 +38,7 @@ def ahead(refresh: Refresh, batch: int) -> int:
     return batch if refresh.at_once else (batch + following) // 2
 
 
-def begun(refresh: Refresh, rounds: _Int64s, phases: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
     """The batches at which rows came to be of these rounds; their nodes' phases count under OTF.
 
     >>> from fractions import Fraction
@@ -52,5 +50,5 @@ def begun(refresh: Refresh, rounds: _Int64s, phases: npt.NDArray[np.uint64]) -> 
         return rounds.astype(np.float64) * refresh.period
     if refresh.turned == 0:  # a share this small draws none of them anew
         return np.zeros(rounds.size)
-    first: npt.NDArray[np.float64] = np.ceil((rounds * 2.0**32 - phases) * (refresh.period / refresh.turned))
+    first: Float64s = np.ceil((rounds * 2.0**32 - phases) * (refresh.period / refresh.turned))
     return np.maximum(first, 0.0)

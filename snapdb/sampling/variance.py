@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = int | float | npt.NDArray[np.int64] | npt.NDArray[np.float64]
-_Float64s = npt.NDArray[np.float64]
+from snapdb.arrays import Float64s, Int64s
+
+Numbers = int | float | Int64s | Float64s
 
 
-def _draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None = None) -> _Float64s:
+def _draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
     """The correlation of the means of two draws from one row of a node of so many edges.
 
     A draw of `fanout` takes `kept` edges from the row's `size` and the others from outside of these; None: all of them
@@ -23,11 +23,11 @@ def _draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None 
     many = np.where(drawn, degrees, fanout + 1.0)
     row = np.minimum(size, many)
     towards = kept / fanout * (many - fanout) / (many - kept)
-    found: _Float64s = np.where(drawn, towards**2 * (1 / row - 1 / many) / (1 / fanout - 1 / many), 0.0)
+    found: Float64s = np.where(drawn, towards**2 * (1 / row - 1 / many) / (1 / fanout - 1 / many), 0.0)
     return found
 
 
-def variance_factor(degree: Numbers, size: int, fanout: int, draws: Numbers, kept: int | None = None) -> _Float64s:
+def variance_factor(degree: Numbers, size: int, fanout: int, draws: Numbers, kept: int | None = None) -> Float64s:
     """How many times the variance of the mean over so many draws of one row is that of as many draws by FBL.
 
     The mean of draws x₁ … xₙ of variance V and correlation r has the variance V / n · (1 + (n-1) r); FBL's are
@@ -37,5 +37,5 @@ def variance_factor(degree: Numbers, size: int, fanout: int, draws: Numbers, kep
     7.33
     """
     pairs = np.maximum(np.asarray(draws, np.float64) - 1, 0)
-    found: _Float64s = 1 + pairs * _draw_correlation(degree, size, fanout, kept)
+    found: Float64s = 1 + pairs * _draw_correlation(degree, size, fanout, kept)
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
 from snapdb.kernels import scores
@@ -106,7 +107,7 @@ def _arrays(
     spec: SampleSpec,
     relation: Relation,
     weight: EdgeColumn | None,
-    born: npt.NDArray[np.int64] | None,
+    born: Int64s | None,
 ) -> WalkArrays:
     """The rows with the columns that draws look at; files of others are not opened."""
     rows, outward = adjacency.rows, adjacency.outward

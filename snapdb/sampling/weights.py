@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s
 from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
 from snapdb.kernels.choose_weights import LEAST, by_edge_id, find_bad_weights
@@ -54,7 +54,7 @@ def _column(drawing: Drawing, relation: Relation) -> str | None:
     return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
 
 
-def _by_position(weights: npt.NDArray[np.float64], edge_id: EdgeColumn) -> EdgeColumn:
+def _by_position(weights: Float64s, edge_id: EdgeColumn) -> EdgeColumn:
     plain = plain_array(weights, np.float64)
     found = [None if ids is None else np.empty(ids.size, np.float64) for ids in edge_id]
     for ids, out in zip(edge_id, found, strict=True):

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import torch
 from torch import Tensor
 
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import InputError
 from snapdb.graph.features import ArrayFeature
 from snapdb.graph.view import Feature, GraphView
@@ -86,7 +86,6 @@ def _column(states: Tensor) -> pa.Array:
 
 
 _Features = Mapping[str, Mapping[str, Feature]]
-_Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Passes:
         plan = self._needed(node_type)
         total = sum(self._batches(kind) for kinds in plan for kind in kinds)
         features: _Features = self.view.node_features
-        fresh: dict[str, _Numbers] = {}
+        fresh: dict[str, Array] = {}
         done = 0
         with self.layers.at_rest():
             for number, kinds in enumerate(plan):
@@ -135,7 +134,7 @@ class Passes:
             )
         return torch.from_numpy(fresh[node_type])
 
-    def nodes(self, kind: str) -> npt.NDArray[np.int64]:
+    def nodes(self, kind: str) -> Int64s:
         """The dense ids of all nodes of a type, ascending."""
         alive = self.view.alive[kind]
         return np.arange(self.view.node_counts[kind]) if alive is None else np.flatnonzero(alive)
@@ -151,7 +150,7 @@ class Passes:
             plan.insert(0, kinds)
         return plan
 
-    def _pass(self, number: int, kind: str, features: _Features, done: int, total: int) -> _Numbers | None:
+    def _pass(self, number: int, kind: str, features: _Features, done: int, total: int) -> Array | None:
         """One layer's states of all nodes of a type; None where it gives none."""
         depth = len(self.layers.functions)
         last, what = number + 1 == depth, f"inferring {kind}, {self._layer(number)}"
@@ -159,7 +158,7 @@ class Passes:
         seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))  # so that rows are written one after another
         view = replace(self.view, node_features=features, targets={})
         spec = replace(self.spec, seed_type=kind)
-        rows: _Numbers | None = None
+        rows: Array | None = None
         with BatchStream(view, seeds, spec, threads=self.threads, most=self.most, device=self._device) as stream:
             for batch in stream:
                 self.step(what, (done + batch.index[1]) / total)
@@ -174,7 +173,7 @@ class Passes:
                 rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = states
         return rows
 
-    def _applied(self, number: int, batch: Batch) -> _Numbers | None:
+    def _applied(self, number: int, batch: Batch) -> Array | None:
         """A layer's states of the seeds of a batch; None where it returns none of their type."""
         states = self._called(number, batch)
         if isinstance(states, Mapping):
@@ -199,7 +198,7 @@ class Passes:
             error.add_note(f"This was in {self._layer(number)} {_place(batch)}.")
             raise
 
-    def _check_alike(self, number: int, batch: Batch, rows: _Numbers, states: _Numbers | None) -> None:
+    def _check_alike(self, number: int, batch: Batch, rows: Array, states: Array | None) -> None:
         """Raises for states that do not go with the states of earlier batches."""
         if states is None:
             raise self._unfit(number, batch, "gave no states, and some in batches before")
@@ -213,7 +212,7 @@ class Passes:
     def _layer(self, number: int) -> str:
         return f"layer {number + 1} of {len(self.layers.functions)}"
 
-    def _next(self, fresh: Mapping[str, _Numbers]) -> _Features:
+    def _next(self, fresh: Mapping[str, Array]) -> _Features:
         """What the next layer's batches deliver: the states as x, and the features that are no x as they are."""
         features: dict[str, Mapping[str, Feature]] = {}
         for kind in self.view.node_counts:
@@ -236,7 +235,7 @@ def _place(batch: Batch) -> str:
     return f"({batch.seed_type}, batch {batch.index[1]})"
 
 
-def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> _Numbers:
+def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Array:
     """Rows of zeros in a file without a name, which may be larger than memory.
 
     Raises:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Float64s
 from snapdb.errors import InputError
-
-_Floats = npt.NDArray[np.float64]
 
 
 def accuracy(y: Any, logits: Any) -> float:
@@ -79,7 +77,7 @@ def average_precision(y: Any, scores: Any) -> float:
     return float((np.diff(recall, prepend=0.0) * precision).sum())
 
 
-def ranks(target: Any, scores: Any, known: Any = None) -> _Floats:
+def ranks(target: Any, scores: Any, known: Any = None) -> Float64s:
     """[n] each target's rank among the candidates of its row, from 1; of equal scores, the middle of theirs.
 
     Args:
@@ -106,7 +104,7 @@ def ranks(target: Any, scores: Any, known: Any = None) -> _Floats:
         row, other = _others(known, column, score.shape[1])
         above -= np.bincount(row[score[row, other] > own[row]], minlength=len(rows))
         equal -= np.bincount(row[score[row, other] == own[row]], minlength=len(rows))
-    middle: _Floats = above + (equal + 1) / 2
+    middle: Float64s = above + (equal + 1) / 2
     return middle
 
 
@@ -128,7 +126,7 @@ def hits_at(k: int, ranks: Any) -> float:
     return float((_ranks(ranks) <= k).mean())
 
 
-def _ranks(values: Any) -> _Floats:
+def _ranks(values: Any) -> Float64s:
     """The ranks as numbers, of which there is one at least, and none below 1."""
     ranks = np.asarray(values, dtype=np.float64)
     if not ranks.size or not (ranks >= 1).all():
@@ -139,7 +137,7 @@ def _ranks(values: Any) -> _Floats:
     return ranks
 
 
-def _others(known: Any, target: npt.NDArray[Any], candidates: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _others(known: Any, target: Array, candidates: int) -> tuple[Array, Array]:
     """The rows and columns of known pairs that are not their row's target, each pair once."""
     both = np.asarray(known, dtype=np.int64)
     _table(both, 2, "known pairs")
@@ -152,7 +150,7 @@ def _others(known: Any, target: npt.NDArray[Any], candidates: int) -> tuple[npt.
     return row[other], column[other]
 
 
-def _table(numbers: npt.NDArray[Any], rows: int, what: str) -> None:
+def _table(numbers: Array, rows: int, what: str) -> None:
     """Raise for what is not a table of this number of rows."""
     if numbers.ndim != 2 or len(numbers) != rows:
         raise InputError(
@@ -161,7 +159,7 @@ def _table(numbers: npt.NDArray[Any], rows: int, what: str) -> None:
         )
 
 
-def _inside(numbers: npt.NDArray[Any], end: int, what: str) -> None:
+def _inside(numbers: Array, end: int, what: str) -> None:
     if numbers.size and (numbers.min() < 0 or numbers.max() >= end):
         raise InputError(
             f"the {what} is one of 0 to {end - 1}; {numbers.min()} to {numbers.max()} were found: count from 0 as the"
@@ -170,7 +168,7 @@ def _inside(numbers: npt.NDArray[Any], end: int, what: str) -> None:
         )
 
 
-def _binary(y: Any, scores: Any) -> tuple[npt.NDArray[np.bool_], _Floats]:
+def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
     truth, score = np.asarray(y), np.asarray(scores, dtype=np.float64)
     if score.ndim == 2 and score.shape[1] == 2:
         score = score[:, 1] - score[:, 0]
@@ -190,7 +188,7 @@ def _binary(y: Any, scores: Any) -> tuple[npt.NDArray[np.bool_], _Floats]:
     return positive, score
 
 
-def _same_length(truth: npt.NDArray[Any], guess: npt.NDArray[Any]) -> None:
+def _same_length(truth: Array, guess: Array) -> None:
     if len(truth) != len(guess) or not len(truth):
         raise InputError(
             f"a metric needs one prediction a target, and one at least: {len(truth)} and {len(guess)}",
@@ -198,7 +196,7 @@ def _same_length(truth: npt.NDArray[Any], guess: npt.NDArray[Any]) -> None:
         )
 
 
-def _not_nan(score: npt.NDArray[Any]) -> None:
+def _not_nan(score: Array) -> None:
     if rows := int(np.isnan(score).reshape(len(score), -1).any(axis=1).sum()):
         raise InputError(
             f"a metric needs scores that are numbers; {rows} of {len(score)} rows have NaN: look at the model",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.execute.diff.rows import ElementRows, Key
@@ -28,7 +28,7 @@ class Degrees(NamedTuple):
 
     nodes: int
     edges: int
-    bins: npt.NDArray[np.int64]
+    bins: Int64s
     """How many vertices each bin of `degree_bins` holds."""
 
     @property
@@ -109,8 +109,6 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
 # Drift of features: mean, standard deviation and stability index of each component
 
 
-Floats = npt.NDArray[np.float64]
-
 _NUMBERS = 1 << 21
 """Numbers that are read at once."""
 _SAMPLE = 1 << 17
@@ -124,7 +122,7 @@ class Values:
     count: int
     """Rows."""
     width: int
-    blocks: Callable[[], Iterator[Floats]]
+    blocks: Callable[[], Iterator[Float64s]]
     """Every row once, as [some rows, width]; the same at every call."""
     pairs: Callable[[], Iterator[Csr]] | None = None
     """The same of sparse rows, whose quantiles tell nothing: most are 0."""
@@ -148,14 +146,14 @@ class _Measure:
 
     width: int
     count: int = 0
-    mean: Floats = field(default_factory=lambda: np.empty(0))
-    squares: Floats = field(default_factory=lambda: np.empty(0))
+    mean: Float64s = field(default_factory=lambda: np.empty(0))
+    squares: Float64s = field(default_factory=lambda: np.empty(0))
     """Sums of squared distances to the mean."""
 
     def __post_init__(self) -> None:
         self.mean, self.squares = np.zeros(self.width), np.zeros(self.width)
 
-    def add(self, block: Floats) -> None:
+    def add(self, block: Float64s) -> None:
         """Take in some rows."""
         if len(block):
             mean = block.mean(axis=0)
@@ -170,7 +168,7 @@ class _Measure:
             apart = np.bincount(rows.indices, (values - mean[rows.indices]) ** 2, self.width)
             self._join(count, mean, apart + (count - full) * mean**2)
 
-    def _join(self, count: int, mean: Floats, squares: Floats) -> None:
+    def _join(self, count: int, mean: Float64s, squares: Float64s) -> None:
         """Combine moments by their means, which is more exact than by sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift**2 * (self.count * count / total)
@@ -184,13 +182,13 @@ class _Measure:
         return float(self.mean[component]), float(np.sqrt(self.squares[component] / self.count))
 
 
-def values_of(feature: Feature, ids: npt.NDArray[np.int64]) -> Values:
+def values_of(feature: Feature, ids: Int64s) -> Values:
     """The rows of these ids, read in blocks."""
     width = int(np.prod(feature.shape[1:], dtype=np.int64))
     step = max(1, _NUMBERS // max(width, 1))
     sparse = feature.read_sparse if isinstance(feature, SparseReader) else None
 
-    def blocks() -> Iterator[Floats]:
+    def blocks() -> Iterator[Float64s]:
         for start in range(0, ids.size, step):
             part = ids[start : start + step]
             yield np.asarray(feature.read(part), np.float64).reshape(part.size, width)
@@ -228,9 +226,9 @@ def _paired(
     return before[0], after[0], before[1], after[1]
 
 
-def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) -> Floats:
+def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) -> Float64s:
     """Measure all rows; evenly chosen ones of them where `sampled`."""
-    chosen: list[Floats] = []
+    chosen: list[Float64s] = []
     if values is None:
         return np.empty((0, 0))
     if values.pairs is not None:
@@ -247,7 +245,7 @@ def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) ->
 
 
 def _shifts(
-    before: Values | None, after: Values | None, sample: Floats, width: int, *, same: bool
+    before: Values | None, after: Values | None, sample: Float64s, width: int, *, same: bool
 ) -> Sequence[float | None]:
     """Return the stability index of each component."""
     if before is None or after is None or not before.count or not after.count or before.pairs or after.pairs:
@@ -258,7 +256,7 @@ def _shifts(
     return [stability(p, q) for p, q in zip(_histograms(before, edges), _histograms(after, edges), strict=True)]
 
 
-def _histograms(values: Values, edges: Sequence[Floats]) -> list[npt.NDArray[np.int64]]:
+def _histograms(values: Values, edges: Sequence[Float64s]) -> list[Int64s]:
     """Return the number of rows in each bin of each component."""
     counts = [np.zeros(cuts.size + 1, np.int64) for cuts in edges]
     for block in values.blocks():
@@ -274,7 +272,7 @@ _LEAST = 1e-4
 """The share that an empty bin is taken to have: without one the index would be infinite."""
 
 
-def stability(before: npt.NDArray[np.int64], after: npt.NDArray[np.int64]) -> float | None:
+def stability(before: Int64s, after: Int64s) -> float | None:
     """The population stability index of two histograms over the same bins; None when either is empty.
 
     It is the sum of (q - p) ln(q / p) over the shares p and q of each bin, none taken as less than 0.0001: 0 for equal
@@ -293,18 +291,18 @@ def stability(before: npt.NDArray[np.int64], after: npt.NDArray[np.int64]) -> fl
     return float(((q - p) * np.log(q / p)).sum())
 
 
-def degree_bins(degrees: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def degree_bins(degrees: Array) -> Int64s:
     """The bin of each degree: 0, 1, 2, 3-4, 5-8, 9-16, and so on.
 
     >>> degree_bins(np.array([0, 1, 2, 3, 4, 5, 8, 9])).tolist()
     [0, 1, 2, 3, 3, 4, 4, 5]
     """
     exponents = np.frexp(np.maximum(degrees, 1).astype(np.float64) - 1)[1].astype(np.int64)
-    bins: npt.NDArray[np.int64] = np.where(np.asarray(degrees) == 0, 0, exponents + 1)
+    bins: Int64s = np.where(np.asarray(degrees) == 0, 0, exponents + 1)
     return bins
 
 
-def quantile_bins(sample: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def quantile_bins(sample: Float64s) -> Float64s:
     """The edges between ten bins that hold equally many of these values; a value that fills one has it to itself.
 
     >>> quantile_bins(np.arange(11.0)).tolist()

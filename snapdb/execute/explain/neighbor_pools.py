@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Float64s
 from snapdb.execute.explain import details
 from snapdb.execute.samples.opening import Opened
 from snapdb.execute.session import ExecutionContext
@@ -30,9 +30,6 @@ from snapdb.types import Cache, Refresh, SampleSpec
 
 if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream, Recent
-
-
-_Float64s = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -92,15 +89,15 @@ def life(refresh: Refresh) -> float:
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 
-def chances(refresh: Refresh, visited: _Float64s) -> _Float64s:
+def chances(refresh: Refresh, visited: Float64s) -> Float64s:
     """The chance of each row to be drawn anew in a period, where batches come by so often."""
     if refresh.visited:
-        probabilities: _Float64s = -np.expm1(-visited * refresh.period)
+        probabilities: Float64s = -np.expm1(-visited * refresh.period)
         return probabilities
     return np.full(visited.size, float(refresh.share))
 
 
-def _ages(refresh: Refresh, drawn: _Float64s) -> _Float64s:
+def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
     """Return the age of each row when a batch reads it; under SCOPE VISITED, rows also age while unvisited."""
     if not refresh.visited:
         return np.full(drawn.size, (life(refresh) - 1) / 2)

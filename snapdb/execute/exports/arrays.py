@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapdb import loading
+from snapdb.arrays import Array, Bools, Int64s
 from snapdb.builders.element_columns import Reading, births, by_dense_id
 from snapdb.catalog import VertexRows
 from snapdb.errors import BindError, CorruptError, DataError, InputError, Span
@@ -46,24 +47,23 @@ if TYPE_CHECKING:
     from snapdb.loading import BatchWriter
 
 
-_Int64s = npt.NDArray[np.int64]
-Read = Callable[[_Int64s], npt.NDArray[Any]]
+Read = Callable[[Int64s], Array]
 
 _PART = 1 << 24
 """Bytes of an array that are in memory at once."""
 
 
-class Array(NamedTuple):
+class OutputArray(NamedTuple):
     """One array, which can be read from its beginning as often as is wanted."""
 
     name: str
     """With a dot where it is a part of something: `ids.region`, `x.indptr`."""
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    parts: Callable[[], Iterator[npt.NDArray[Any]]]
+    parts: Callable[[], Iterator[Array]]
     """Its values in C order."""
 
-    def whole(self) -> npt.NDArray[Any]:
+    def whole(self) -> Array:
         """All of it at once."""
         values = np.empty(self.shape, self.dtype)
         flat, at = values.reshape(-1), 0
@@ -78,19 +78,19 @@ class _Numbering:
     """The vertices of one type that are in a snapshot, counted from 0 in the order of their dense ids."""
 
     count: int
-    dense: _Int64s | None = None
+    dense: Int64s | None = None
     """[count] dense ids; None: dense ids have no gaps."""
-    places: _Int64s | None = None
+    places: Int64s | None = None
     """By dense id, the number; -1 for what is not in the snapshot."""
 
-    def parts(self, width: int) -> Iterator[_Int64s]:
+    def parts(self, width: int) -> Iterator[Int64s]:
         """The dense ids in order, so many at once that rows of `width` bytes make one part."""
         step = max(1, _PART // max(1, width))
         for start in range(0, self.count, step):
             stop = min(start + step, self.count)
             yield np.arange(start, stop) if self.dense is None else self.dense[start:stop]
 
-    def of(self, dense: npt.NDArray[Any]) -> _Int64s:
+    def of(self, dense: Array) -> Int64s:
         """The numbers of dense ids.
 
         Raises:
@@ -116,22 +116,26 @@ def _numbering_of(view: GraphView, vertex_type: str) -> _Numbering:
     return _Numbering(dense.size, dense, places)
 
 
-def _per_vertex(name: str, numbering: _Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> Array:
+def _per_vertex(
+    name: str, numbering: _Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read
+) -> OutputArray:
     """Return an array with one row per vertex; `read` returns rows by dense ids."""
     kind, shape = np.dtype(dtype), (numbering.count, *width)
-    return Array(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
+    return OutputArray(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
 
 
-def _edge_arrays(view: GraphView, edge: EdgeElement, source: _Numbering, destination: _Numbering) -> Iterator[Array]:
+def _edge_arrays(
+    view: GraphView, edge: EdgeElement, source: _Numbering, destination: _Numbering
+) -> Iterator[OutputArray]:
     """What an edge type holds, by destination, then event time and edge id: as PyG's `is_sorted=True` wants it."""
     rows = view.adjacency(Relation(edge.type, "IN"))
     count = rows.edges
 
-    def column(name: str, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> Array:
+    def column(name: str, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> OutputArray:
         kind = np.dtype(dtype)
-        return Array(name, kind, (count, *width), lambda: map(read, _positions(rows, _bytes(kind, width))))
+        return OutputArray(name, kind, (count, *width), lambda: map(read, _positions(rows, _bytes(kind, width))))
 
-    yield Array("edge_index", np.dtype(np.int64), (2, count), lambda: _ends(rows, source, destination))
+    yield OutputArray("edge_index", np.dtype(np.int64), (2, count), lambda: _ends(rows, source, destination))
     yield column("e_id", np.int64, (), rows.edge_id.read)
     named = {"edge_time": rows.time, "edge_until": rows.until, "edge_weight": rows.weight}
     for name, values in named.items():
@@ -139,13 +143,13 @@ def _edge_arrays(view: GraphView, edge: EdgeElement, source: _Numbering, destina
             yield column(name, values.dtype, (), values.read)
     for name, feature in view.edge_features.get(edge.name, {}).items():
 
-        def read(positions: _Int64s, rows: Adjacency = rows, feature: Any = feature) -> npt.NDArray[Any]:
+        def read(positions: Int64s, rows: Adjacency = rows, feature: Any = feature) -> Array:
             return feature.read(rows.edge_id.read(positions))  # type: ignore[no-any-return]
 
         yield column(name, feature.dtype, feature.shape[1:], read)
 
 
-def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Iterator[_Int64s]:
+def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Iterator[Int64s]:
     """Yield the numbers of all sources, then of all destinations."""
     for positions in _positions(rows, 8):
         yield source.of(neighbours_of(rows.rows, positions))
@@ -154,7 +158,7 @@ def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Itera
         yield destination.of(np.repeat(nodes, np.diff(part.indptr)))
 
 
-def _positions(rows: Adjacency, width: int) -> Iterator[_Int64s]:
+def _positions(rows: Adjacency, width: int) -> Iterator[Int64s]:
     """Yield the positions of all edges, in parts of a size that suits rows of `width` bytes."""
     step = max(1, _PART // max(1, width))
     for part in logical_parts(rows.rows, step):
@@ -174,7 +178,7 @@ _SPLITS = 32
 """More values than that split nothing."""
 
 
-def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[Array]:
+def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[OutputArray]:
     """The arrays of a vertex type, but for its splits, in the graph's order of features."""
     view = reading.view
     yield from _ids(view.keys[vertex.name], vertex.key, numbering)
@@ -192,7 +196,7 @@ def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numberin
         yield _per_vertex("time", numbering, np.int64, (), partial(np.take, born))
 
 
-def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[Array]:
+def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[OutputArray]:
     """For each value of a column of text the vertices that have it, as `train_mask`.
 
     Raises:
@@ -215,7 +219,7 @@ def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> li
     for ids, places in by_dense_id(reading, rows, f"coalesce(list_position({known}, {text}), 0)"):
         codes[ids] = places
 
-    def having(code: int, ids: _Int64s) -> npt.NDArray[np.bool_]:
+    def having(code: int, ids: Int64s) -> Bools:
         return np.equal(codes[ids], code)
 
     named_masks = ((f"{value}_mask", partial(having, code)) for code, value in enumerate(values, 1))
@@ -229,21 +233,21 @@ def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
         return [value for (value,) in session.rows(distinct)]
 
 
-def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator[Array]:
+def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator[OutputArray]:
     """Return the user's ids; a composite key has one array per column."""
     whole = len(key) == 1
     kinds = keys.read(np.empty(0, np.int64)).type
     for i, name in enumerate(key):
         kind = kinds if whole else kinds.field(i).type
 
-        def read(ids: _Int64s, i: int = i) -> pa.Array:
+        def read(ids: Int64s, i: int = i) -> pa.OutputArray:
             columns = keys.read(ids)
             return columns if whole else columns.field(i)
 
         yield _key_array("ids" if whole else f"ids.{name}", kind, numbering, read)
 
 
-def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> Array:
+def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> OutputArray:
     """Return keys in numpy's type, or as text of fixed width where numpy has none."""
     if any(is_one(kind) for is_one in _NATIVE):
         dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
@@ -253,14 +257,14 @@ def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -
     return _per_vertex(name, numbering, dtype, (), lambda ids: np.array(_text(read(ids)).to_pylist(), dtype))
 
 
-def _text(keys: pa.Array) -> pa.Array:
+def _text(keys: pa.OutputArray) -> pa.OutputArray:
     """Return keys as text; bytes as hexadecimal digits."""
     if pa.types.is_binary(keys.type):
         return pa.array([value.hex() for value in keys.to_pylist()], pa.string())
     return keys.cast(pa.string())
 
 
-def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[Array]:
+def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[OutputArray]:
     """Sparse rows as the arrays of a CSR matrix, and its shape."""
     indptr = np.zeros(numbering.count + 1, np.int64)
     at = 0
@@ -270,10 +274,10 @@ def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator
     yield _listed(f"{name}.indptr", indptr)
     for part, dtype in (("indices", np.dtype(np.int64)), ("values", feature.dtype)):
 
-        def read(part: str = part) -> Iterator[npt.NDArray[Any]]:
+        def read(part: str = part) -> Iterator[Array]:
             return (getattr(feature.read_sparse(ids), part) for ids in numbering.parts(_SPARSE))
 
-        yield Array(f"{name}.{part}", dtype, (int(indptr[-1]),), read)
+        yield OutputArray(f"{name}.{part}", dtype, (int(indptr[-1]),), read)
     yield _listed(f"{name}.shape", np.array([numbering.count, feature.shape[1]]))
 
 
@@ -285,8 +289,8 @@ def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
     )
 
 
-def _listed(name: str, values: npt.NDArray[Any]) -> Array:
-    return Array(name, values.dtype, values.shape, lambda: iter([values]))
+def _listed(name: str, values: Array) -> OutputArray:
+    return OutputArray(name, values.dtype, values.shape, lambda: iter([values]))
 
 
 _Element = VertexElement | EdgeElement
@@ -318,7 +322,7 @@ class _Filled(NamedTuple):
 
     element: _Element
     rows: int
-    arrays: list[Array]
+    arrays: list[OutputArray]
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -373,11 +377,11 @@ WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
 """What fills the folder, by its format."""
 
 
-def _as_written(array: Array) -> Array:
+def _as_written(array: OutputArray) -> OutputArray:
     return array
 
 
-def _as_pyg(array: Array) -> Array:
+def _as_pyg(array: OutputArray) -> OutputArray:
     """Convert an array of edges for PyG: its loaders call an edge's position e_id, its layers multiply by weights."""
     if array.name == "e_id":
         return array._replace(name="edge_id")
@@ -387,7 +391,7 @@ def _as_pyg(array: Array) -> Array:
     return array._replace(dtype=single, parts=lambda: (part.astype(single) for part in array.parts()))
 
 
-def _elements(export: Export, changed: Callable[[Array], Array] = _as_written) -> Iterator[_Filled]:
+def _elements(export: Export, changed: Callable[[OutputArray], OutputArray] = _as_written) -> Iterator[_Filled]:
     """Yield every element with its arrays, unread; those of edges are converted."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: _numbering_of(view, vertex.name) for vertex in graph.vertices}
@@ -403,7 +407,7 @@ def _elements(export: Export, changed: Callable[[Array], Array] = _as_written) -
         yield _Filled(edge, arrays[0].shape[1], _reporting(export, edge.name, arrays))
 
 
-def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering) -> list[Array]:
+def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering) -> list[OutputArray]:
     """Return the masks of a split; none where the split is the default and the column is no split."""
     try:
         return masks(export.reading, vertex_type, column, numbering)
@@ -413,7 +417,7 @@ def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering)
         raise
 
 
-def _reporting(export: Export, element: str, arrays: list[Array]) -> list[Array]:
+def _reporting(export: Export, element: str, arrays: list[OutputArray]) -> list[OutputArray]:
     """The arrays, which tell what is being written while they are read, and stop where that was asked for."""
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
@@ -424,7 +428,7 @@ def _reporting(export: Export, element: str, arrays: list[Array]) -> list[Array]
             code="duplicate-name",
         )
 
-    def steps(array: Array, share: float) -> Iterator[npt.NDArray[Any]]:
+    def steps(array: OutputArray, share: float) -> Iterator[Array]:
         for part in array.parts():
             export.context.step(f"writing {element}", share)
             yield part
@@ -432,7 +436,7 @@ def _reporting(export: Export, element: str, arrays: list[Array]) -> list[Array]
     return [array._replace(parts=partial(steps, array, i / len(arrays))) for i, array in enumerate(arrays)]
 
 
-def _nested(arrays: list[Array]) -> dict[str, Any]:
+def _nested(arrays: list[OutputArray]) -> dict[str, Any]:
     """Read arrays into a dictionary by name; arrays with a dotted name are nested."""
     nested: dict[str, Any] = {}
     for array in arrays:

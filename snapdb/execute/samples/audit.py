@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb import loading
+from snapdb.arrays import Array, Int64s, UInt8s
 from snapdb.builders.graph_data import end_expression
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
@@ -47,8 +47,6 @@ _CHUNK = 1 << 21
 """Rows of evidence that are held against the tables at once: each time, these are read."""
 Counts = Counter[tuple[int, str]]
 """(batch, check) → violations."""
-
-_Int64s = npt.NDArray[np.int64]
 
 
 def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
@@ -284,17 +282,17 @@ def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
     return wrong
 
 
-def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> _Int64s:
+def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> Int64s:
     """[nodes] The time before which each node's value must be."""
     stop = FOREVER if feature.stop is None else feature.stop
     times = _seed_times(batch, seeds)
     if times is None or not batch.batch:
         return np.full(len(batch.n_id[kind]), stop)
-    bounds: _Int64s = np.minimum(times[_array(batch.batch[kind])], stop)
+    bounds: Int64s = np.minimum(times[_array(batch.batch[kind])], stop)
     return bounds
 
 
-def _known(feature: HistoryFeature, ids: _Int64s, before: _Int64s) -> npt.NDArray[Any]:
+def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> Array:
     """Return the negatives that are known edges of their seed's source."""
     start, stop = feature.arrays.indptr[ids], feature.arrays.indptr[ids + 1]
     lengths = stop - start
@@ -308,13 +306,13 @@ def _known(feature: HistoryFeature, ids: _Int64s, before: _Int64s) -> npt.NDArra
     return out
 
 
-def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def _bytes(values: Array) -> UInt8s:
     """[nodes, bytes] The same as bytes, so that NaN equals NaN."""
     return np.ascontiguousarray(values).view(np.uint8)
 
 
-def _array(tensor: Any) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = tensor.cpu().numpy()
+def _array(tensor: Any) -> Array:
+    array: Array = tensor.cpu().numpy()
     return array
 
 
@@ -351,12 +349,12 @@ class _Evidence:
         self.size += rows
 
 
-def _seed_times(batch: Batch, seeds: Seeds) -> _Int64s | None:
+def _seed_times(batch: Batch, seeds: Seeds) -> Int64s | None:
     """[batch_size] The times of a batch's seeds, from the seed set."""
     return None if seeds.time is None else seeds.time[_array(batch.input_id)]
 
 
-def _edges(batch: Batch, relation: Relation, times: _Int64s | None) -> dict[str, Any]:
+def _edges(batch: Batch, relation: Relation, times: Int64s | None) -> dict[str, Any]:
     key = relation.key
     index = _array(batch.edge_index[key])
     far, near = (_array(batch.n_id[kind])[ids] for kind, ids in zip((key.source, key.destination), index, strict=True))
@@ -376,13 +374,13 @@ def _edges(batch: Batch, relation: Relation, times: _Int64s | None) -> dict[str,
     }
 
 
-def _seed_edges(batch: Batch, seeds: Seeds, times: _Int64s | None) -> dict[str, Any]:
+def _seed_edges(batch: Batch, seeds: Seeds, times: Int64s | None) -> dict[str, Any]:
     trees = np.arange(batch.batch_size)
     ids = seeds.ids[_array(batch.input_id)]
     return {"tree": pa.array(trees), "s": _seed_moments(times, trees), "e_id": pa.array(ids)}
 
 
-def _negatives(batch: Batch, times: _Int64s | None) -> dict[str, Any]:
+def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
     edge = EdgeType(*batch.seed_type)
     seed, local = _drawn(batch)
     return {
@@ -393,7 +391,7 @@ def _negatives(batch: Batch, times: _Int64s | None) -> dict[str, Any]:
     }
 
 
-def _nodes(batch: Batch, times: _Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
+def _nodes(batch: Batch, times: Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
     """Return the seeds with their times, and of trees all other nodes."""
     for kind, role, seed, local in _entered(batch):
         yield kind, _roles(role, _array(batch.n_id[kind])[local], times, seed)
@@ -401,7 +399,7 @@ def _nodes(batch: Batch, times: _Int64s | None) -> Iterable[tuple[str, dict[str,
         yield kind, _roles("neighbour", _array(batch.n_id[kind]), times, _array(trees))
 
 
-def _entered(batch: Batch) -> Iterable[tuple[str, str, _Int64s, _Int64s]]:
+def _entered(batch: Batch) -> Iterable[tuple[str, str, Int64s, Int64s]]:
     """Yield the vertex type, role, seeds and local ids of each group."""
     places = np.arange(batch.batch_size)
     if batch.edge_label_index is None:
@@ -414,7 +412,7 @@ def _entered(batch: Batch) -> Iterable[tuple[str, str, _Int64s, _Int64s]]:
     yield edge.destination, "negative", *_drawn(batch)
 
 
-def _drawn(batch: Batch) -> tuple[_Int64s, _Int64s]:
+def _drawn(batch: Batch) -> tuple[Int64s, Int64s]:
     """Return each negative's seed and local id."""
     if batch.dst_neg_index is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -423,9 +421,9 @@ def _drawn(batch: Batch) -> tuple[_Int64s, _Int64s]:
     return np.nonzero(drawn)[0], local[drawn]
 
 
-def _roles(role: str, ids: _Int64s, times: _Int64s | None, seed: _Int64s) -> dict[str, Any]:
+def _roles(role: str, ids: Int64s, times: Int64s | None, seed: Int64s) -> dict[str, Any]:
     return {"id": pa.array(ids), "s": _seed_moments(times, seed), "role": pa.array([role]).take(pa.array(seed * 0))}
 
 
-def _seed_moments(times: _Int64s | None, seed: _Int64s) -> pa.Array:
+def _seed_moments(times: Int64s | None, seed: Int64s) -> pa.Array:
     return pa.nulls(seed.size, pa.int64()) if times is None else pa.array(times[seed])

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Array, Int64s
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.execute.session import ExecutionContext
@@ -133,7 +133,7 @@ class BatchSeeds:
     epoch: int
     index: int
     """Within the epoch."""
-    ordinals: npt.NDArray[np.int64]
+    ordinals: Int64s
     """The seeds."""
 
 
@@ -264,5 +264,5 @@ def _as(keys: pa.Array, wanted: pa.DataType) -> pa.Array:
     return keys.cast(wanted)
 
 
-def _on_host(values: Ints) -> npt.NDArray[Any]:
+def _on_host(values: Ints) -> Array:
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()

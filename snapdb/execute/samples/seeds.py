@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from snapdb.arrays import Array, Bools, Float32s, Int64s
 from snapdb.builders.edges import NO_KEY, run_lookup
 from snapdb.builders.element_columns import read_tables
 from snapdb.catalog.elements import time_expression
@@ -28,9 +27,6 @@ from snapdb.storage.array_files import STATIC
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.storage.tables.segments import check_files
 from snapdb.types import Column, EdgeType, Link, Relation
-
-_Int64s = npt.NDArray[np.int64]
-_Bools = npt.NDArray[np.bool_]
 
 
 def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
@@ -113,19 +109,19 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
     )
 
 
-def _sorted(columns: Sequence[npt.NDArray[Any]]) -> _Int64s:
+def _sorted(columns: Sequence[Array]) -> Int64s:
     """Return the order of rows by their columns, the first column first; of arrays each position is a column."""
     keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
 
-def _inverse(order: _Int64s) -> _Int64s:
+def _inverse(order: Int64s) -> Int64s:
     inverse = np.empty(order.size, np.int64)
     inverse[order] = np.arange(order.size)
     return inverse
 
 
-def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> _Int64s:
+def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s:
     """[rows] dense ids; -1 where a key is NULL or was never in the table."""
     if pa.types.is_signed_integer(table.column(0).type):
         with context.store.sql_engine.session() as session:
@@ -145,7 +141,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> _Int64
     return dense
 
 
-def _alive(view: GraphView, name: str, ids: _Int64s) -> _Bools:
+def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
     """[ids] Whether each is in the snapshot."""
     alive = view.alive[name]
     there = (ids >= 0) & (ids < view.node_counts[name])
@@ -155,8 +151,8 @@ def _alive(view: GraphView, name: str, ids: _Int64s) -> _Bools:
 
 
 def _ends(
-    context: ExecutionContext, plan: SamplePlan, view: GraphView, link: Link, ids: _Int64s
-) -> tuple[_Int64s, _Int64s]:
+    context: ExecutionContext, plan: SamplePlan, view: GraphView, link: Link, ids: Int64s
+) -> tuple[Int64s, Int64s]:
     """Return the ends of seed edges; -1 where an edge is not in the snapshot."""
     element = plan.snapshot.graph.edge(link.edge.edge)
     assert element is not None, "the edge type was looked up"
@@ -164,7 +160,7 @@ def _ends(
     return find_ends(view, link.edge, ids, limit, lambda share: context.step(f"finding seeds in {element.name}", share))
 
 
-def _check_found(plan: SamplePlan, table: pa.Table, missing: _Bools) -> None:
+def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
     if missing.any():
         rows = np.flatnonzero(missing)
         link, name = plan.spec.link, plan.snapshot.name
@@ -178,7 +174,7 @@ def _check_found(plan: SamplePlan, table: pa.Table, missing: _Bools) -> None:
         )
 
 
-def _check_unique(plan: SamplePlan, table: pa.Table, order: _Int64s, ids: _Int64s, time: _Int64s | None) -> None:
+def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s, time: Int64s | None) -> None:
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
@@ -205,7 +201,7 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
         )
 
 
-def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> _Int64s:
+def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
     """[rows] the times of seeds: microseconds since 1970 UTC, or the user's integers.
 
     Raises:
@@ -232,7 +228,7 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
             "give each one, or leave them out",
             code="seed-time",
         )
-    moments: _Int64s = times.to_numpy()
+    moments: Int64s = times.to_numpy()
     if (static := np.flatnonzero(moments == STATIC)).size:
         shown = _shown_keys(plan, table, static)
         raise DataError(
@@ -242,17 +238,17 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
     return moments
 
 
-def edge_ids(values: pa.ChunkedArray) -> _Int64s:
+def edge_ids(values: pa.ChunkedArray) -> Int64s:
     """[rows] the ids of seed edges; -1, which no edge has, for NULL and what is beyond 64 bits."""
     try:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
         whole = pa.array([v if v is not None and 0 <= v < 2**63 else None for v in values.to_pylist()], pa.int64())
-    ids_array: _Int64s = whole.fill_null(-1).to_numpy()
+    ids_array: Int64s = whole.fill_null(-1).to_numpy()
     return ids_array
 
 
-def _seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
+def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
     """[rows], or [rows, n] of arrays: the column `y` of a DuckDB type, as int64 (NULL: -1) or float32 (NULL: NaN).
 
     Raises:
@@ -263,7 +259,7 @@ def _seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
     return _each_place(values, _single)
 
 
-def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> npt.NDArray[Any]:
+def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> Array:
     """[rows], or [rows, n] of arrays: a further column, as bool, int64, float32 (of FLOAT) or float64.
 
     Raises:
@@ -291,7 +287,7 @@ def _dtype(type_: str) -> type[np.generic]:
     return {"BOOLEAN": np.bool_, "FLOAT": np.float32}.get(base, np.float64)
 
 
-def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], Array]) -> Array:
     """Convert a column by `read`; of a column of arrays, each position, side by side."""
     if not pa.types.is_fixed_size_list(values.type):
         return read(values)
@@ -308,16 +304,16 @@ def _whole(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         ) from error
 
 
-def _single(values: pa.ChunkedArray) -> npt.NDArray[np.float32]:
+def _single(values: pa.ChunkedArray) -> Float32s:
     """Return real numbers as float32."""
     real = values.cast(pa.float64()).to_numpy()
     if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
         raise DataError('SEEDS gives a "y" that is beyond float32; scale it', code="seed-range")
-    numbers: npt.NDArray[np.float32] = real.astype(np.float32)
+    numbers: Float32s = real.astype(np.float32)
     return numbers
 
 
-def _shown_keys(plan: SamplePlan, table: pa.Table, rows: _Int64s) -> str:
+def _shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
     """Return the keys of the first three of some rows, for a message."""
     first = table.select(list(plan.columns.key)).take(pa.array(rows[:3])).to_pylist()
     keys = [["NULL" if key is None else str(key) for key in row.values()] for row in first]
@@ -325,8 +321,8 @@ def _shown_keys(plan: SamplePlan, table: pa.Table, rows: _Int64s) -> str:
 
 
 def find_ends(
-    view: GraphView, edge: EdgeType, ids: _Int64s, limit: int, step: Callable[[float], None]
-) -> tuple[_Int64s, _Int64s]:
+    view: GraphView, edge: EdgeType, ids: Int64s, limit: int, step: Callable[[float], None]
+) -> tuple[Int64s, Int64s]:
     """[ids] the dense ids of the sources and of the destinations of edges; -1 for one that is not in the snapshot.
 
     Takes a bit for each edge of the table, and time that hardly depends on how many are looked for.

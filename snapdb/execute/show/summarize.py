@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Bools, Float64s, Int64s
 from snapdb.catalog import EdgeRows, VertexRows
 from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.catalog.system_tables import listing, time_text
@@ -87,9 +87,9 @@ class _Summary:
     snapshot: Snapshot
     layout: SnapshotLayout
     view: GraphView
-    incoming: dict[str, _Int64s] = field(default_factory=dict)
+    incoming: dict[str, Int64s] = field(default_factory=dict)
     """Vertex type → by dense id, how many edges of any type end there."""
-    outgoing: dict[str, _Int64s] = field(default_factory=dict)
+    outgoing: dict[str, Int64s] = field(default_factory=dict)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Vertex types, then edge types."""
@@ -158,7 +158,7 @@ class _Summary:
         return _FeatureFacts(known.get(element.name, {}), _missing_rows(self.session, rows, element.features))
 
     def _degrees(
-        self, ends: tuple[str, str], outgoing: _Int64s | None, incoming: _Int64s | None
+        self, ends: tuple[str, str], outgoing: Int64s | None, incoming: Int64s | None
     ) -> tuple[int | float | None, ...]:
         """Return in-degrees, out-degrees, and the number of vertices without edges of this type."""
         source, destination = ends
@@ -169,10 +169,10 @@ class _Summary:
             isolated = sum(self._untouched(name, counts) for name, counts in there)
         return (*self._spread(destination, incoming), *self._spread(source, outgoing), isolated)
 
-    def _spread(self, name: str, degrees: _Int64s | None) -> _Degrees:
+    def _spread(self, name: str, degrees: Int64s | None) -> _Degrees:
         return _Degrees() if degrees is None else _degrees_of_live(degrees, self.view.alive[name])
 
-    def _untouched(self, name: str, *counts: _Int64s) -> int:
+    def _untouched(self, name: str, *counts: Int64s) -> int:
         """Return how many vertices of a type have none of the counted edges."""
         alive = self.view.alive[name]
         there = np.ones(self.view.node_counts[name], np.bool_) if alive is None else np.array(alive)
@@ -180,7 +180,7 @@ class _Summary:
             there &= part == 0
         return int(np.count_nonzero(there))
 
-    def _degree_chart(self, name: str, degrees: _Int64s) -> str | None:
+    def _degree_chart(self, name: str, degrees: Int64s) -> str | None:
         """Return a chart of vertices with 0, 1, 2, 3-4, 5-8 … edges; None when there are no vertices."""
         alive = self.view.alive[name]
         live = degrees if alive is None else degrees[alive]
@@ -208,7 +208,7 @@ class _Summary:
         return sum(int(entry["bytes"]) for path in paths for entry in read_manifest(path)["files"].values())
 
 
-def _add(sums: dict[str, _Int64s], name: str, counts: _Int64s) -> None:
+def _add(sums: dict[str, Int64s], name: str, counts: Int64s) -> None:
     sums[name] = sums[name] + counts if name in sums else counts
 
 
@@ -230,9 +230,6 @@ def _counts(growth: Growth | None) -> list[int] | None:
 
 
 # Edges of a type: how many each vertex has, when they happened, what they carry
-
-
-_Bools = npt.NDArray[np.bool_]
 
 
 class Growth(NamedTuple):
@@ -257,9 +254,9 @@ class _Degrees(NamedTuple):
 class _EdgeFacts:
     """What was seen of an edge type's edges."""
 
-    incoming: _Int64s
+    incoming: Int64s
     """[dense ids of the destinations] Edges that end in each."""
-    outgoing: _Int64s
+    outgoing: Int64s
     """[dense ids of the sources] Edges that begin in each."""
     count: int = 0
     growth: Growth | None = None
@@ -268,7 +265,7 @@ class _EdgeFacts:
     last: int | None = None
 
 
-def _degrees_of_live(degrees: _Int64s, alive: _Bools | None) -> _Degrees:
+def _degrees_of_live(degrees: Int64s, alive: Bools | None) -> _Degrees:
     """Return minimum, median, mean and maximum of the degrees of live vertices; nothing where there are none."""
     live = degrees if alive is None else degrees[alive]
     if not live.size:
@@ -305,7 +302,7 @@ def _edge_facts(
     return facts
 
 
-def _count_sources(what: str, sources: _Int64s, counts: _Int64s) -> None:
+def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
     if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < counts.size:
         raise CorruptError(
             f"the topology of {what} is damaged: an edge begins in no vertex; CHECK DATABASE names the file",
@@ -314,7 +311,7 @@ def _count_sources(what: str, sources: _Int64s, counts: _Int64s) -> None:
     count_buckets(sources, 0, counts)
 
 
-def _widen(facts: _EdgeFacts, times: _Int64s) -> None:
+def _widen(facts: _EdgeFacts, times: Int64s) -> None:
     """Extend the first and the last time; static edges have none."""
     moments = times[times != STATIC]
     if moments.size:
@@ -356,7 +353,7 @@ class _Spread:
     squares: float = 0.0
     """Sum of squared distances to the mean."""
 
-    def add(self, numbers: npt.NDArray[np.float64]) -> None:
+    def add(self, numbers: Float64s) -> None:
         """Take in some numbers; only finite ones have a mean."""
         finite = numbers[np.isfinite(numbers)]
         if finite.size < numbers.size:
@@ -390,7 +387,7 @@ class _FeatureFacts:
         self._missing = dict(missing)
         self._spreads = {name: _Spread() for name in features}
 
-    def add(self, ids: _Int64s) -> Iterator[None]:
+    def add(self, ids: Int64s) -> Iterator[None]:
         """Take in the rows of these ids, a part at each step."""
         for name, feature in self._features.items():
             step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
@@ -398,7 +395,7 @@ class _FeatureFacts:
                 self._add(name, feature, ids[start : start + step])
                 yield
 
-    def _add(self, name: str, feature: Feature, ids: _Int64s) -> None:
+    def _add(self, name: str, feature: Feature, ids: Int64s) -> None:
         spread = self._spreads[name]
         if isinstance(feature, SparseReader):
             values = np.asarray(feature.read_sparse(ids).values, np.float64)
@@ -437,12 +434,10 @@ def _missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable
     return {name: int(count or 0) for name, count in zip(conditions, counts_row, strict=True)}
 
 
-def _without(feature: HistoryFeature, ids: _Int64s) -> npt.NDArray[np.bool_]:
+def _without(feature: HistoryFeature, ids: Int64s) -> Bools:
     """[ids] Whether each has no value by the window's end."""
     end = FOREVER if feature.stop is None else feature.stop
-    without: npt.NDArray[np.bool_] = (
-        last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
-    )
+    without: Bools = last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
     return without
 
 
@@ -452,8 +447,6 @@ def _width(feature: Feature) -> int:
 
 # Charts: counts as a row of bars, times in bins of one width
 
-
-_Int64s = npt.NDArray[np.int64]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST = 20
@@ -468,7 +461,7 @@ class Bins(NamedTuple):
     size: int
     """How many bins there are."""
 
-    def add(self, times: _Int64s, counts: _Int64s) -> None:
+    def add(self, times: Int64s, counts: Int64s) -> None:
         """Count times that are within the bins."""
         # Unsigned numbers wrap: the distance is right even where it is no int64.
         first = np.uint64(self.first % 2**64)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import UInt8s
 from snapdb.errors import DataWarning
 from snapdb.execute.session import ExecutionContext
 from snapdb.execute.transactions import Review
@@ -429,7 +430,7 @@ class _KeyFilter:
     """
 
     types: tuple[str, ...]
-    bits: npt.NDArray[np.uint8]
+    bits: UInt8s
     files: set[str] = field(default_factory=set)
     """That were read."""
 
