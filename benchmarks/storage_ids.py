@@ -8,7 +8,7 @@ import snapdb
 from benchmarks.storage_bench import Figures
 from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import EdgeData, graph_data
-from snapdb.sql_engine import Session, quote
+from snapdb.sql_engine import SqlSession, quote
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.tables.id_maps import ensure_map
 
@@ -54,7 +54,7 @@ def map_keys(database: str, graph: str, edge: str, way: str | None) -> Figures:
             }
 
 
-def _both(session: Session, data: EdgeData) -> tuple[int, int]:
+def _both(session: SqlSession, data: EdgeData) -> tuple[int, int]:
     """The sums of sources and of destinations."""
     source = destination = 0
     for batch in DenseEdges(session, data, edge_rows(data)):

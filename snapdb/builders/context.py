@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from snapdb.errors import QueryError
-from snapdb.sql_engine import Session
+from snapdb.sql_engine import SqlSession
 from snapdb.storage.catalog_db.connection import Store
 
 Progress = Callable[[str, float | None], None]
@@ -34,7 +34,7 @@ class BuildContext:
         self.check_stopped()
         self.report(what, share)
 
-    def watching(self, session: Session, what: str) -> AbstractContextManager[None]:
+    def watching(self, session: SqlSession, what: str) -> AbstractContextManager[None]:
         """Report how far the session's query has come while the block runs."""
         if self.progress is None:
             return nullcontext()

@@ -17,7 +17,7 @@ from snapdb.arrays import Array, Bools, Int64s
 from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, end_expression
 from snapdb.catalog.elements import time_expression
 from snapdb.kernels.lookup import look_up, look_up_runs
-from snapdb.sql_engine import ROW_ID, Session, key_bounds, key_rows, quote, table_rows
+from snapdb.sql_engine import ROW_ID, SqlSession, key_bounds, key_rows, quote, table_rows
 from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.tables.id_maps import IdMap
@@ -47,7 +47,7 @@ class _Run(NamedTuple):
     start: int
 
 
-def _key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: bool = False) -> _KeyLookup | None:
+def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, ever: bool = False) -> _KeyLookup | None:
     """How to look up keys of a type among some vertices; None when they are no plain integers, or too sparse.
 
     Args:
@@ -69,13 +69,13 @@ def _key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: 
     return partial(look_up, dense, first)
 
 
-def run_lookup(session: Session, map_: IdMap, root: Path) -> _KeyLookup | None:
+def run_lookup(session: SqlSession, map_: IdMap, root: Path) -> _KeyLookup | None:
     """How to look up any key that there ever was by arithmetic alone; None when keys do not follow each other."""
     runs = _runs(session, map_, root)
     return _by_runs(runs) if runs and _in_order(session, map_, root, runs) else None
 
 
-def _runs(session: Session, map_: IdMap, root: Path) -> list[_Run]:
+def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
     """Return the range of keys in each file of the map; none where keys are not consecutive integers."""
     if len(map_.columns) > 1 or not map_.limit or map_.columns[0].type not in _INTEGERS:
         return []
@@ -90,7 +90,7 @@ def _runs(session: Session, map_: IdMap, root: Path) -> list[_Run]:
     return ranges
 
 
-def _in_order(session: Session, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
+def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
     """Whether each file holds every key of its range, ascending with the ids: one that was merged may not."""
     files = list(zip(runs, map_.segments, strict=True))
     if any(run.length != file.rows for run, file in files):
@@ -141,7 +141,7 @@ class DenseEdges:
     the graph says SKIP.
     """
 
-    def __init__(self, session: Session, data: EdgeData, rows: str, *, gone: bool = False) -> None:
+    def __init__(self, session: SqlSession, data: EdgeData, rows: str, *, gone: bool = False) -> None:
         """Of `rows`, a SELECT like `edge_rows`.
 
         Args:

@@ -11,7 +11,7 @@ from snapdb.builders.graph_data import EdgeData, GraphData, edges_at
 from snapdb.builders.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.catalog.elements import rows_beyond
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
-from snapdb.sql_engine import Session
+from snapdb.sql_engine import SqlSession
 from snapdb.storage.artifacts import find_artifact, nearest_artifact
 
 _SORTED = 5_000_000
@@ -42,13 +42,13 @@ class Sketch(NamedTuple):
 
 
 def sketched(
-    context: BuildContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
+    context: BuildContext, session: SqlSession, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> list[Sketch]:
     """Every element; nothing is written."""
     return [*_vertices(session, plan, data), *_edges(context, session, plan, data, full)]
 
 
-def _vertices(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
+def _vertices(session: SqlSession, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
     for name, vertex in restricted(plan, data).vertices.items():
         (rows,) = session.rows(f"SELECT count(*) FROM ({vertex.rows.sql})")[0]
         bytes_ = 0 if rows == vertex.id_map.limit else vertex.id_map.limit
@@ -56,7 +56,7 @@ def _vertices(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> It
 
 
 def _edges(
-    context: BuildContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
+    context: BuildContext, session: SqlSession, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> Iterator[Sketch]:
     for name, edge in restricted(plan, data).edges.items():
         element, whole = edge.rows.element, data.edges[name]
@@ -70,7 +70,9 @@ def _edges(
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
 
 
-def _topology(context: BuildContext, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
+def _topology(
+    context: BuildContext, session: SqlSession, data: EdgeData, full: bool
+) -> tuple[str, int, float, int, bool]:
     """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
     wanted = wanted_topology(data)
     artifact = None if full else find_artifact(context.store.catalog_db, wanted.digest)

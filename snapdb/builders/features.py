@@ -19,10 +19,10 @@ from snapdb.builders.graph_data import (
     vertices_at,
 )
 from snapdb.catalog.elements import rows_beyond, time_expression
-from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
+from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
 from snapdb.storage.arrays.feature_files import (
     NO_GROWTH,
-    Growth,
+    FeatureGrowth,
     GrowthSpec,
     added_rows,
     compute_growth,
@@ -59,7 +59,7 @@ class _Changed(NamedTuple):
 
     source: FeatureSource
     """The rows that were changed or added."""
-    growth: Growth
+    growth: FeatureGrowth
     """The classes and widths by now."""
     left: str | None
     """All rows by now, where some were removed; None: none was."""
@@ -74,7 +74,7 @@ class Features(NamedTuple):
     """What it took, for a person."""
 
 
-def vertex_features(context: BuildContext, session: Session, data: VertexData, *, full: bool = False) -> Features:
+def vertex_features(context: BuildContext, session: SqlSession, data: VertexData, *, full: bool = False) -> Features:
     """The features and target of one vertex type, after its rows were checked; empty when it has neither.
 
     Raises:
@@ -102,7 +102,7 @@ def vertex_features(context: BuildContext, session: Session, data: VertexData, *
         nothing = f"SELECT * FROM ({data.rows.sql}) WHERE false"
         new = nothing if rows is None else f"SELECT * EXCLUDE ({quote(ROW_ID)}) FROM ({rows})"
         check_vertices(session, data, new)
-        growth = compute_growth(session, added, growing, Growth.of(base.facts), before.rows.table.next_row)
+        growth = compute_growth(session, added, growing, FeatureGrowth.of(base.facts), before.rows.table.next_row)
         left = data.rows.sql if _lost(table, before.rows.table) else None
         return _Changed(data.features_of(data.numbered(new)), growth, left)
 
@@ -125,7 +125,7 @@ def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: 
     )
 
 
-def edge_features(context: BuildContext, session: Session, data: EdgeData, *, full: bool = False) -> Features | None:
+def edge_features(context: BuildContext, session: SqlSession, data: EdgeData, *, full: bool = False) -> Features | None:
     """The features of one edge type by edge id; None when the graph names none."""
     element, table = data.rows.element, data.rows.table
     if not element.features:
@@ -163,7 +163,7 @@ def _lost(table: Table, before: Table) -> bool:
 
 
 def histories(
-    context: BuildContext, session: Session, data: VertexData, tables: Mapping[str, Table]
+    context: BuildContext, session: SqlSession, data: VertexData, tables: Mapping[str, Table]
 ) -> dict[str, Path]:
     """By feature, the values that change in time; always built whole when their table changed."""
     histories_by_name = {}
@@ -173,7 +173,7 @@ def histories(
     return histories_by_name
 
 
-def _history(context: BuildContext, session: Session, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
+def _history(context: BuildContext, session: SqlSession, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
     assert spec.history is not None
     named = [*spec.history.key, spec.history.event_time, *spec.columns]
     facts = [data.id_map.id, data.rows.table.id, table.id, fields(table, named), _plain([spec])]
@@ -204,7 +204,7 @@ def _history(context: BuildContext, session: Session, data: VertexData, spec: Fe
 
 def _features(
     context: BuildContext,
-    session: Session,
+    session: SqlSession,
     wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],
     target: str | None,
@@ -228,7 +228,7 @@ def _features(
 
 def _patched(
     context: BuildContext,
-    session: Session,
+    session: SqlSession,
     wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],
     target: str | None,
@@ -262,12 +262,12 @@ def _patched(
 
 
 def _written(
-    session: Session,
+    session: SqlSession,
     source: FeatureSource,
     specs: tuple[FeatureSpec, ...],
     target: str | None,
     directory: Path,
-    growth: Growth,
+    growth: FeatureGrowth,
 ) -> dict[str, Any]:
     facts = write_features(session, source, specs, directory, growth) | {"rows": source.count}
     return facts if target is None else facts | write_target(session, source, target, directory, growth)

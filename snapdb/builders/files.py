@@ -26,7 +26,7 @@ from snapdb.kernels.forms import live_arrays, plain_array
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
-from snapdb.sql_engine import Session
+from snapdb.sql_engine import SqlSession
 from snapdb.storage.array_files import ArrayFile
 from snapdb.storage.arrays.feature_history import check_history
 from snapdb.storage.disk import fresh_name
@@ -83,7 +83,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
 
 
 def _check_histories(
-    session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
+    session: SqlSession, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
 ) -> None:
     """Raise DataError for a feature with a history that has no value yet for a vertex of the snapshot."""
     element = vertices.rows.element
@@ -123,7 +123,7 @@ def _vertices(
 
 def _edges(
     context: BuildContext,
-    session: Session,
+    session: SqlSession,
     plan: CreateSnapshotPlan,
     data: EdgeData,
     alive: Mapping[str, Bools | None],
@@ -244,7 +244,7 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
 
 
 def admission(
-    session: Session, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
+    session: SqlSession, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
 ) -> Admission | None:
     """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
     element, window = data.rows.element, limits.window
@@ -278,7 +278,7 @@ def _may_be_static(adjacency: Adjacency) -> bool:
     return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
 
 
-def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
+def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
     """[edge ids] Whether each edge passes the filters of its own type."""
     whole = data.rows.whole
     element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out

@@ -13,7 +13,7 @@ from snapdb.builders.context import BuildContext
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
-from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows, text_literal
+from snapdb.sql_engine import ROW_ID, SqlSession, quote, quote_all, table_rows, text_literal
 from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
@@ -67,7 +67,7 @@ class VertexData(NamedTuple):
         """SELECT of some rows' columns and their dense id, called ROW_ID."""
         return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
 
-    def alive(self, session: Session) -> Bools | None:
+    def alive(self, session: SqlSession) -> Bools | None:
         """[dense ids] which are vertices; None when all are."""
         if self.complete:
             return None
@@ -105,7 +105,9 @@ class GraphData(NamedTuple):
     edges: Mapping[str, EdgeData]
 
 
-def graph_data(context: BuildContext, session: Session, graph: PropertyGraph, tables: Mapping[str, Table]) -> GraphData:
+def graph_data(
+    context: BuildContext, session: SqlSession, graph: PropertyGraph, tables: Mapping[str, Table]
+) -> GraphData:
     """The rows of a graph's elements. Keys that no graph has named before get their dense ids here."""
     root = context.store.db_dir.path
     vertices = {}
@@ -126,7 +128,7 @@ def graph_data(context: BuildContext, session: Session, graph: PropertyGraph, ta
     return GraphData(vertices, edges)
 
 
-def check_vertices(session: Session, data: VertexData, new: str | None = None) -> None:
+def check_vertices(session: SqlSession, data: VertexData, new: str | None = None) -> None:
     """Nothing when keys are there and unique, times are there, and features complete.
 
     Args:
@@ -158,7 +160,7 @@ def _own(element: VertexElement) -> tuple[FeatureSpec, ...]:
     return tuple(spec for spec in element.features if spec.history is None)
 
 
-def _check_classes(session: Session, element: VertexElement, target: str, classes: Sequence[str], rows: str) -> None:
+def _check_classes(session: SqlSession, element: VertexElement, target: str, classes: Sequence[str], rows: str) -> None:
     """Raise where a row's target is neither NULL nor a declared class."""
     text, known = f"CAST({quote(target)} AS VARCHAR)", ", ".join(map(text_literal, classes))
     others = f"SELECT {text} AS c, count(*) AS n FROM ({rows}) WHERE {text} NOT IN ({known}) GROUP BY c"
@@ -173,7 +175,7 @@ def _check_classes(session: Session, element: VertexElement, target: str, classe
         )
 
 
-def _check_unique(session: Session, data: VertexData, new: str | None) -> None:
+def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> None:
     element, rows = data.rows.element, data.rows.sql
     keys = quote_all(element.key)
     if new is not None:
@@ -189,7 +191,7 @@ def _check_unique(session: Session, data: VertexData, new: str | None) -> None:
         )
 
 
-def check_edges(session: Session, data: EdgeData, rows: str) -> None:
+def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
     """Nothing when both ends of every edge are vertices, and times and weights are there.
 
     Args:
@@ -218,7 +220,7 @@ def check_edges(session: Session, data: EdgeData, rows: str) -> None:
             )
 
 
-def _check_times(session: Session, rows: VertexRows | EdgeRows, query: str) -> None:
+def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -> None:
     column, element = rows.time, rows.element
     assert column is not None
     time = time_expression(column)  # infinite times have no number either
@@ -258,7 +260,7 @@ def end_expression(column: Column, prefix: str = "") -> str:
 
 
 def _check_ends(
-    session: Session, data: EdgeData, rows: str, side: str, key: Sequence[str], vertices: VertexData
+    session: SqlSession, data: EdgeData, rows: str, side: str, key: Sequence[str], vertices: VertexData
 ) -> None:
     element = data.rows.element
     same = " AND ".join(f"e.{quote(k)} = v.{quote(there)}" for k, there in zip(key, vertices.key, strict=True))
@@ -273,7 +275,7 @@ def _check_ends(
         )
 
 
-def _ensure(context: BuildContext, session: Session, table: Table, key: Sequence[str]) -> IdMap:
+def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
     """Return the id map of a key, retried while other writers append."""
     for attempt in range(_TRIES):
         try:
@@ -284,7 +286,7 @@ def _ensure(context: BuildContext, session: Session, table: Table, key: Sequence
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def _shown(session: Session, key: Sequence[str], rows: str) -> str:
+def _shown(session: SqlSession, key: Sequence[str], rows: str) -> str:
     """Return the keys of some rows as text."""
     texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in key)
     rows_ = session.rows(f"SELECT {texts} {rows}")

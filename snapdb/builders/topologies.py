@@ -16,9 +16,9 @@ from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, edge_f
 from snapdb.catalog.elements import deleted_beyond, rows_beyond
 from snapdb.errors import CorruptError
 from snapdb.kernels.lookup import ending_in, find_edges, find_ids
-from snapdb.sql_engine import ROW_ID, Session, quote, quote_all
+from snapdb.sql_engine import ROW_ID, SqlSession, quote, quote_all
 from snapdb.storage.arrays.patches import Patch, build_patch, read_patch, write_merged, write_patch
-from snapdb.storage.arrays.topology import EdgeArrays, Rows, build_rows, check_rows, read_rows
+from snapdb.storage.arrays.topology import AdjacencyRows, EdgeArrays, build_rows, check_rows, read_rows
 from snapdb.storage.artifacts import (
     ArtifactSpec,
     CachedArtifact,
@@ -51,7 +51,7 @@ class Topology(NamedTuple):
     """Bytes."""
 
 
-def topology(context: BuildContext, session: Session, data: EdgeData, *, full: bool = False) -> Topology:
+def topology(context: BuildContext, session: SqlSession, data: EdgeData, *, full: bool = False) -> Topology:
     """The adjacency of one edge type with all the edges of its version.
 
     Args:
@@ -84,7 +84,7 @@ def wanted_topology(data: EdgeData) -> ArtifactSpec:
     )
 
 
-def check_new(context: BuildContext, session: Session, data: EdgeData) -> None:
+def check_new(context: BuildContext, session: SqlSession, data: EdgeData) -> None:
     """Nothing when its topology could be made: the edges that would be looked at then are looked at now.
 
     Raises:
@@ -109,7 +109,7 @@ def _topology_of(artifact: CachedArtifact, work: str) -> Topology:
     return Topology(root, patch, facts["edges"], facts["skipped"], work, written)
 
 
-def _built(context: BuildContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
+def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
     what = f"building the topology of {data.rows.element.name}"
 
     def build(directory: Path) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _built(context: BuildContext, session: Session, data: EdgeData, wanted: Arti
     return find_or_build(context.store.catalog_db, wanted, build)
 
 
-def _patched(context: BuildContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
+def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
     """The nearest one with what changed since; None when there is none, or when too much changed."""
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
@@ -163,7 +163,7 @@ def _patched(context: BuildContext, session: Session, data: EdgeData, wanted: Ar
     return _topology_of(artifact, _work_text("patched", change))
 
 
-def _only_edges_changed(session: Session, before: EdgeData, after: EdgeData) -> bool:
+def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) -> bool:
     """Return whether no vertex of an added or removed edge changed: only the base knows which edges a vertex has."""
     if after.rows.element.on_dangling != "ERROR":
         return False
@@ -202,11 +202,11 @@ class Change(NamedTuple):
 
 
 def _edge_change(
-    session: Session,
+    session: SqlSession,
     before: EdgeData,
     after: EdgeData,
-    root: Rows,
-    patch: Patch[Rows] | None,
+    root: AdjacencyRows,
+    patch: Patch[AdjacencyRows] | None,
     skipped: int,
     limits: tuple[int, int],
 ) -> Change:
@@ -237,7 +237,7 @@ def _edge_change(
 
 
 def _removed(
-    session: Session, before: EdgeData, after: EdgeData, root: Rows, patch: Patch[Rows] | None
+    session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, patch: Patch[AdjacencyRows] | None
 ) -> tuple[EdgeArrays, int]:
     """The removed edges, out of the arrays that hold them, and how many rows were removed, dangling ones included.
 
@@ -264,7 +264,7 @@ def _removed(
     return _joined(edges, late), ids.size
 
 
-def _at(rows: Rows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArrays:
+def _at(rows: AdjacencyRows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArrays:
     """Return edges out of rows, which are those of `nodes`; None: of all nodes."""
     row = np.searchsorted(rows.indptr, positions, side="right") - 1
     return EdgeArrays(
@@ -277,7 +277,7 @@ def _at(rows: Rows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArray
     )
 
 
-def _edges(session: Session, data: EdgeData, rows: str | None, *, gone: bool = False) -> tuple[EdgeArrays, int]:
+def _edges(session: SqlSession, data: EdgeData, rows: str | None, *, gone: bool = False) -> tuple[EdgeArrays, int]:
     """Return rows with dense ends, and the number of dangling ones."""
     if rows is None:
         return _none(data), 0
@@ -318,7 +318,7 @@ def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
     return EdgeArrays(**{name: both(name) for name in EdgeArrays.__slots__})
 
 
-def _moved(session: Session, one: VertexData, other: VertexData) -> Int64s:
+def _moved(session: SqlSession, one: VertexData, other: VertexData) -> Int64s:
     """Dense ids of the rows that `one` has and `other` has not; whether their keys are in others is not looked at."""
     if one.rows.table.state == other.rows.table.state:
         return np.empty(0, np.int64)
@@ -343,7 +343,7 @@ def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
 
-def _orphaned(root: Rows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
+def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
     """Return the edges of the base that end in a removed vertex, without those removed themselves."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
@@ -357,7 +357,9 @@ def _orphaned(root: Rows, removed: EdgeArrays, lost: Sequence[Int64s], limits: t
     return _at(root, positions)
 
 
-def _revived(session: Session, before: EdgeData, after: EdgeData, root: Rows, added: EdgeArrays) -> EdgeArrays:
+def _revived(
+    session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, added: EdgeArrays
+) -> EdgeArrays:
     """Edges that dangled and no longer do, for a vertex came that they end in; it takes a look at every edge."""
     element = after.rows.element
     conditions = []
@@ -384,6 +386,6 @@ def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
     return EdgeArrays(**{name: some(name) for name in EdgeArrays.__slots__})
 
 
-def _positions(root: Rows, edges: EdgeArrays) -> Int64s:
+def _positions(root: AdjacencyRows, edges: EdgeArrays) -> Int64s:
     """[edges] The position of each in the base; -1 where it is not there."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)

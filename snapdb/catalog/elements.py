@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.sql_engine import ROW_ID, Session, deleted_rows, quote, quote_all, table_rows
+from snapdb.sql_engine import ROW_ID, SqlSession, deleted_rows, quote, quote_all, table_rows
 from snapdb.types import (
     ALL_TIME,
     Column,
@@ -227,7 +227,7 @@ def _where(conditions: Sequence[str]) -> str:
     return " WHERE " + " AND ".join(f"({c})" for c in conditions) if conditions else ""
 
 
-def rows_beyond(session: Session, root: Path, one: Table | None, other: Table | None) -> str | None:
+def rows_beyond(session: SqlSession, root: Path, one: Table | None, other: Table | None) -> str | None:
     """SELECT the rows, with their ids, that `one` has and `other` has not; None when there are none."""
     if one is None:
         return None
@@ -246,7 +246,7 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
     return f"SELECT * FROM ({rows}) WHERE {_ID} >= {other.next_row}"
 
 
-def deleted_beyond(session: Session, root: Path, one: Table, other: Table) -> _Int64s:
+def deleted_beyond(session: SqlSession, root: Path, one: Table, other: Table) -> _Int64s:
     """The ids of the rows of `one` that are deleted in `other`, another state of the same table, in no order."""
     ids = _deleted(root, one, other)
     return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()
@@ -263,7 +263,7 @@ def _deleted(root: Path, one: Table, other: Table) -> str | None:
     return ids
 
 
-def _removed(session: Session, root: Path, one: Table, other: Table) -> str | None:
+def _removed(session: SqlSession, root: Path, one: Table, other: Table) -> str | None:
     """Those that are deleted in `other` only, out of the files that hold any of them."""
     ids = _deleted(root, one, other)
     if ids is None:

@@ -15,7 +15,17 @@ from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
 from snapdb.storage.catalog_db.task_rows import considered, read_leader, read_runs
 from snapdb.storage.tables.commit import now
-from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Run, Schedule, Snapshot, TimeUnit, VertexElement
+from snapdb.types import (
+    Cache,
+    CacheStats,
+    EdgeElement,
+    Properties,
+    Schedule,
+    Snapshot,
+    TaskRun,
+    TimeUnit,
+    VertexElement,
+)
 
 MOMENT = pa.timestamp("us", tz="UTC")
 
@@ -392,7 +402,7 @@ def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
         yield r.name, r.run, r.state, *times, r.rows, r.bytes, r.error, *own
 
 
-def _began(run: Run) -> tuple[int, int, int, int]:
+def _began(run: TaskRun) -> tuple[int, int, int, int]:
     return run.scheduled if run.started is None else run.started, run.task, run.run, run.attempt
 
 

@@ -27,7 +27,7 @@ from snapdb.storage.catalog_db.task_rows import (
     retry_run,
     waiting_runs,
 )
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 
 _unless_recorded = suppress(CommitConflict)
 """A firing that is on record, as after the clock was set back, is settled: nothing is to be done about it."""
@@ -47,7 +47,7 @@ class Claim(NamedTuple):
     """The one that runs now."""
 
 
-def claim(catalog_db: CatalogDb, holder: str, decision: Claim, now: int) -> Run | None:
+def claim(catalog_db: CatalogDb, holder: str, decision: Claim, now: int) -> TaskRun | None:
     """The run that was begun, if one was to begin and its firing was not on record already.
 
     Raises:
@@ -69,7 +69,7 @@ def claim(catalog_db: CatalogDb, holder: str, decision: Claim, now: int) -> Run 
     return None
 
 
-def again(catalog_db: CatalogDb, holder: str, task: Task, failed: Run, now: int) -> Run:
+def again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now: int) -> TaskRun:
     """The next attempt of a run that failed; errors as of `claim`, and run-lost where it waits no longer."""
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
@@ -106,8 +106,8 @@ class _SchedulerState(NamedTuple):
     tasks: Mapping[int, Task]
     considered: Mapping[int, int]
     """Up to which moment the firings of each task are settled."""
-    running: tuple[Run, ...]
-    waiting: tuple[Run, ...]
+    running: tuple[TaskRun, ...]
+    waiting: tuple[TaskRun, ...]
     """Attempts that failed and are to be made again, those that are due first in front."""
 
 
@@ -194,7 +194,7 @@ class Loop:
         self._last = (clock.now(), clock.monotonic())
         self._expected = clock.monotonic()
         self._state: _SchedulerState | None = None
-        self._running: dict[_Key, tuple[Task, Run]] = {}
+        self._running: dict[_Key, tuple[Task, TaskRun]] = {}
         self._ends: list[Ended | Died] = []
         self._settled_at: float | None = None
         self._next: dict[int, tuple[Task, int, int | None]] = {}
@@ -324,7 +324,7 @@ class Loop:
                 busy[task.id] = _GOES_ON
         return soonest
 
-    def _start(self, task: Task, run: Run) -> None:
+    def _start(self, task: Task, run: TaskRun) -> None:
         self._running[_key(run)] = (task, run)
         self._turn += 1
         self._turns[task.id] = self._turn
@@ -415,7 +415,7 @@ class Loop:
             self._log.info("error.over", seconds=monotonic - self._troubled)
 
 
-def _key(run: Run) -> _Key:
+def _key(run: TaskRun) -> _Key:
     return run.task, run.run, run.attempt
 
 

@@ -29,12 +29,12 @@ from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import check_in_place, open_db_dir
 from snapdb.storage.disk import Disk
 from snapdb.storage.tables.commit import now as clock
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 
 _ORPHANED = 70
 _PR_SET_PDEATHSIG = 1
 
-_Jobs = queue.SimpleQueue[tuple[Task, Run, Stop] | None]
+_Jobs = queue.SimpleQueue[tuple[Task, TaskRun, Stop] | None]
 
 
 def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
@@ -96,7 +96,7 @@ def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
             match message["do"]:
                 case "run":
                     current = Stop()
-                    jobs.put((decode(Task, message["task"]), decode(Run, message["run"]), current))
+                    jobs.put((decode(Task, message["task"]), decode(TaskRun, message["run"]), current))
                 case "stop":
                     current.request(message["why"])
                 case _:

@@ -15,13 +15,13 @@ from typing import Literal, NamedTuple
 from snapdb.daemon.log import Clock, Intervals, Log
 from snapdb.execute.tasks.runs import Ended
 from snapdb.storage.catalog_db.codec import decode, encode
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 
 
 class Died(NamedTuple):
     """A run whose worker ended before it did."""
 
-    run: Run
+    run: TaskRun
     how: str
     """As a sentence for the run's record."""
     state: Literal["failed", "timeout"] = "failed"
@@ -43,7 +43,7 @@ class _Job:
     """What a worker is doing."""
 
     task: Task
-    run: Run
+    run: TaskRun
     deadline: float | None
     """When it is to be killed, by the monotonic clock; None: never."""
     stop_reason: str | None = None
@@ -212,7 +212,7 @@ class WorkerPool:
         """How many more runs can begin at once."""
         return self._jobs - sum(worker.job is not None for worker in self._workers)
 
-    def start(self, task: Task, run: Run) -> None:
+    def start(self, task: Task, run: TaskRun) -> None:
         """Let a run go on in a worker; where none can be had, the run has died."""
         limit = None if task.timeout is None else task.timeout / 1_000_000 + self._intervals.kill
         deadline = None if limit is None else self._clock.monotonic() + limit
@@ -239,7 +239,7 @@ class WorkerPool:
         over, self._over = self._over, []
         return over
 
-    def going(self) -> list[Run]:
+    def going(self) -> list[TaskRun]:
         """The runs that go on."""
         return [worker.job.run for worker in self._workers if worker.job is not None]
 

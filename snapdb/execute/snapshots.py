@@ -19,7 +19,7 @@ from snapdb.execute.diff.rows import ElementRows, difference, tally
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
-from snapdb.sql_engine import Session
+from snapdb.sql_engine import SqlSession
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.connection import add_pending_deletes, delete_unless_held, forget_deleted
 from snapdb.storage.tables.commit import check_free, now
@@ -184,7 +184,7 @@ def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]
         ]
 
 
-def _counted(session: Session, before: ElementRows, after: ElementRows) -> tuple[int, int, int]:
+def _counted(session: SqlSession, before: ElementRows, after: ElementRows) -> tuple[int, int, int]:
     """Return how many rows of an element REFRESH would add, remove and change."""
     changes = difference(session, before, after)
     added, removed, changed = tally(session, changes)

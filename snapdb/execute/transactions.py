@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError, hint_at_transaction
-from snapdb.sql_engine import Session, parquet_files, table_rows
+from snapdb.sql_engine import SqlSession, parquet_files, table_rows
 from snapdb.storage.catalog_db.connection import CatalogDb, Store
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
 from snapdb.storage.check.database import catalog_damage
@@ -259,7 +259,7 @@ class TransactionManager:
                 self._compare(session, change, mine, row["path"], row["added"])
         return replace(change, checked=max([change.checked, *(row["added"] for row in rows)]))
 
-    def _compare(self, session: Session, change: RemoveRows, mine: str, path: str, version: int) -> None:
+    def _compare(self, session: SqlSession, change: RemoveRows, mine: str, path: str, version: int) -> None:
         theirs = parquet_files([Segment(path, 0, 0, "")], self._store.db_dir.path)
         (common,) = session.rows(f"SELECT count(*) FROM {mine} WHERE row_id IN (SELECT row_id FROM {theirs})")[0]
         if common:

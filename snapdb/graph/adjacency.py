@@ -21,9 +21,9 @@ from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.kernels.topology import merge_rows
 from snapdb.storage.arrays.patches import Patch, open_patch
 from snapdb.storage.arrays.topology import (
+    AdjacencyRows,
     EdgeArrays,
     LazyRows,
-    Rows,
     build_rows,
     check_rows,
     open_rows,
@@ -90,7 +90,7 @@ class WithoutIdle(NamedTuple):
         element = self.graph.edge(relation.edge.edge)
         assert element is not None, "idle relations are of the snapshot's graph"
         none = np.empty(0, np.int64)
-        rows = Rows(
+        rows = AdjacencyRows(
             indptr=np.zeros(1, np.int64),
             indices=np.empty(0, np.int32),
             edge_id=np.empty(0, np.int32),
@@ -113,8 +113,8 @@ def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
 
 
 def rows_adjacency(
-    rows: Rows | LazyRows,
-    patch: Patch[Rows] | Patch[LazyRows] | None = None,
+    rows: AdjacencyRows | LazyRows,
+    patch: Patch[AdjacencyRows] | Patch[LazyRows] | None = None,
     *,
     nodes: int | None = None,
     degrees: npt.NDArray[Any] | None = None,
@@ -140,13 +140,13 @@ def rows_adjacency(
     return Adjacency(arrays, outward=outward, **columns)
 
 
-def _columns(rows: Rows | LazyRows, behind: Mapping[str, Source]) -> dict[str, EdgeColumn]:
+def _columns(rows: AdjacencyRows | LazyRows, behind: Mapping[str, Source]) -> dict[str, EdgeColumn]:
     """The columns of rows by name, over those of their patch."""
     sources: Mapping[str, Source] = rows.columns
     return {name: EdgeColumn(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
 
 
-def _tails(patch: Patch[Rows] | Patch[LazyRows], nodes: int, root: Rows | LazyRows) -> PatchArrays:
+def _tails(patch: Patch[AdjacencyRows] | Patch[LazyRows], nodes: int, root: AdjacencyRows | LazyRows) -> PatchArrays:
     rows = patch.rows
     return patch_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
 

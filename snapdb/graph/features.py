@@ -79,7 +79,7 @@ class _Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class PatchedFeature:
+class _PatchedFeature:
     """Rows of an array, newer rows of some ids, and one row for ids that neither has."""
 
     base: npt.NDArray[Any]
@@ -103,7 +103,7 @@ class PatchedFeature:
 
 
 @dataclass(frozen=True, slots=True)
-class SparseFeature:
+class _SparseFeature:
     """Rows of (index, value) pairs, and newer rows of some ids; other ids have empty rows."""
 
     base: Csr
@@ -209,7 +209,7 @@ def open_target(base: Path, patch: Path | None) -> Feature:
         return ArrayFeature(rows)
     newer = PublishedDir(patch)
     marks = _marks(newer)
-    return PatchedFeature(rows, _newer(newer, "target.npy", rows, marks), marks, no_target(rows.dtype))
+    return _PatchedFeature(rows, _newer(newer, "target.npy", rows, marks), marks, no_target(rows.dtype))
 
 
 def open_history(
@@ -246,20 +246,20 @@ def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _
     if patch is None or marks is None:
         return ArrayFeature(rows)
     fill = fill_value(rows.dtype.name, _default(patch, name))
-    return PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill)
+    return _PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill)
 
 
-def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> SparseFeature:
+def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> _SparseFeature:
     width = _number(base if patch is None else patch, "widths", name)
     rows = _csr(base, name)
     if rows.values.dtype.name not in DTYPES:
         raise damaged_file(csr_path(base.path, name, "values"))
     if patch is None or marks is None:
-        return SparseFeature(rows, empty_csr(rows), None, width)
+        return _SparseFeature(rows, empty_csr(rows), None, width)
     newer = _csr(patch, name)
     if newer.indptr.size != marks.ids.size + 1 or newer.values.dtype != rows.values.dtype:
         raise damaged_file(csr_path(patch.path, name, "indptr"))
-    return SparseFeature(rows, newer, marks, width)
+    return _SparseFeature(rows, newer, marks, width)
 
 
 def _csr(directory: PublishedDir, name: str) -> Csr:
@@ -332,9 +332,9 @@ def _arrays(feature: Feature) -> Iterator[_Array]:
     match feature:
         case ArrayFeature():
             yield feature.array
-        case PatchedFeature():
+        case _PatchedFeature():
             yield from (feature.base, feature.newer)
-        case SparseFeature():
+        case _SparseFeature():
             yield from (feature.base.indices, feature.base.values, feature.newer.indices, feature.newer.values)
         case HistoryFeature():
             yield from (feature.arrays.rows, feature.arrays.time)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.rows import degrees_of, logical_parts, read_parts
 from snapdb.kernels.spans import is_plain
-from snapdb.storage.arrays.topology import LazyRows, Rows, rows_of
+from snapdb.storage.arrays.topology import AdjacencyRows, LazyRows, rows_of
 from snapdb.types import EdgeType, Relation
 
 _Int64s = npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ class Adjacency:
         """[nodes] How many edges each node has. Raises CorruptError when a row leads out of its arrays."""
         return degrees_of(self.rows)
 
-    def flat(self) -> Rows:
+    def flat(self) -> AdjacencyRows:
         """The logical rows as plain arrays, one after another; views where they lie so already.
 
         Raises:

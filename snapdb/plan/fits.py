@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from snapdb.storage.arrays.feature_types import is_feature_type
-from snapdb.types import Column, EdgeElement, FeatureSpec, History, PropertyGraph, Table, TimeUnit, VertexElement
+from snapdb.types import Column, EdgeElement, FeatureHistory, FeatureSpec, PropertyGraph, Table, TimeUnit, VertexElement
 
 _Role = tuple[str, str, Callable[[str], bool]]
 """A column's name, what it is for the graph, and whether a type can be that."""
@@ -166,7 +166,7 @@ def _wrong_roles(table: Table, columns: Mapping[str, Column], roles: Sequence[_R
 
 
 def _wrong_history(
-    element: VertexElement, own: Table, spec: FeatureSpec, history: History, tables: Mapping[str, Table]
+    element: VertexElement, own: Table, spec: FeatureSpec, history: FeatureHistory, tables: Mapping[str, Table]
 ) -> Iterator[str]:
     table = tables.get(history.table.lower())
     if table is None:

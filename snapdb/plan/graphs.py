@@ -37,8 +37,8 @@ from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import (
     Column,
     EdgeElement,
+    FeatureHistory,
     FeatureSpec,
-    History,
     Properties,
     Property,
     PropertyGraph,
@@ -414,7 +414,7 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
 
 def _history(
     context: BindContext, own: Table, clause: HistoryClause, key: Sequence[Column] | None
-) -> tuple[Table, History]:
+) -> tuple[Table, FeatureHistory]:
     """The table of a feature's changes, and how its rows refer to the vertices."""
     if key is None:
         raise BindError(
@@ -439,7 +439,7 @@ def _history(
             differ = f"{table.name}.{column.name} is {column.type}, but {own.name}.{referred.name} is {referred.type}"
             raise BindError(f"{differ}; cast one of them when loading", span=name.span, code="key-mismatch")
     time = find_event_time(table, clause.event_time)
-    return table, History(table.name, tuple(column.name for column in columns), time.name)
+    return table, FeatureHistory(table.name, tuple(column.name for column in columns), time.name)
 
 
 def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:

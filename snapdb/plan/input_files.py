@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
-from snapdb.sql_engine import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
+from snapdb.sql_engine import SqlSession, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
 from snapdb.storage.tables.changes import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
@@ -49,7 +49,7 @@ class Matched(NamedTuple):
         return f"SELECT {self.select} FROM {self.reader}({path}{self.options})"
 
 
-def match_columns(session: Session, file: File, path: str, label: str) -> Matched:
+def match_columns(session: SqlSession, file: File, path: str, label: str) -> Matched:
     """How to read what `path`, SQL, stands for; errors call it `label`.
 
     Raises:
@@ -64,14 +64,14 @@ def match_columns(session: Session, file: File, path: str, label: str) -> Matche
             return _from_parquet(session, file, path, label)
 
 
-def _from_parquet(session: Session, file: File, path: str, label: str) -> Matched:
+def _from_parquet(session: SqlSession, file: File, path: str, label: str) -> Matched:
     columns = session.describe(f"SELECT * FROM read_parquet({path}{file.options})")
     return _by_name(
         file, label, [c.name for c in columns], "read_parquet", file.options, tuple(c.type for c in columns)
     )
 
 
-def _from_json(session: Session, file: File, path: str, label: str) -> Matched:
+def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matched:
     """Match the keys of JSON objects, one per line or in an array; a missing key is NULL."""
     table = file.table
     names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.options})")}
@@ -106,7 +106,7 @@ def _by_name(
     return Matched(chosen, reader, options, tuple(wanted), types)
 
 
-def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
+def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched:
     """A CSV with a header that names the columns is read by name, any other by position."""
     table, wanted = file.table, file.wanted
     columns = session.describe(f"SELECT * FROM read_csv({path}{file.options})")
@@ -169,7 +169,7 @@ class NewFiles(NamedTuple):
                 raise CommitConflict(f"{name} {how}; nothing was loaded, run the statement again", code="file-moved")
 
 
-def find_new_files(session: Session, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
+def find_new_files(session: SqlSession, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
     """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
     candidates = list(_files_behind(session, context, path))
     known = loaded_files(context.store.catalog_db, table.id, (file.path for _, file in candidates))
@@ -190,7 +190,7 @@ def find_new_files(session: Session, context: BindContext, table: Table, path: s
     return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
 
 
-def _files_behind(session: Session, context: BindContext, path: str) -> Iterator[tuple[str, LoadedFile]]:
+def _files_behind(session: SqlSession, context: BindContext, path: str) -> Iterator[tuple[str, LoadedFile]]:
     """Each file behind a path or glob, and how it is now.
 
     What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
@@ -206,7 +206,7 @@ def _files_behind(session: Session, context: BindContext, path: str) -> Iterator
             yield name, file
 
 
-def _unfinished(session: Session, name: str, file: LoadedFile, format_: str) -> str | None:
+def _unfinished(session: SqlSession, name: str, file: LoadedFile, format_: str) -> str | None:
     """Return why a file is incomplete; None where it may be whole, as any text file may."""
     if not file.bytes:
         return "empty"
@@ -215,7 +215,7 @@ def _unfinished(session: Session, name: str, file: LoadedFile, format_: str) -> 
     return None
 
 
-def _is_readable(session: Session, name: str) -> bool:
+def _is_readable(session: SqlSession, name: str) -> bool:
     """Return whether a Parquet file's footer describes readable columns."""
     try:
         session.describe(f"FROM read_parquet({file_literal(name)})")
@@ -236,7 +236,7 @@ def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_FILES]) + more
 
 
-def copyable(session: Session, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
+def copyable(session: SqlSession, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
     """The files when each has just these columns in these types, else none of them."""
     if not all(c.nullable and is_plain(c.type) for c in columns):
         return ()
@@ -244,7 +244,7 @@ def copyable(session: Session, files: Sequence[str], columns: Sequence[Column]) 
     return tuple(files) if files and all(_is_copyable(session, file, wanted) for file in files) else ()
 
 
-def _is_copyable(session: Session, file: str, wanted: dict[str, str]) -> bool:
+def _is_copyable(session: SqlSession, file: str, wanted: dict[str, str]) -> bool:
     local = Path(file)
     if not local.is_file() or local.stat().st_size < _WORTH:
         return False

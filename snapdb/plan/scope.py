@@ -22,7 +22,7 @@ from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
-from snapdb.sql_engine import Names, Session, no_rows, quote, table_rows
+from snapdb.sql_engine import Names, SqlSession, no_rows, quote, table_rows
 from snapdb.sql_engine.sources import Stream
 from snapdb.storage.catalog_db.connection import Store
 from snapdb.storage.tables.segments import check_table
@@ -221,12 +221,12 @@ class BindContext:
             raise
         return f"snapdb version {version}", table
 
-    def describing(self, query: BoundQuery) -> AbstractContextManager[Session]:
+    def describing(self, query: BoundQuery) -> AbstractContextManager[SqlSession]:
         """A session that only tells of the SQL: its tables have their columns, and no rows."""
         return self.session(query if query.shapes is None else replace(query, names=query.shapes))
 
     @contextmanager
-    def session(self, bound: BoundQuery) -> Iterator[Session]:
+    def session(self, bound: BoundQuery) -> Iterator[SqlSession]:
         """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
 
         def place(query: str, error: SnapdbError) -> None:

@@ -20,7 +20,7 @@ from snapdb.sql.lexer import scan, string_value
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
 from snapdb.sql.syntax import Name, SqlFragment, TimeBound, WindowBound
-from snapdb.sql_engine import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
+from snapdb.sql_engine import Conjunct, Names, SqlSession, conjuncts, no_rows, quote, quote_all
 from snapdb.types import (
     ALL_TIME,
     FORMS,
@@ -227,7 +227,7 @@ def _shape_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[
     return (*table.columns, Column("e_id", "BIGINT")) if isinstance(element, EdgeElement) else table.columns
 
 
-def _check_filters(session: Session, filters: Sequence[Filter]) -> None:
+def _check_filters(session: SqlSession, filters: Sequence[Filter]) -> None:
     """Raise where the conditions cannot be read in their stored form."""
     selects = (f"SELECT 1 FROM {quote(f.element)} WHERE {f.condition}" for f in filters)
     session.describe("\nUNION ALL ".join(selects))

@@ -22,7 +22,7 @@ from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.sql_engine import (
     ROW_ID,
-    Session,
+    SqlSession,
     check_storable,
     default_value,
     file_literal,
@@ -293,7 +293,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
             raise
 
 
-def _checked_default(context: BindContext, session: Session, expression: str | None, type_: str) -> str | None:
+def _checked_default(context: BindContext, session: SqlSession, expression: str | None, type_: str) -> str | None:
     """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
     if expression is None:
         return None
@@ -529,7 +529,9 @@ def _bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     return InsertPlan(table, supplied, BoundQuery(sql, statement.path_span), statement.message, copies, new)
 
 
-def _select_files(session: Session, file: File, names: Sequence[str], *, together: bool) -> tuple[str, tuple[str, ...]]:
+def _select_files(
+    session: SqlSession, file: File, names: Sequence[str], *, together: bool
+) -> tuple[str, tuple[str, ...]]:
     """A query over some files, each matched by itself as if it were alone, and the columns that it gives.
 
     Args:

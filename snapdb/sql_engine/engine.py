@@ -139,7 +139,7 @@ class SqlEngine:
         return self._volatile
 
     @contextmanager
-    def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[Session]:
+    def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[SqlSession]:
         """A cursor with its own name space, which goes when the block ends, unless the names are lasting.
 
         Args:
@@ -156,7 +156,7 @@ class SqlEngine:
                     cursor.register(name, source)
                 for statement in views if namespace.views != views else ():
                     cursor.execute(statement)
-            yield Session(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor))
+            yield SqlSession(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor))
             kept = not names.sources and (names.lasting or not names.statements)
         finally:
             self._release(namespace._replace(views=views), kept)
@@ -268,7 +268,7 @@ class SqlEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SqlSession:
     """One cursor. A result must be read whole before the next is asked for."""
 
     cursor: Any
@@ -473,12 +473,6 @@ def _end(cursor: Any, done: threading.Event, abandon: Callable[[], None]) -> boo
     return done.is_set()
 
 
-class OrderKey(NamedTuple):
-    """One key of a query's ORDER BY: an output column by name, or by position from 1."""
-
-    column: str | int
-
-
 class Conjunct(NamedTuple):
     """A part of a condition that top-level ANDs join."""
 
@@ -500,7 +494,7 @@ class Conjunct(NamedTuple):
         return {tuple(found["column_names"]) for found in _walk(self.node) if found.get("class") == "COLUMN_REF"}
 
 
-def conjuncts(session: Session, condition: str) -> list[Conjunct]:
+def conjuncts(session: SqlSession, condition: str) -> list[Conjunct]:
     """The parts of a condition that top-level ANDs join; the condition itself when there are none."""
     statement = _parse(session, f"SELECT 1 WHERE {condition}")
     where = statement["statements"][0]["node"]["where_clause"]
@@ -516,8 +510,8 @@ def conjuncts(session: Session, condition: str) -> list[Conjunct]:
     ]
 
 
-def order_keys(session: Session, query: str) -> list[OrderKey] | None:
-    """The outermost ORDER BY of a query as output columns; None when it has none.
+def order_keys(session: SqlSession, query: str) -> list[str | int] | None:
+    """The outermost ORDER BY of a query as output columns, by name or by position from 1; None when it has none.
 
     Raises:
         BindError: a key is an expression, or ALL.
@@ -529,7 +523,7 @@ def order_keys(session: Session, query: str) -> list[OrderKey] | None:
     return [_order_key(order["expression"]) for order in orders]
 
 
-def files_behind(session: Session, path: str) -> tuple[str, ...]:
+def files_behind(session: SqlSession, path: str) -> tuple[str, ...]:
     """The names of the files behind a path or glob, in order; none where nothing is there.
 
     Raises:
@@ -546,19 +540,19 @@ def files_behind(session: Session, path: str) -> tuple[str, ...]:
     return tuple(str(name) for (name,) in rows)
 
 
-def _order_key(expression: dict[str, Any]) -> OrderKey:
+def _order_key(expression: dict[str, Any]) -> str | int:
     if expression["class"] == "COLUMN_REF":
-        return OrderKey(str(expression["column_names"][-1]))
+        return str(expression["column_names"][-1])
     if expression["class"] == "CONSTANT":
         literal = expression.get("literal") or expression["value"]
-        return OrderKey(int(literal.get("text", literal.get("value"))))
+        return int(literal.get("text", literal.get("value")))
     raise BindError(
         "IN ORDER needs an ORDER BY over output columns, not an expression; select it and order by its name",
         code="no-order",
     )
 
 
-def _parse(session: Session, query: str) -> dict[str, Any]:
+def _parse(session: SqlSession, query: str) -> dict[str, Any]:
     parsed: dict[str, Any] = json.loads(session.rows(f"SELECT json_serialize_sql({text_literal(query)})")[0][0])
     if parsed.get("error"):
         raise ParseError(f"cannot read {query!r}: {parsed.get('error_message')}", code="query-syntax")

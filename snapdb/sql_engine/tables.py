@@ -52,7 +52,7 @@ def _live(table: Table, segments: Sequence[Segment], root: Path, row_ids: bool) 
     """SELECT the live rows of files that were all written with the same columns."""
     row_id = f", {_row_id(segments)} AS {quote(ROW_ID)}" if row_ids else ""
     files, columns = parquet_files(segments, root), f"{_columns(table, segments)}{row_id}"
-    if (condition := live_condition(segments, table.deletes, table.next_row, root)) is None:
+    if (condition := _live_condition(segments, table.deletes, table.next_row, root)) is None:
         return f"SELECT {columns} FROM {files}"
     # Above the scan: within it DuckDB evaluates such a condition at twice the time.
     return f"SELECT {columns} FROM (SELECT *, file_index, file_row_number FROM {files}) WHERE {condition}"
@@ -167,7 +167,7 @@ class _File(NamedTuple):
     rows: int
 
 
-def live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], next_row: int, root: Path) -> str | None:
+def _live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], next_row: int, root: Path) -> str | None:
     """The condition on `file_index` and `file_row_number` of the rows that a version has; None: it has all of them.
 
     Args:
@@ -184,7 +184,7 @@ def live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], ne
 
 
 def create_bitmap_function(connection: Any) -> None:
-    """Let the SQL of `connection`, and of its cursors, name the bitmaps of `live_condition`."""
+    """Let the SQL of `connection`, and of its cursors, name the bitmaps of `_live_condition`."""
     connection.create_function(_BITMAP, _bitmap, ["VARCHAR", "BIGINT", "BIGINT"], "BLOB")
 
 

@@ -1,8 +1,8 @@
 """Values of which plain Arrow loses something, carried in Arrow's extension types, and handed over as Arrow or Python.
 
-DuckDB hands HUGEINT to Arrow as DECIMAL(38, 0), a time of day without its zone, and so on. `Session.exact_reader` gives
-such columns in DuckDB's own extension types, with DuckDB's type in their metadata. DuckDB itself makes of them what
-users get, so that tables are those of its Python client, and Python values too.
+DuckDB hands HUGEINT to Arrow as DECIMAL(38, 0), a time of day without its zone, and so on. `SqlSession.exact_reader`
+gives such columns in DuckDB's own extension types, with DuckDB's type in their metadata. DuckDB itself makes of them
+what users get, so that tables are those of its Python client, and Python values too.
 """
 
 from __future__ import annotations

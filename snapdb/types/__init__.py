@@ -5,8 +5,8 @@ from snapdb.types.graph import (
     Direction,
     EdgeElement,
     EdgeType,
+    FeatureHistory,
     FeatureSpec,
-    History,
     Properties,
     Property,
     PropertyGraph,
@@ -51,7 +51,7 @@ from snapdb.types.snapshot import (
     TimeUnit,
     Window,
 )
-from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunExport, RunState, Schedule, Task
+from snapdb.types.task import CatchUp, Cause, Overlap, Period, RunExport, RunState, Schedule, Task, TaskRun
 from snapdb.types.text import by_word, did_you_mean, nearest
 
 __all__ = [
@@ -72,10 +72,10 @@ __all__ = [
     "EdgeElement",
     "EdgeType",
     "Fanout",
+    "FeatureHistory",
     "FeatureSpec",
     "Filter",
     "Form",
-    "History",
     "Link",
     "Method",
     "Negatives",
@@ -90,7 +90,6 @@ __all__ = [
     "Relation",
     "Retention",
     "Rule",
-    "Run",
     "RunExport",
     "RunState",
     "SampleSpec",
@@ -102,6 +101,7 @@ __all__ = [
     "Table",
     "Tag",
     "Task",
+    "TaskRun",
     "Temporal",
     "TimeUnit",
     "Version",

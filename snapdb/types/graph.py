@@ -170,7 +170,7 @@ def type_text(edge: EdgeType, direction: Direction) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class FeatureHistory:
     """Where the values of a feature that changes in time are: a table with a row for each change."""
 
     table: str
@@ -195,7 +195,7 @@ class FeatureSpec:
     """Rows are kept as (index, value) pairs and delivered as a torch CSR tensor."""
     width: int | None = None
     """Of sparse rows, where it was said; None: one more than the greatest index."""
-    history: History | None = None
+    history: FeatureHistory | None = None
 
 
 def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:

@@ -62,7 +62,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TaskRun:
     """One attempt to run a task, or a firing that came to nothing. Moments are microseconds since 1970 UTC."""
 
     task: int

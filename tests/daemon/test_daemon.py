@@ -24,7 +24,7 @@ import pytest
 import snapdb
 from snapdb.schedule import firings
 from snapdb.storage.catalog_db.task_rows import read_runs
-from snapdb.types import Period, Run, Schedule, Task
+from snapdb.types import Period, Schedule, Task, TaskRun
 from tests.support.daemon_child import QuickClock
 from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Clock, Intervals, Log, WorkerPool
@@ -70,7 +70,7 @@ class Shop:
         with self.catalog_db.writing() as connection:
             return put_task(connection, replace(task, **options), None)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TaskRun]:
         with self.catalog_db.reading() as connection:
             return list(read_runs(connection))
 
@@ -228,7 +228,7 @@ def test_runs_that_time_out_find_no_graph_or_lose_their_worker_are_on_record(sho
     graph = shop.task("snaps", 1, "CREATE SNAPSHOT s_{run} OF g")
     shot = shop.task("shot", 3600, f"{say('shot', 1)}; {ENDLESS}", first=1, retries=1)
 
-    def ended(task: Task, state: str) -> list[Run]:
+    def ended(task: Task, state: str) -> list[TaskRun]:
         return [run for run in shop.runs() if run.task == task.id and run.state == state]
 
     with serving(shop, form="json", grace=0.5, jobs=3) as daemon:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, World
 from tests.support.inside.daemon import Claim, again, claim, resume
 from tests.support.inside.storage import (
@@ -39,12 +39,12 @@ def wish(task: Task, was: int = NOW) -> Claim:
     return Claim(task, was, NOW + 2 * MINUTE, ((NOW + MINUTE, "nobody led"),), NOW + 2 * MINUTE)
 
 
-def by_hand(world: World, task: Task) -> Run:
+def by_hand(world: World, task: Task) -> TaskRun:
     with world.catalog_db.writing(counted=False) as connection:
         return begin_run(connection, task, "manual", NOW, "somebody", NOW)
 
 
-def end(world: World, run: Run, retry: int | None = None) -> None:
+def end(world: World, run: TaskRun, retry: int | None = None) -> None:
     with world.catalog_db.writing(counted=False) as connection:
         end_run(connection, run, "failed", NOW, retry=retry)
 

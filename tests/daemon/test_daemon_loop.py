@@ -15,7 +15,7 @@ import pytest
 
 from snapdb.errors import CommitConflict
 from snapdb.schedule import firings
-from snapdb.types import Run, Schedule, Task
+from snapdb.types import Schedule, Task, TaskRun
 from tests.support.daemon_world import DAY, HOUR, MINUTE, SECOND, World
 from tests.support.inside.execute import EndState
 from tests.support.inside.storage import (
@@ -133,7 +133,7 @@ def test_a_firing_while_the_run_before_goes_is_missed_or_waits(world: World) -> 
 
 
 def test_a_run_that_fails_is_tried_again_and_firings_meanwhile_are_missed(world: World) -> None:
-    def fate(task: Task, run: Run) -> tuple[float, EndState]:
+    def fate(task: Task, run: TaskRun) -> tuple[float, EndState]:
         return 1.0, "ok" if run.attempt == 4 else "failed"
 
     world.fate = fate

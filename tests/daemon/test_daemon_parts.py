@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdb.types import Run
+from snapdb.types import TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Clock, Died, Field, Intervals, LeaseHolder, Log, WorkerPool, notify
@@ -74,14 +74,14 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> TaskRun:
     world = World(tmp_path / "d", MINUTE)
     task = world.task("t", MINUTE, timeout=SECOND // 10)
     with world.catalog_db.writing(counted=False) as connection:
         return begin_run(connection, task, "schedule", MINUTE, "me", MINUTE)
 
 
-def ended(run: Run, path: Path, *command: str, timeout: int = int(PATIENCE) * SECOND) -> Ended | Died:
+def ended(run: TaskRun, path: Path, *command: str, timeout: int = int(PATIENCE) * SECOND) -> Ended | Died:
     """How a run of a task ends whose worker is a command."""
     task = World(path, MINUTE).task("t", MINUTE, timeout=timeout)
     clock = Clock()
@@ -98,12 +98,12 @@ def ended(run: Run, path: Path, *command: str, timeout: int = int(PATIENCE) * SE
         clock.close()
 
 
-def test_a_worker_that_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
+def test_a_worker_that_does_not_stop_is_killed(run: TaskRun, tmp_path: Path) -> None:
     died = ended(run, tmp_path / "e", sys.executable, "-c", "import time; time.sleep(600)", timeout=SECOND // 10)
     assert died == Died(run, "it was stopped (its timeout) and, as it did not stop in 0.2 s, killed", "timeout")
 
 
-def test_a_worker_that_ends_or_cannot_begin_is_a_run_that_died(run: Run, tmp_path: Path) -> None:
+def test_a_worker_that_ends_or_cannot_begin_is_a_run_that_died(run: TaskRun, tmp_path: Path) -> None:
     died = ended(run, tmp_path / "e", sys.executable, "-c", "import sys; sys.exit(3)")
     assert died == Died(run, "its worker ended with exit code 3")
     half = "import time; print('{\"ended', flush=True); time.sleep(600)"
@@ -121,7 +121,7 @@ def test_a_worker_that_does_not_understand_what_it_is_to_do_ends(tmp_path: Path)
     assert b"KeyError" in worker.stderr
 
 
-def test_what_a_worker_complains_of_is_logged_and_its_stdin_tells_it_what_to_do(tmp_path: Path, run: Run) -> None:
+def test_what_a_worker_complains_of_is_logged_and_its_stdin_tells_it_what_to_do(tmp_path: Path, run: TaskRun) -> None:
     code = "import json, sys; print(json.loads(input())['do'], file=sys.stderr); print('\\x1b[31mred', file=sys.stderr)"
     clock, said = Clock(), io.StringIO()
     pool = WorkerPool([sys.executable, "-c", code], 1, clock, Intervals(), Log(said, "text", clock))

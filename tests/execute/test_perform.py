@@ -20,7 +20,7 @@ import pytest
 
 import snapdb
 from snapdb.execute.tasks import perform, runs
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 from tests.support.crashing import Crash, CrashingDisk
 from tests.support.format_one import SIXTH
 from tests.support.inside import open_catalog_db
@@ -480,7 +480,7 @@ class DyingDisk(Disk):
         super().commit(connection)
 
 
-def exported_and_crashed(shop: Path) -> tuple[Worker, Task, Run]:
+def exported_and_crashed(shop: Path) -> tuple[Worker, Task, TaskRun]:
     """A run whose process ended right after its folder got its name, and a worker for the next attempt."""
     create(shop, "COPY SNAPSHOT last TO 'folder_{run}' (FORMAT parquet); INSERT INTO log VALUES ('1')")
     worker, task = Worker(shop), Worker(shop).task()

@@ -21,7 +21,7 @@ import snapdb
 from snapdb import Database
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
-from snapdb.types import Period, Run, Task
+from snapdb.types import Period, Task, TaskRun
 from tests.support.checks import problems, spoil
 from tests.support.crashing import crash_everywhere, script
 from tests.support.inside import catalog_db_of, db_dir_of
@@ -80,11 +80,11 @@ def at(moment: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
 
 
-def some_runs(db: Database) -> Run:
+def some_runs(db: Database) -> TaskRun:
     """Five runs, in an order that is not that of the rows: the one that is given goes on."""
     nightly, often = task(db), task(db, "often")
 
-    def record(connection: sqlite3.Connection) -> Run:
+    def record(connection: sqlite3.Connection) -> TaskRun:
         first = begin_run(connection, nightly, "schedule", NOON, "me", NOON + SECOND)
         end_run(connection, first, "failed", NOON + 2 * SECOND, error="no graph g", log="1 VACUUM\n", retry=NOON + HOUR)
         begin = begin_run(connection, often, "manual", NOON + 3 * SECOND, "her", NOON + 3 * SECOND)
@@ -95,7 +95,7 @@ def some_runs(db: Database) -> Run:
         miss_run(connection, often, NOON + 7 * SECOND, "the run before went on")
         return begin_run(connection, nightly, "schedule", NOON + 8 * SECOND, "me", NOON + 9 * SECOND)
 
-    found: Run = write(db, record)
+    found: TaskRun = write(db, record)
     return found
 
 

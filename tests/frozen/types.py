@@ -13,7 +13,7 @@ FILE = "path rows bytes sha256"
 
 
 def graph(path: str) -> dict[str, str]:
-    """PropertyGraph with VertexElement, EdgeElement, FeatureSpec, History, Properties and Property."""
+    """PropertyGraph with VertexElement, EdgeElement, FeatureSpec, FeatureHistory, Properties and Property."""
     return {
         path: "name vertices edges",
         f"{path}.vertices[]": f"{ELEMENT} key target on_duplicate classes",
@@ -85,7 +85,7 @@ FILES = {
 """In files of the database."""
 ROWS = {
     "runs": "task name run attempt cause state holder scheduled started ended version step published retry rows bytes "
-    "error log replaced",  # Run
+    "error log replaced",  # TaskRun
     "exports": "task run attempt statement path sha256",  # RunExport
     "loaded": "table_id path bytes modified version",
     "leader": "one holder beat host pid since",

@@ -16,7 +16,7 @@ import torch
 from snapdb.loading import Batch, BatchStream
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
-from tests.support.inside.graph import GraphView, HistoryFeature, SparseFeature
+from tests.support.inside.graph import GraphView, HistoryFeature, _SparseFeature
 from tests.support.inside.kernels import Csr, empty_csr
 from tests.support.inside.loading import Delivery, one_ahead
 from tests.support.inside.storage import HistoryArrays
@@ -348,7 +348,7 @@ def test_features_lie_on_the_device_as_far_as_they_fit() -> None:
     graph, batch = ties(), both_types()
     none = Csr(np.zeros(31, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
     view = graph.view()
-    features = {**view.node_features["customer"], "bag": SparseFeature(none, empty_csr(none), None, 4)}
+    features = {**view.node_features["customer"], "bag": _SparseFeature(none, empty_csr(none), None, 4)}
     view = replace(view, node_features={"customer": features, "product": view.node_features["product"]})
     size, ids = 30 * 5 * 4, batch.n_id["customer"].numpy()
     for room, resident in ((size, {"x"}), (size + 8 * 30, {"x", "age"}), (0, set())):

@@ -10,7 +10,7 @@ import pytest
 
 import snapdb
 from snapdb.plan import Plan
-from snapdb.types import ALL_TIME, FeatureSpec, History, Pin, PropertyGraph, Snapshot, Window
+from snapdb.types import ALL_TIME, FeatureHistory, FeatureSpec, Pin, PropertyGraph, Snapshot, Window
 from tests.support.inside import bind_text
 from tests.support.inside.plan import (
     CreateGraphPlan,
@@ -144,7 +144,7 @@ def test_features_have_types_and_histories(shop: World) -> None:
     assert graph.vertices[0].features == (
         FeatureSpec("x", ("emb", "age"), None, "float16"),
         FeatureSpec("words", ("idx", "val"), None, "float64", True, 9),
-        FeatureSpec("pay", ("amount",), 0, "float32", history=History("pay", ("pid",), "since")),
+        FeatureSpec("pay", ("amount",), 0, "float32", history=FeatureHistory("pay", ("pid",), "since")),
     )
 
 

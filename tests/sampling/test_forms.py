@@ -35,7 +35,7 @@ from tests.support.inside.kernels import (
     row_arrays,
     select_live,
 )
-from tests.support.inside.storage import Patch, Rows, sort_edges, write_rows
+from tests.support.inside.storage import AdjacencyRows, Patch, sort_edges, write_rows
 from tests.support.refusals import refused
 
 Ints = npt.NDArray[np.int64]
@@ -98,7 +98,7 @@ def test_flat_rows_and_parts_are_those_of_the_form_sorted_anew(graph: Changing) 
             assert int(bits.sum()) == whole.edges
 
 
-def same(found: Rows, expected: Rows) -> bool:
+def same(found: AdjacencyRows, expected: AdjacencyRows) -> bool:
     assert found.time is not None
     assert expected.time is not None
     pairs = (
@@ -182,8 +182,8 @@ def written(graph: Changing, form: str, root: Path) -> tuple[Path, EdgeLayout]:
     made = {"topology": whole, "patch": whole}
     for name in made:
         (root / name).mkdir()
-    flat = rows_adjacency(Rows(*parts_of(whole)), nodes=graph.nodes)
-    write_rows(Rows(*parts_of(whole)), root / "topology")
+    flat = rows_adjacency(AdjacencyRows(*parts_of(whole)), nodes=graph.nodes)
+    write_rows(AdjacencyRows(*parts_of(whole)), root / "topology")
     write_patch(patch_of(whole), root / "patch")
     snapshot = root / "snapshot"
     snapshot.mkdir()
@@ -215,7 +215,7 @@ def patch_of(whole: Adjacency) -> Patch:
     assert whole.time is not None
     patch = whole.rows.patch
     bits = np.unpackbits(patch.touched.view(np.uint8), bitorder="little")
-    rows = Rows(patch.indptr, patch.indices, whole.edge_id.patch, whole.time.patch, None)  # type: ignore[arg-type]
+    rows = AdjacencyRows(patch.indptr, patch.indices, whole.edge_id.patch, whole.time.patch, None)  # type: ignore[arg-type]
     return Patch(np.flatnonzero(bits), patch.kept, rows)
 
 
@@ -298,7 +298,7 @@ def test_rows_that_lead_out_of_their_arrays_are_found_when_they_are_met() -> Non
 
 
 def test_a_sampler_says_whose_rows_are_damaged() -> None:
-    broken = rows_adjacency(Rows(np.array([0, 3]), np.zeros(2, np.int32), np.arange(2), None, None))
+    broken = rows_adjacency(AdjacencyRows(np.array([0, 3]), np.zeros(2, np.int32), np.arange(2), None, None))
     sampler = Sampler(view_of(broken, 1), sample_spec("customer", Fanout(KNOWS, "IN", (2,))))
     with refused("damaged-snapshot"):
         sampler.sample(node_entry(sampler.spec.seed_type, np.array([0])), 0, sampler.scratch())

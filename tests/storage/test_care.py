@@ -21,7 +21,7 @@ import snapdb
 from snapdb import Database
 from tests.support.checks import problems
 from tests.support.format_one import UNSCHEDULED, write_format_one
-from tests.support.inside.storage import CatalogDb, file_system, network_disk, open_db_dir
+from tests.support.inside.storage import CatalogDb, _file_system, _network_disk, open_db_dir
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 
@@ -449,7 +449,7 @@ half a line
     ],
 )
 def test_the_longest_mount_point_tells_the_file_system(path: str, expected: str) -> None:
-    assert file_system(path, MOUNTS) == expected
+    assert _file_system(path, MOUNTS) == expected
 
 
 def test_a_network_disk_is_refused_except_to_read_what_nobody_writes(shop: Path, tmp_path: Path) -> None:
@@ -468,8 +468,8 @@ def test_a_network_disk_is_refused_except_to_read_what_nobody_writes(shop: Path,
     (shop / "catalog.sqlite-wal").touch()
     with refused("network-disk"):
         open_db_dir(shop, read_only=True, mounts=mounts)
-    assert network_disk(shop, tmp_path / "no such file") is None
-    assert network_disk(shop) is None
+    assert _network_disk(shop, tmp_path / "no such file") is None
+    assert _network_disk(shop) is None
 
 
 def test_a_database_of_the_first_format_is_upgraded(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from snapdb import Database
 from snapdb.sql_engine import tables
 from snapdb.types import Segment
 from tests.support.inside.kernels import find_ids
-from tests.support.inside.sql_engine import live_condition
+from tests.support.inside.sql_engine import _live_condition
 from tests.support.refusals import refused
 
 _LEAF = 1 << 15
@@ -42,7 +42,7 @@ def test_the_sql_does_not_grow_with_the_number_of_deletes(tmp_path: Path, delete
     ids = np.random.default_rng(deletes).choice(3_000_000, deletes, replace=False)
     pq.write_table(pa.table({"row_id": ids}), tmp_path / "gone.parquet")
     files = [Segment("rows", 3_000_000, 0, "", 0)]
-    condition = live_condition(files, (Segment("gone.parquet", deletes, 0, "", 0),), 3_000_000, tmp_path)
+    condition = _live_condition(files, (Segment("gone.parquet", deletes, 0, "", 0),), 3_000_000, tmp_path)
     assert condition is not None
     assert len(condition) < 1_000, "three bitmaps, each by its name"
 
@@ -97,7 +97,7 @@ def test_the_condition_says_of_each_position_whether_its_row_is_live(tmp_path: P
         pq.write_table(pa.table({"row_id": rng.permutation(ids)}), path)
         deletes = (Segment(path.name, ids.size, 0, "", 0),)
         files = [Segment(f"{i}", n, 0, "", first) for i, (n, first) in enumerate(zip(rows, firsts, strict=True))]
-        condition = live_condition(files, deletes, stop, tmp_path)
+        condition = _live_condition(files, deletes, stop, tmp_path)
         live = np.ones(total, np.bool_)
         live[ids], live[stop:] = False, False
         with snapdb.connect() as db:

@@ -14,15 +14,15 @@ import torch
 
 import snapdb
 from snapdb.loading import Batch, BatchStream
-from snapdb.sql_engine import ROW_ID, Session, SqlEngine, quote
+from snapdb.sql_engine import ROW_ID, SqlEngine, SqlSession, quote
 from snapdb.storage.arrays.feature_files import write_feature_patch
-from snapdb.types import EdgeType, Fanout, FeatureSpec, History
+from snapdb.types import EdgeType, Fanout, FeatureHistory, FeatureSpec
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
 from tests.support.inside.graph import (
     ArrayFeature,
     HistoryFeature,
-    PatchedFeature,
-    SparseFeature,
+    _PatchedFeature,
+    _SparseFeature,
     open_features,
     open_history,
     open_target,
@@ -33,9 +33,9 @@ from tests.support.inside.storage import (
     DTYPES,
     Disk,
     FeatureColumn,
+    FeatureGrowth,
     FeatureSource,
-    Growth,
-    WidthStep,
+    _WidthStep,
     check_features,
     check_history,
     merge_features,
@@ -53,14 +53,14 @@ ID = quote(ROW_ID)
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
+def session(tmp_path: Path) -> Iterator[SqlSession]:
     sql_engine = SqlEngine(tmp_path)
     with sql_engine.session() as session:
         yield session
     sql_engine.close()
 
 
-def source_of(session: Session, rows: str, count: int) -> FeatureSource:
+def source_of(session: SqlSession, rows: str, count: int) -> FeatureSource:
     """Rows whose dense id is `id`."""
     described = tuple(session.describe(rows))
     return FeatureSource("person", f"SELECT *, CAST(id AS BIGINT) AS {ID} FROM ({rows})", described, count, ("id",))
@@ -74,28 +74,28 @@ def publish(directory: Path, write: Callable[[Path], dict[str, Any] | None]) -> 
     return facts
 
 
-def growth_of(session: Session, rows: str, specs: list[FeatureSpec], target: str | None = None) -> Growth:
+def growth_of(session: SqlSession, rows: str, specs: list[FeatureSpec], target: str | None = None) -> FeatureGrowth:
     """The classes and widths of some rows alone, all of one version."""
     steps = {}
     for spec in specs:
         if spec.sparse and spec.width is None:
             (greatest,) = session.rows(f"SELECT max(list_max({spec.columns[0]})) FROM ({rows})")[0]
-            steps[spec.name] = (WidthStep(1, int(greatest) + 1),)
+            steps[spec.name] = (_WidthStep(1, int(greatest) + 1),)
     kinds = {column.name: column.type for column in session.describe(rows)}
     if target is None or kinds[target] != "VARCHAR":
-        return Growth(steps=steps)
+        return FeatureGrowth(steps=steps)
     found = session.rows(f"SELECT DISTINCT {target} FROM ({rows}) WHERE {target} IS NOT NULL ORDER BY 1")
-    return Growth(tuple(value for (value,) in found), (1,) * len(found), steps)
+    return FeatureGrowth(tuple(value for (value,) in found), (1,) * len(found), steps)
 
 
 def written(
-    session: Session,
+    session: SqlSession,
     rows: str,
     count: int,
     specs: list[FeatureSpec],
     directory: Path,
     target: str | None = None,
-    growth: Growth | None = None,
+    growth: FeatureGrowth | None = None,
 ) -> dict[str, Any]:
     """The facts of a published base; without `growth` its classes and widths are those of these rows."""
     source = source_of(session, rows, count)
@@ -109,7 +109,7 @@ def written(
     return publish(directory, write)
 
 
-def one(session: Session, rows: str, spec: FeatureSpec, directory: Path, count: int = 3) -> np.ndarray[Any, Any]:
+def one(session: SqlSession, rows: str, spec: FeatureSpec, directory: Path, count: int = 3) -> np.ndarray[Any, Any]:
     """All rows of one feature."""
     written(session, rows, count, [spec], directory)
     return open_features(directory, None, [spec.name])[spec.name].read(np.arange(count))
@@ -118,7 +118,7 @@ def one(session: Session, rows: str, spec: FeatureSpec, directory: Path, count: 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("type_", ["TINYINT", "BIGINT", "DOUBLE", "DECIMAL(9,2)", "BOOLEAN"])
 def test_a_column_of_any_type_is_kept_and_delivered_in_the_type_that_was_said(
-    session: Session, tmp_path: Path, dtype: str, type_: str
+    session: SqlSession, tmp_path: Path, dtype: str, type_: str
 ) -> None:
     rows = f"SELECT * FROM (VALUES (2, 0::{type_}), (0, 1::{type_})) t(id, a)"
     spec = FeatureSpec("x", ("a",), dtype=dtype)
@@ -144,7 +144,9 @@ def test_a_column_of_any_type_is_kept_and_delivered_in_the_type_that_was_said(
     ],
 )
 @pytest.mark.parametrize("shape", ["scalar", "list"])
-def test_a_value_that_does_not_fit_is_told_with_its_ids(session: Session, dtype: str, value: str, shape: str) -> None:
+def test_a_value_that_does_not_fit_is_told_with_its_ids(
+    session: SqlSession, dtype: str, value: str, shape: str
+) -> None:
     said = value if shape == "scalar" else f"[0, {value}, 1]"
     good = "0" if shape == "scalar" else "[0, 0, 1]"
     rows = f"SELECT range AS id, CASE WHEN range < 4 THEN {said} ELSE {good} END AS a FROM range(9)"
@@ -152,7 +154,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_ids(session: Session, dtype:
         check_features(session, source_of(session, rows, 9), [FeatureSpec("x", ("a",), dtype=dtype)])
 
 
-def test_what_just_fits_is_kept_exactly(session: Session, tmp_path: Path) -> None:
+def test_what_just_fits_is_kept_exactly(session: SqlSession, tmp_path: Path) -> None:
     most = one(
         session, "SELECT 0 AS id, 9223372036854775807 AS a", FeatureSpec("x", ("a",), dtype="int64"), tmp_path / "a"
     )
@@ -164,7 +166,7 @@ def test_what_just_fits_is_kept_exactly(session: Session, tmp_path: Path) -> Non
     assert once[0, 0] == rounded
 
 
-def test_nan_is_missing_in_every_type(session: Session, tmp_path: Path) -> None:
+def test_nan_is_missing_in_every_type(session: SqlSession, tmp_path: Path) -> None:
     rows = "SELECT * FROM (VALUES (0, 'nan'::DOUBLE), (1, 2), (2, NULL)) t(id, a)"
     for dtype in ("float32", "int64"):
         spec = FeatureSpec("x", ("a",), dtype=dtype)
@@ -175,7 +177,7 @@ def test_nan_is_missing_in_every_type(session: Session, tmp_path: Path) -> None:
 
 
 def test_lists_arrays_and_numbers_lie_side_by_side_and_default_fills_rows_and_holes(
-    session: Session, tmp_path: Path
+    session: SqlSession, tmp_path: Path
 ) -> None:
     rows = """SELECT * FROM (VALUES (3, [1.5, NULL], array_value(1, 2, 3)::INTEGER[3], 9),
                                     (1, NULL, array_value(4, 5, 6)::INTEGER[3], NULL)) t(id, a, b, c)"""
@@ -187,7 +189,7 @@ def test_lists_arrays_and_numbers_lie_side_by_side_and_default_fills_rows_and_ho
     assert (lists.dtype, lists.tolist()) == (np.dtype("uint8"), [[1, 3], [3, 3], [3, 4]])
 
 
-def test_a_feature_of_no_rows_has_the_width_of_its_type(session: Session, tmp_path: Path) -> None:
+def test_a_feature_of_no_rows_has_the_width_of_its_type(session: SqlSession, tmp_path: Path) -> None:
     rows = "SELECT 0 AS id, array_value(1, 2)::FLOAT[2] AS a, [1] AS b, 1 AS c WHERE false"
     specs = [FeatureSpec(name, (name,)) for name in "abc"]
     facts = written(session, rows, 0, specs, tmp_path / "f")
@@ -202,7 +204,7 @@ SPARSE = FeatureSpec("x", ("idx", "val"), sparse=True)
 SPARSE_ROWS = "SELECT * FROM (VALUES (2, [5, 0], [1.5, 2]), (0, [3], [1]), (3, [], [])) t(id, idx, val)"
 
 
-def test_sparse_rows_come_as_a_csr_tensor_with_ascending_indices(session: Session, tmp_path: Path) -> None:
+def test_sparse_rows_come_as_a_csr_tensor_with_ascending_indices(session: SqlSession, tmp_path: Path) -> None:
     facts = written(session, SPARSE_ROWS, 5, [SPARSE], tmp_path / "f")
     feature = open_features(tmp_path / "f", None, ["x"])["x"]
     tensor = rows_of(feature, np.array([2, 1, 2, 0]))
@@ -217,7 +219,7 @@ def test_sparse_rows_come_as_a_csr_tensor_with_ascending_indices(session: Sessio
     )
 
 
-def test_the_width_that_was_said_is_that_of_every_batch(session: Session, tmp_path: Path) -> None:
+def test_the_width_that_was_said_is_that_of_every_batch(session: SqlSession, tmp_path: Path) -> None:
     spec = FeatureSpec("x", ("idx", "val"), sparse=True, width=100, dtype="float16")
     written(session, SPARSE_ROWS, 5, [spec], tmp_path / "f")
     tensor = rows_of(open_features(tmp_path / "f", None, ["x"])["x"], np.array([0]))
@@ -225,7 +227,7 @@ def test_the_width_that_was_said_is_that_of_every_batch(session: Session, tmp_pa
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
-def test_indices_without_values_mean_ones(session: Session, tmp_path: Path, dtype: str) -> None:
+def test_indices_without_values_mean_ones(session: SqlSession, tmp_path: Path, dtype: str) -> None:
     spec = FeatureSpec("x", ("idx",), sparse=True, dtype=dtype)
     written(session, "SELECT * FROM (VALUES (2, [5, 0]), (0, [3]), (3, [])) t(id, idx)", 5, [spec], tmp_path / "f")
     tensor = rows_of(open_features(tmp_path / "f", None, ["x"])["x"], np.array([2, 1, 3, 0]))
@@ -242,7 +244,7 @@ def test_indices_without_values_mean_ones(session: Session, tmp_path: Path, dtyp
         ("[3, 3]", ("twice", '"idx"')),
     ],
 )
-def test_indices_that_are_none_are_refused(session: Session, row: str, named: tuple[str, ...]) -> None:
+def test_indices_that_are_none_are_refused(session: SqlSession, row: str, named: tuple[str, ...]) -> None:
     source = source_of(session, f"SELECT id, idx FROM (VALUES (0, {row}), (1, [0])) t(id, idx)", 2)
     with refused("bad-feature", *named):
         check_features(session, source, [FeatureSpec("x", ("idx",), sparse=True)])
@@ -262,7 +264,7 @@ def test_indices_that_are_none_are_refused(session: Session, row: str, named: tu
     ],
 )
 def test_sparse_rows_that_are_none_are_refused(
-    session: Session, row: str, width: int | None, named: tuple[str, ...]
+    session: SqlSession, row: str, width: int | None, named: tuple[str, ...]
 ) -> None:
     rows = f"SELECT id, idx, val::DOUBLE[] AS val FROM (VALUES {row}, (1, [0], [1])) t(id, idx, val)"
     spec = FeatureSpec("x", ("idx", "val"), sparse=True, width=width)
@@ -305,7 +307,7 @@ def differing(seed: int) -> tuple[str, str, str, int, int]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("target", ["team", "y", "n"])
 def test_a_base_with_a_patch_reads_as_if_all_was_written_anew(
-    session: Session, tmp_path: Path, seed: int, target: str
+    session: SqlSession, tmp_path: Path, seed: int, target: str
 ) -> None:
     before, after, changed, old, count = differing(seed)
     facts = written(session, before, old, PATCHED, tmp_path / "base", target)
@@ -313,7 +315,7 @@ def test_a_base_with_a_patch_reads_as_if_all_was_written_anew(
     check_features(session, patch, PATCHED)
     publish(
         tmp_path / "patch",
-        lambda d: write_feature_patch(session, patch, PATCHED, target, facts, d, Growth.of(facts)),
+        lambda d: write_feature_patch(session, patch, PATCHED, target, facts, d, FeatureGrowth.of(facts)),
     )
     written(session, after, count, PATCHED, tmp_path / "anew", target)
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
@@ -329,16 +331,18 @@ def test_a_base_with_a_patch_reads_as_if_all_was_written_anew(
         for name, feature in expected.items():
             assert (patched[name].shape, patched[name].dtype) == (feature.shape, feature.dtype)
             np.testing.assert_array_equal(patched[name].read(ids), feature.read(ids))
-    assert isinstance(patched["x"], PatchedFeature)
-    assert isinstance(patched["s"], SparseFeature)
+    assert isinstance(patched["x"], _PatchedFeature)
+    assert isinstance(patched["s"], _SparseFeature)
 
 
-def test_ids_that_neither_base_nor_patch_has_read_as_default_and_no_target(session: Session, tmp_path: Path) -> None:
+def test_ids_that_neither_base_nor_patch_has_read_as_default_and_no_target(session: SqlSession, tmp_path: Path) -> None:
     specs = [FeatureSpec("x", ("a",), default=7), FeatureSpec("z", ("a",)), FeatureSpec("s", ("i", "v"), sparse=True)]
     rows = "SELECT 0 AS id, 1 AS a, [3] AS i, [1] AS v, 'red' AS y"
     facts = written(session, rows, 1, specs, tmp_path / "base", "y")
     late = source_of(session, "SELECT 4 AS id, 2 AS a, [0] AS i, [9] AS v, 'red' AS y", 5)
-    publish(tmp_path / "patch", lambda d: write_feature_patch(session, late, specs, "y", facts, d, Growth.of(facts)))
+    publish(
+        tmp_path / "patch", lambda d: write_feature_patch(session, late, specs, "y", facts, d, FeatureGrowth.of(facts))
+    )
     found = open_features(tmp_path / "base", tmp_path / "patch", ["x", "z", "s"])
     ids = np.arange(5)
     assert found["x"].read(ids).ravel().tolist() == [1, 7, 7, 7, 2]
@@ -351,13 +355,13 @@ def test_ids_that_neither_base_nor_patch_has_read_as_default_and_no_target(sessi
                 feature.read(np.array([0, bad]))
 
 
-def test_a_patch_of_no_rows_changes_nothing(session: Session, tmp_path: Path) -> None:
+def test_a_patch_of_no_rows_changes_nothing(session: SqlSession, tmp_path: Path) -> None:
     before, *_, old, _ = differing(0)
     facts = written(session, before, old, PATCHED, tmp_path / "base", "team")
     nothing = source_of(session, people([], 1), old + 1)
     publish(
         tmp_path / "patch",
-        lambda d: write_feature_patch(session, nothing, PATCHED, "team", facts, d, Growth.of(facts)),
+        lambda d: write_feature_patch(session, nothing, PATCHED, "team", facts, d, FeatureGrowth.of(facts)),
     )
     names = [spec.name for spec in PATCHED]
     plain, patched = (open_features(tmp_path / "base", p, names) for p in (None, tmp_path / "patch"))
@@ -373,7 +377,7 @@ def test_a_patch_of_no_rows_changes_nothing(session: Session, tmp_path: Path) ->
     ],
 )
 def test_a_patch_that_does_not_fit_its_base_is_refused(
-    session: Session, tmp_path: Path, column: str, spec: FeatureSpec
+    session: SqlSession, tmp_path: Path, column: str, spec: FeatureSpec
 ) -> None:
     base = "SELECT 0 AS id, [1, 2] AS a, [5, 1] AS idx, [1, 1] AS val"
     facts = written(session, base, 1, [spec], tmp_path / "base")
@@ -383,7 +387,7 @@ def test_a_patch_that_does_not_fit_its_base_is_refused(
 
 
 def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows(
-    session: Session, tmp_path: Path
+    session: SqlSession, tmp_path: Path
 ) -> None:
     base = "SELECT *, [2, 0] AS idx, [1, 1] AS val FROM (VALUES (0, 'red'), (1, 'blue'), (2, 'green')) t(id, y)"
     facts = written(session, base, 3, [SPARSE], tmp_path / "base", "y")
@@ -391,26 +395,28 @@ def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows
     late = source_of(
         session, "SELECT * FROM (VALUES (1, 'red', [0], [7]), (3, 'azure', [8], [9])) t(id, y, idx, val)", 4
     )
-    grown = Growth(("blue", "green", "red", "azure"), (1, 1, 1, 2), {SPARSE.name: (WidthStep(1, 3), WidthStep(2, 9))})
+    grown = FeatureGrowth(
+        ("blue", "green", "red", "azure"), (1, 1, 1, 2), {SPARSE.name: (_WidthStep(1, 3), _WidthStep(2, 9))}
+    )
     publish(tmp_path / "patch", lambda d: write_feature_patch(session, late, [SPARSE], "y", facts, d, grown))
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
     for place in ((tmp_path / "base", tmp_path / "patch"), (tmp_path / "merged", None)):
         assert open_target(*place).read(np.arange(4)).tolist() == [2, 2, 1, 3]
         bag = open_features(*place, [SPARSE.name])[SPARSE.name].read(np.arange(4))
         assert (bag.shape, bag[3].nonzero()[0].tolist()) == ((4, 9), [8])
-    assert Growth.of(read_manifest(tmp_path / "merged")) == grown
+    assert FeatureGrowth.of(read_manifest(tmp_path / "merged")) == grown
 
 
 @pytest.mark.parametrize(
     "growth",
     [
-        Growth(("blue", "green"), (1, 1), {"s": (WidthStep(1, 3),)}),
-        Growth(("blue", "green", "red"), (1, 1, 1), {"s": ()}),
+        FeatureGrowth(("blue", "green"), (1, 1), {"s": (_WidthStep(1, 3),)}),
+        FeatureGrowth(("blue", "green", "red"), (1, 1, 1), {"s": ()}),
     ],
     ids=["classes", "widths"],
 )
 def test_a_base_of_a_later_version_is_no_base_of_an_earlier_one(
-    session: Session, tmp_path: Path, growth: Growth
+    session: SqlSession, tmp_path: Path, growth: FeatureGrowth
 ) -> None:
     base = "SELECT *, [2, 0] AS idx, [1, 1] AS val FROM (VALUES (0, 'red'), (1, 'blue'), (2, 'green')) t(id, y)"
     spec = FeatureSpec("s", ("idx", "val"), sparse=True)
@@ -421,7 +427,7 @@ def test_a_base_of_a_later_version_is_no_base_of_an_earlier_one(
 
 
 def test_growth_at_an_earlier_version_is_what_it_was_then() -> None:
-    growth = Growth(("b", "c", "a"), (2, 2, 5), {"s": (WidthStep(2, 4), WidthStep(7, 9))})
+    growth = FeatureGrowth(("b", "c", "a"), (2, 2, 5), {"s": (_WidthStep(2, 4), _WidthStep(7, 9))})
     assert [growth.until(version).classes for version in (1, 2, 4, 5, 9)] == [
         (),
         ("b", "c"),
@@ -455,13 +461,13 @@ DAMAGE: dict[str, tuple[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, An
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damaged_files_are_told_and_never_followed(session: Session, tmp_path: Path, case: str) -> None:
+def test_damaged_files_are_told_and_never_followed(session: SqlSession, tmp_path: Path, case: str) -> None:
     before, _, changed, old, count = differing(1)
     facts = written(session, before, old, PATCHED, tmp_path / "base")
     patch = source_of(session, changed, count)
     publish(
         tmp_path / "patch",
-        lambda d: write_feature_patch(session, patch, PATCHED, None, facts, d, Growth.of(facts)),
+        lambda d: write_feature_patch(session, patch, PATCHED, None, facts, d, FeatureGrowth.of(facts)),
     )
     path, change = DAMAGE[case]
     rewrite(tmp_path / path, change)
@@ -475,10 +481,10 @@ def test_damaged_files_are_told_and_never_followed(session: Session, tmp_path: P
     hold_wording(caught.value)
 
 
-PRICE = FeatureSpec("x", ("price", "stock"), history=History("prices", ("id",), "ts"))
+PRICE = FeatureSpec("x", ("price", "stock"), history=FeatureHistory("prices", ("id",), "ts"))
 
 
-def history(session: Session, rows: str, count: int, directory: Path, spec: FeatureSpec = PRICE) -> dict[str, Any]:
+def history(session: SqlSession, rows: str, count: int, directory: Path, spec: FeatureSpec = PRICE) -> dict[str, Any]:
     """The facts of a published history of rows (id, ts, price, stock, n), the last being the row id."""
     keys = f'id::BIGINT AS {ID}, ts::BIGINT AS "snapdb time", n::BIGINT AS "snapdb order"'
     named = f"SELECT id, price, stock, {keys} FROM ({rows})"
@@ -491,7 +497,9 @@ def prices(changes: list[tuple[int, int, float]]) -> str:
     return f"SELECT id, ts, price, 1 AS stock, n FROM (VALUES {listed}) t(id, ts, price, n)"
 
 
-def test_a_history_is_read_as_of_the_end_of_the_window_and_before_each_seed(session: Session, tmp_path: Path) -> None:
+def test_a_history_is_read_as_of_the_end_of_the_window_and_before_each_seed(
+    session: SqlSession, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     changes = [(int(i), int(t), float(k)) for k, (i, t) in enumerate(rng.integers(0, (20, 50), (400, 2)))]
     changes = [change for change in changes if change[0] != 7]
@@ -511,7 +519,7 @@ def test_a_history_is_read_as_of_the_end_of_the_window_and_before_each_seed(sess
         assert feature.read(ids, before=times)[:, 0].tolist() == expected
 
 
-def test_planted_future_rows_are_never_read(session: Session, tmp_path: Path) -> None:
+def test_planted_future_rows_are_never_read(session: SqlSession, tmp_path: Path) -> None:
     past = [(0, 1, 1.0), (0, 9, 2.0), (1, 5, 3.0)]
     planted = [(0, 10, 666.0), (0, 11, 666.0), (1, 10, 666.0), (1, 999, 666.0), (0, 10, 666.0)]
     history(session, prices(past), 2, tmp_path / "clean")
@@ -522,13 +530,13 @@ def test_planted_future_rows_are_never_read(session: Session, tmp_path: Path) ->
     assert clean.read(ids, before).tolist() == leaky.read(ids, before).tolist() == [[1, 1], [3, 1], [2, 1], [3, 1]]
 
 
-def test_of_one_time_the_row_that_came_last_counts(session: Session, tmp_path: Path) -> None:
+def test_of_one_time_the_row_that_came_last_counts(session: SqlSession, tmp_path: Path) -> None:
     history(session, prices([(0, 5, 1.0), (0, 5, 3.0), (0, 5, 2.0)]), 1, tmp_path / "h")
     assert open_history(tmp_path / "h", "x", None, None).read(np.array([0]))[0, 0] == 2
 
 
 def test_without_a_value_yet_a_default_stands_and_without_default_it_is_an_error(
-    session: Session, tmp_path: Path
+    session: SqlSession, tmp_path: Path
 ) -> None:
     rows = prices([(0, 5, 1.0), (2, 50, 2.0)])
     history(session, rows, 6, tmp_path / "h")
@@ -545,14 +553,14 @@ def test_without_a_value_yet_a_default_stands_and_without_default_it_is_an_error
         check_history(tmp_path / "h", None, 10, "product", "x", lambda ids: [f"P{i}" for i in ids])
 
 
-def test_a_history_without_rows_is_all_default(session: Session, tmp_path: Path) -> None:
+def test_a_history_without_rows_is_all_default(session: SqlSession, tmp_path: Path) -> None:
     rows = f"SELECT * FROM ({prices([(0, 1, 1.0)])}) WHERE false"
     history(session, rows, 3, tmp_path / "h")
     feature = open_history(tmp_path / "h", "x", 10, 4)
     assert (feature.shape, feature.read(np.array([2, 0])).tolist()) == ((3, 2), [[4, 4], [4, 4]])
 
 
-def test_rows_of_a_history_without_time_or_value_are_refused(session: Session, tmp_path: Path) -> None:
+def test_rows_of_a_history_without_time_or_value_are_refused(session: SqlSession, tmp_path: Path) -> None:
     timeless = "SELECT 4 AS id, NULL AS ts, 1.0 AS price, 1 AS stock, 0 AS n"
     with refused("bad-feature"):
         history(session, timeless, 5, tmp_path / "a")
@@ -561,7 +569,7 @@ def test_rows_of_a_history_without_time_or_value_are_refused(session: Session, t
         history(session, worthless, 5, tmp_path / "b")
 
 
-def test_a_damaged_history_is_told_and_never_followed(session: Session, tmp_path: Path) -> None:
+def test_a_damaged_history_is_told_and_never_followed(session: SqlSession, tmp_path: Path) -> None:
     history(session, prices([(0, 5, 1.0), (1, 6, 2.0), (1, 7, 3.0)]), 2, tmp_path / "h")
     rewrite(tmp_path / "h" / "indptr.npy", lambda indptr: indptr + 5)
     with refused("corrupt"):
@@ -571,7 +579,7 @@ def test_a_damaged_history_is_told_and_never_followed(session: Session, tmp_path
         open_history(tmp_path / "h", "x", None, None)
 
 
-def test_history_features_keep_their_type(session: Session, tmp_path: Path) -> None:
+def test_history_features_keep_their_type(session: SqlSession, tmp_path: Path) -> None:
     spec = FeatureSpec("x", ("price", "stock"), default=3, dtype="int16", history=PRICE.history)
     history(session, prices([(0, 5, 7.0)]), 2, tmp_path / "h", spec)
     feature: HistoryFeature = open_history(tmp_path / "h", "x", None, 3)
@@ -585,7 +593,7 @@ BAGS = Csr(np.array([0, 2, 2, 3]), np.array([1, 4, 0], np.int32), np.array([1.5,
 def bag_batch() -> Batch:
     """Three vertices in a chain, with sparse x."""
     graph = MemoryGraph({"person": 3}, {KNOWS: EdgeList.of([(0, 1), (1, 2)])})
-    x = SparseFeature(BAGS, empty_csr(BAGS), None, 5)
+    x = _SparseFeature(BAGS, empty_csr(BAGS), None, 5)
     view = replace(graph.view(), node_features={"person": {"x": x}})
     spec = sample_spec("person", Fanout(KNOWS, "IN", (2,)), batch_size=3, order="IN ORDER")
     with BatchStream(view, all_seeds(graph, "person"), spec, threads=0) as stream:

@@ -15,9 +15,9 @@ from snapdb.errors import CorruptError
 from snapdb.storage.arrays.patches import write_patch
 from tests.support.inside.storage import (
     STATIC,
+    AdjacencyRows,
     EdgeArrays,
     Patch,
-    Rows,
     build_patch,
     build_rows,
     merged,
@@ -70,16 +70,16 @@ def batches(of: EdgeArrays, size: int = 10_000) -> list[pa.RecordBatch]:
     return table.to_batches(max_chunksize=size) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
 
 
-def sorted_by_numpy(of: EdgeArrays, nodes: int, *, outgoing: bool = False) -> Rows:
+def sorted_by_numpy(of: EdgeArrays, nodes: int, *, outgoing: bool = False) -> AdjacencyRows:
     """The rows as their definition says."""
     near, far = (of.source, of.destination) if outgoing else (of.destination, of.source)
     order = np.lexsort((of.edge_id, of.edge_id if of.time is None else of.time, near))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(near, minlength=nodes))]).astype(np.int64)
-    plain = Rows(indptr, far.astype(np.int32), of.edge_id.astype(np.int32), of.time, of.weight, of.until)
+    plain = AdjacencyRows(indptr, far.astype(np.int32), of.edge_id.astype(np.int32), of.time, of.weight, of.until)
     return plain.take(indptr, order)
 
 
-def assert_same(found: Rows, wanted: Rows) -> None:
+def assert_same(found: AdjacencyRows, wanted: AdjacencyRows) -> None:
     """Byte for byte, types included."""
     assert found.columns.keys() == wanted.columns.keys()
     for name, values in {"indptr": wanted.indptr, **wanted.columns}.items():
@@ -88,7 +88,7 @@ def assert_same(found: Rows, wanted: Rows) -> None:
         np.testing.assert_array_equal(got, values, name)
 
 
-def built(of: EdgeArrays, nodes: int, directory: Path, *, far_nodes: int = FAR, **options: Any) -> Rows:
+def built(of: EdgeArrays, nodes: int, directory: Path, *, far_nodes: int = FAR, **options: Any) -> AdjacencyRows:
     """Rows through the builder's door, read back."""
     directory.mkdir(exist_ok=True)
     last_id = int(of.edge_id.max(initial=-1)) + 1
@@ -96,7 +96,7 @@ def built(of: EdgeArrays, nodes: int, directory: Path, *, far_nodes: int = FAR, 
     return read_rows(directory)
 
 
-def flattened(root: Rows, patch: Patch, nodes: int) -> Rows:
+def flattened(root: AdjacencyRows, patch: Patch, nodes: int) -> AdjacencyRows:
     """The logical rows of a root and a patch, node after node."""
     at = {int(v): i for i, v in enumerate(patch.nodes)}
     degrees, parts = [], []
@@ -112,7 +112,7 @@ def flattened(root: Rows, patch: Patch, nodes: int) -> Rows:
     both = {name: np.concatenate([values, patch.rows.columns[name]]) for name, values in root.columns.items()}
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
     named = {name: both.get(name) for name in ("indices", "edge_id", "time", "weight", "until")}
-    return Rows(np.empty(0, np.int64), **named).take(indptr, positions)  # type: ignore[arg-type]
+    return AdjacencyRows(np.empty(0, np.int64), **named).take(indptr, positions)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 19, 2 << 30], ids=["all in a file", "some in a file", "all in memory"])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from snapdb.storage.catalog_db.task_rows import read_runs
-from snapdb.types import Period, Run, Schedule, Task
+from snapdb.types import Period, Schedule, Task, TaskRun
 from tests.support.inside.daemon import Clock, Died, Intervals, Log, Loop
 from tests.support.inside.execute import Ended, EndState
 from tests.support.inside.storage import CatalogDb, Disk, Leader, acquire_lease, open_db_dir, put_task, read_leader
@@ -20,11 +20,11 @@ from tests.support.inside.storage import CatalogDb, Disk, Leader, acquire_lease,
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
 
-Fate = Callable[[Task, Run], tuple[float, EndState]]
+Fate = Callable[[Task, TaskRun], tuple[float, EndState]]
 """How many seconds a run takes, and how it ends."""
 
 
-def at_once(task: Task, run: Run) -> tuple[float, EndState]:
+def at_once(task: Task, run: TaskRun) -> tuple[float, EndState]:
     return 0.5, "ok"
 
 
@@ -60,13 +60,13 @@ class SimulatedLanes:
 
     def __init__(self, clock: StandingClock, jobs: int, fate: Fate) -> None:
         self._clock, self._jobs, self._fate = clock, jobs, fate
-        self.going: list[tuple[int, Run, EndState]] = []
-        self.began: list[Run] = []
+        self.going: list[tuple[int, TaskRun, EndState]] = []
+        self.began: list[TaskRun] = []
 
     def free(self) -> int:
         return self._jobs - len(self.going)
 
-    def start(self, task: Task, run: Run) -> None:
+    def start(self, task: Task, run: TaskRun) -> None:
         assert self.free() > 0
         assert run.task not in {other.task for _, other, _ in self.going}, "two runs of one task at once"
         seconds, state = self._fate(task, run)
@@ -131,7 +131,7 @@ class World:
         intervals = Intervals(poll=self.poll)
         self.loop = Loop(self.catalog_db, self.lanes, self.clock, intervals, log, holder)
 
-    def _fate(self, task: Task, run: Run) -> tuple[float, EndState]:
+    def _fate(self, task: Task, run: TaskRun) -> tuple[float, EndState]:
         return self.fate(task, run)
 
     def task(self, name: str, cron: str | int, zone: str = "UTC", **options: Any) -> Task:
@@ -172,7 +172,7 @@ class World:
         """Lead for a while."""
         self.until(self.clock.now() + microseconds)
 
-    def runs(self, task: Task | None = None) -> list[Run]:
+    def runs(self, task: Task | None = None) -> list[TaskRun]:
         """All rows, or those of a task."""
         with self.catalog_db.reading() as connection:
             return list(read_runs(connection, task=None if task is None else task.id))

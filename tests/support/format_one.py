@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from snapdb.types import PropertyGraph, VertexElement
-from tests.support.inside.storage import APPLICATION_ID, MIGRATIONS, encode
+from tests.support.inside.storage import _MIGRATIONS, APPLICATION_ID, encode
 
 SIXTH = "DROP TABLE exports; ALTER TABLE runs DROP COLUMN replaced; PRAGMA user_version = 6;"
 """Makes a catalog one of format 6."""
@@ -29,7 +29,7 @@ def write_format_one(path: Path) -> None:
     path.mkdir()
     with closing(sqlite3.connect(path / "catalog.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(MIGRATIONS[0].sql)
+        connection.executescript(_MIGRATIONS[0].sql)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("PRAGMA user_version = 1")
         writing = _Writing(path, connection)

@@ -19,7 +19,7 @@ from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, Seed
 from tests.support import oracle
 from tests.support.inside.graph import Adjacency, GraphView, rows_adjacency
 from tests.support.inside.sampling import Entry, open_sampler
-from tests.support.inside.storage import Rows as StoredRows
+from tests.support.inside.storage import AdjacencyRows as StoredRows
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import Any
 
 from snapdb.catalog import load
 from snapdb.storage.catalog_db.task_rows import read_runs
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 from tests.support.inside import open_catalog_db
 from tests.support.inside.execute import DatabaseSession, Ended, Stop, perform, settle_abandoned
 from tests.support.inside.storage import CatalogDb, Disk, begin_run, now, open_db_dir, retry_run
@@ -35,17 +35,17 @@ class Worker:
         with closing(open_catalog_db(self.path)) as catalog_db:
             return load(catalog_db).task(name)
 
-    def claim(self, task: Task, scheduled: int = DAY) -> Run:
+    def claim(self, task: Task, scheduled: int = DAY) -> TaskRun:
         """The row of a run that begins."""
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
             return begin_run(connection, task, "schedule", scheduled, "worker", now())
 
-    def again(self, run: Run) -> Run:
+    def again(self, run: TaskRun) -> TaskRun:
         """The row of its next attempt."""
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
             return retry_run(connection, run, "worker", now())
 
-    def perform(self, task: Task, run: Run, stop: Stop | None = None) -> Ended:
+    def perform(self, task: Task, run: TaskRun, stop: Stop | None = None) -> Ended:
         db_dir = open_db_dir(self.path, read_only=False, disk=self.disk)
         catalog_db = CatalogDb(db_dir)
         try:
@@ -53,12 +53,12 @@ class Worker:
         finally:
             catalog_db.close()
 
-    def settle(self, task: Task | None, run: Run) -> Ended | None:
+    def settle(self, task: Task | None, run: TaskRun) -> Ended | None:
         db_dir = open_db_dir(self.path, read_only=False)
         with closing(CatalogDb(db_dir)) as catalog_db:
             return settle_abandoned(catalog_db, task, run, now())
 
-    def rows(self) -> list[Run]:
+    def rows(self) -> list[TaskRun]:
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.reading() as connection:
             return list(read_runs(connection))
 
@@ -76,6 +76,6 @@ class Worker:
         return database
 
 
-def told(run: Run) -> tuple[str, int, int, int | None]:
+def told(run: TaskRun) -> tuple[str, int, int, int | None]:
     """Of a run what tests look at most: its state, attempt, step, and whether it is tried again."""
     return run.state, run.attempt, run.step, run.retry

@@ -42,7 +42,7 @@ from snapdb.execute.results import Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph.features import open_features
 from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
-from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows
+from snapdb.sql_engine import ROW_ID, SqlSession, quote, quote_all, table_rows
 from snapdb.storage.arrays.feature_files import added_rows, compute_growth, growth_spec, write_features
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
 from snapdb.storage.disk import Disk
@@ -89,7 +89,7 @@ def _value(column: Column, table: Table, shown: Table) -> str:
     return column_value(column, table, shown) or f"CAST(NULL AS {column.type})"
 
 
-def _table_summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
+def _table_summary(session: SqlSession, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
     removed, added = (_count(session, rows) for rows in (gone, come))
     lost, won = _columns_beyond(plan.before, plan.after), _columns_beyond(plan.after, plan.before)
     fields = [
@@ -102,7 +102,7 @@ def _table_summary(session: Session, plan: DiffTablePlan, gone: str | None, come
     return listing(fields, [(plan.name, added, removed, won, lost)])
 
 
-def _count(session: Session, rows: str | None) -> int:
+def _count(session: SqlSession, rows: str | None) -> int:
     return 0 if rows is None else int(session.rows(f"SELECT count({_ID}) FROM ({rows})")[0][0])
 
 
@@ -140,7 +140,7 @@ class _GraphAt:
     """A graph over the tables of a version."""
 
     context: ExecutionContext
-    session: Session
+    session: SqlSession
     stack: ExitStack
     graph: PropertyGraph
     tables: Mapping[str, Table]
@@ -289,7 +289,7 @@ class _Counts(NamedTuple):
 
 def report(
     context: ExecutionContext,
-    session: Session,
+    session: SqlSession,
     before: Side,
     after: Side,
     detail: Literal["SUMMARY", "ROWS", "FEATURES"],
@@ -306,7 +306,7 @@ def report(
             yield listing(_SUMMARY, list(_summary(context, session, before, after, elements)))
 
 
-def _elements(session: Session, before: Side, after: Side) -> list[_Element]:
+def _elements(session: SqlSession, before: Side, after: Side) -> list[_Element]:
     """Return the elements of the later side in its order, then those only the earlier side has."""
     names = {Key("vertex", e.name.lower()): e.name for side in (before, after) for e in side.graph.vertices}
     names |= {Key("edge", e.name.lower()): e.name for side in (before, after) for e in side.graph.edges}
@@ -319,7 +319,7 @@ def _elements(session: Session, before: Side, after: Side) -> list[_Element]:
 
 
 def _summary(
-    context: ExecutionContext, session: Session, before: Side, after: Side, elements: list[_Element]
+    context: ExecutionContext, session: SqlSession, before: Side, after: Side, elements: list[_Element]
 ) -> Iterator[tuple[Any, ...]]:
     by_key = {e.key: e for e in elements}
     for e in elements:
@@ -333,7 +333,7 @@ def _summary(
             yield (e.name, "vertex", *counts, None, None, None, *_greatest(before, after, e))
 
 
-def _counts(session: Session, before: Side, after: Side, e: _Element) -> _Counts:
+def _counts(session: SqlSession, before: Side, after: Side, e: _Element) -> _Counts:
     """Count the rows added, removed and changed, without reading rows where the sides' counts decide."""
     then = before.count(e.key) if e.before else 0
     now = after.count(e.key) if e.after else 0

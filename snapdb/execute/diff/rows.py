@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from snapdb.catalog import EdgeRows, VertexRows
 from snapdb.catalog.elements import rows_beyond, time_expression
-from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, text_literal
+from snapdb.sql_engine import ROW_ID, SqlSession, quote, quote_all, text_literal
 from snapdb.types import Column, Table, Window
 
 ElementRows = EdgeRows | VertexRows
@@ -39,19 +39,19 @@ class Difference(NamedTuple):
     """Columns by which an added row replaces a removed one; empty for edges, and for different tables."""
 
 
-def difference(session: Session, before: ElementRows | None, after: ElementRows | None) -> Difference:
+def difference(session: SqlSession, before: ElementRows | None, after: ElementRows | None) -> Difference:
     """Return the rows added to and removed from an element; None: the element does not exist there."""
     added, removed = _beyond(session, after, before), _beyond(session, before, after)
     same = isinstance(after, VertexRows) and before is not None and _same_thing(after, before)
     return Difference(added, removed, after.element.key if same and isinstance(after, VertexRows) else ())
 
 
-def row_count(session: Session, parts: Sequence[str]) -> int:
+def row_count(session: SqlSession, parts: Sequence[str]) -> int:
     """How many rows the SELECTs have together."""
     return sum(int(session.rows(f"SELECT count(*) FROM ({part})")[0][0]) for part in parts)
 
 
-def replaced(session: Session, changes: Difference) -> int:
+def replaced(session: SqlSession, changes: Difference) -> int:
     """Count the added rows that replace a removed one: the same vertex, in another row."""
     if not (changes.added and changes.removed and changes.key):
         return 0
@@ -63,7 +63,7 @@ def replaced(session: Session, changes: Difference) -> int:
     return row_count(session, [f"SELECT * FROM ({new}) SEMI JOIN ({old}) USING ({keys})"])
 
 
-def tally(session: Session, changes: Difference) -> tuple[int, int, int]:
+def tally(session: SqlSession, changes: Difference) -> tuple[int, int, int]:
     """Count the rows added, the rows removed, and the vertices among both that changed."""
     return row_count(session, changes.added), row_count(session, changes.removed), replaced(session, changes)
 
@@ -73,7 +73,7 @@ def _id_of(rows: ElementRows) -> str:
     return "e_id" if isinstance(rows, EdgeRows) else quote(ROW_ID)
 
 
-def _beyond(session: Session, one: ElementRows | None, other: ElementRows | None) -> tuple[str, ...]:
+def _beyond(session: SqlSession, one: ElementRows | None, other: ElementRows | None) -> tuple[str, ...]:
     """SELECTs of the rows that `one` has and `other` has not."""
     if one is None or one == other:
         return ()
@@ -104,7 +104,7 @@ def _same_thing(one: ElementRows, other: ElementRows) -> bool:
     return type(one) is type(other) and one.table.id == other.table.id
 
 
-def _alike(session: Session, one: ElementRows, other: ElementRows) -> bool:
+def _alike(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
     """Return whether both sides select the same rows, apart from their windows."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return _chosen_by_row(one) and _chosen_by_row(other) and _same_conditions(one, other)
@@ -115,7 +115,7 @@ def _alike(session: Session, one: ElementRows, other: ElementRows) -> bool:
     return same and all(_same_end(session, one, *end) for end in ends)
 
 
-def _within(session: Session, one: ElementRows, other: ElementRows) -> bool:
+def _within(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
     """Return whether `other` has all rows of `one` by its window alone, as AS OF a later time has."""
     if not _same_thing(one, other) or not _same_conditions(one, other) or any(_left_out(one, other.window)):
         return False
@@ -149,7 +149,7 @@ def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
     return one.time == other.time and one.element.nulls_static == other.element.nulls_static
 
 
-def _same_end(session: Session, edges: EdgeRows, one: VertexRows, other: VertexRows) -> bool:
+def _same_end(session: SqlSession, edges: EdgeRows, one: VertexRows, other: VertexRows) -> bool:
     """Return whether both snapshots have the same vertices at this end of an edge."""
     skips = edges.element.on_dangling == "SKIP"
     if one == other or not (skips or one.selective or other.selective):
@@ -200,7 +200,7 @@ Changed = tuple[str, ElementRows | None, ElementRows | None, Difference]
 """An element's name, its rows before and after, and what differs between them."""
 
 
-def changed_rows(session: Session, elements: Sequence[Changed]) -> Iterator[pa.RecordBatch]:
+def changed_rows(session: SqlSession, elements: Sequence[Changed]) -> Iterator[pa.RecordBatch]:
     """Batches of `change`, `element` and the columns that any of the elements has, by name; at least one batch."""
     columns = _union([column for _, before, after, _ in elements for column in _columns(after or before)])
     queries = [

@@ -16,7 +16,7 @@ from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext
 from snapdb.plan.exports import CopyToPlan, FileFormat
 from snapdb.plan.queries import BoundQuery
-from snapdb.sql_engine import Session, parquet_form, quote, quote_all, quote_odd, text_literal
+from snapdb.sql_engine import SqlSession, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.sql_engine.values import plain
 from snapdb.storage.disk import hidden_beside
 from snapdb.types.text import counted
@@ -91,7 +91,7 @@ def _refused(plan: CopyToPlan, message: str) -> InputError:
     return InputError(message, span=plan.span, code="unwritable-file")
 
 
-def write_rows(session: Session, query: BoundQuery, path: Path, format_: FileFormat, writer: str) -> int:
+def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: FileFormat, writer: str) -> int:
     """How many rows DuckDB's writer wrote.
 
     Args:
@@ -115,7 +115,7 @@ def write_rows(session: Session, query: BoundQuery, path: Path, format_: FileFor
         raise OSError(errno.EIO, match[1] if match else "the disk refused") from error
 
 
-def _exact(session: Session, query: BoundQuery) -> tuple[str, str]:
+def _exact(session: SqlSession, query: BoundQuery) -> tuple[str, str]:
     """Return the SQL around a query that keeps its values exact in Parquet: sums of integers would become fractions."""
     columns = session.describe(query.text, query.parameters)
     if all(parquet_form(c.type) == c.type for c in columns):
@@ -127,7 +127,7 @@ def _exact(session: Session, query: BoundQuery) -> tuple[str, str]:
     return f"SELECT {casts} FROM (", f") AS q({quote_all(named)})"
 
 
-def _packed(context: ExecutionContext, session: Session, plan: CopyToPlan, path: Path) -> int:
+def _packed(context: ExecutionContext, session: SqlSession, plan: CopyToPlan, path: Path) -> int:
     """Write batches to a file of Arrow's, and return the number of rows."""
     rows, writer = 0, None
     _check_zones(session, plan)
@@ -143,7 +143,7 @@ def _packed(context: ExecutionContext, session: Session, plan: CopyToPlan, path:
     return rows
 
 
-def _check_zones(session: Session, plan: CopyToPlan) -> None:
+def _check_zones(session: SqlSession, plan: CopyToPlan) -> None:
     """Raise for a time of day with a zone, which no type of Arrow represents."""
     for column in session.describe(plan.query.text, plan.query.parameters):
         if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose moments stay

@@ -27,7 +27,7 @@ from snapdb.kernels.radix import count_buckets
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.fits import time_unit
 from snapdb.plan.show import SummarizePlan
-from snapdb.sql_engine import ROW_ID, Session
+from snapdb.sql_engine import ROW_ID, SqlSession
 from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource, parts_of
@@ -83,7 +83,7 @@ class _Summary:
     """One snapshot on its way into rows."""
 
     context: ExecutionContext
-    session: Session
+    session: SqlSession
     snapshot: Snapshot
     layout: SnapshotLayout
     view: GraphView
@@ -418,7 +418,7 @@ class _FeatureFacts:
         return f"{name} {sparse}[{_width(feature)}] {feature.dtype}: {', '.join(part for part in known if part)}"
 
 
-def _missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
+def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
     """Return by feature with a DEFAULT in how many rows it replaces NULL or NaN; without one there are none."""
     source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
     conditions = {

@@ -10,7 +10,7 @@ from snapdb.execute.session import ExecutionContext, publish
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
-from snapdb.sql_engine import ROW_ID, Session, parquet_files, quote, quote_all
+from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, quote_all
 from snapdb.storage.tables.changes import AddTable, AlterColumns, Append, Change, Loaded
 from snapdb.storage.tables.segments import copy_segment, write_query, write_segment
 from snapdb.types import Segment, Table
@@ -146,7 +146,7 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     return publish(context, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
-def _split(context: ExecutionContext, session: Session, table: Table, segment: Segment) -> tuple[Segment, Segment]:
+def _split(context: ExecutionContext, session: SqlSession, table: Table, segment: Segment) -> tuple[Segment, Segment]:
     """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
     source = parquet_files([segment], context.store.db_dir.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]

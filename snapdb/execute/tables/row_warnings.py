@@ -23,7 +23,7 @@ from snapdb.arrays import UInt8s
 from snapdb.errors import DataWarning
 from snapdb.execute.session import ExecutionContext
 from snapdb.execute.transactions import Review
-from snapdb.sql_engine import ROW_ID, Session, key_bounds, key_rows, parquet_files, quote, table_rows
+from snapdb.sql_engine import ROW_ID, SqlSession, key_bounds, key_rows, parquet_files, quote, table_rows
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.tables.id_maps import IdMap, find_map
 from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
@@ -140,7 +140,7 @@ class _New:
         with self.context.store.sql_engine.session() as session:
             return bool(self.keys_of(session, table, id_map).ranges)
 
-    def keys_of(self, session: Session, table: Table, id_map: IdMap) -> _KnownKeys:
+    def keys_of(self, session: SqlSession, table: Table, id_map: IdMap) -> _KnownKeys:
         """The keys that a vertex table has, or has ever had; the new rows are not looked at."""
         if (known := self.known.get(id_map.id)) is not None:
             return known
@@ -261,7 +261,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
             yield _End(side, key, vertex, *key_map)
 
 
-def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
+def _suspicious(new: _New, session: SqlSession, ends: Sequence[_End]) -> bool:
     """Whether it is worth looking at each end by itself: not where one scan or filters find every key in its map."""
     known = [new.keys_of(session, end.table, end.id_map) for end in ends]
     if not ends or any(new.context.transactions.added(end.table.id) or end.table.id == new.table.id for end in ends):
@@ -279,7 +279,7 @@ def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
     return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
 
 
-def _shown(session: Session, known: _KnownKeys, keys: str) -> str:
+def _shown(session: SqlSession, known: _KnownKeys, keys: str) -> str:
     """Return three keys as text."""
     texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in known.names.split(", "))
     rows = session.rows(f"SELECT {texts} FROM (SELECT DISTINCT * FROM ({keys}) ORDER BY ALL LIMIT 3)")
@@ -316,7 +316,7 @@ class _KnownKeys:
 
     @staticmethod
     def of(
-        db_dir: DatabaseDir, session: Session, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()
+        db_dir: DatabaseDir, session: SqlSession, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()
     ) -> _KnownKeys:
         """The keys of a map.
 
@@ -371,7 +371,7 @@ class _KnownKeys:
         return " UNION ALL ".join(self.others)
 
 
-def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[_Range, ...], tuple[Segment, ...]]:
+def _ranges(session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[_Range, ...], tuple[Segment, ...]]:
     """The ranges of a map's integers, and its files that hold something else.
 
     Keys of a map are distinct: a file with as many rows as its bounds are apart holds every integer between them.
@@ -391,7 +391,7 @@ def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple
     return (merged, tuple(joined)) if len(merged) <= _MOST_RANGES else ((), id_map.segments)
 
 
-def _bounds_of(session: Session, segments: Sequence[Segment], db_dir: DatabaseDir) -> Mapping[str, _Range | None]:
+def _bounds_of(session: SqlSession, segments: Sequence[Segment], db_dir: DatabaseDir) -> Mapping[str, _Range | None]:
     """Return the least and the greatest key of each file, by path; None where its footer lacks them."""
     paths = {str(db_dir.path / segment.path): segment for segment in segments}
     if new := [segment for path, segment in paths.items() if path not in _bounds]:
@@ -445,7 +445,7 @@ class _KeyFilter:
         """How many keys it has room for."""
         return self.bits.size * 8 // _FILTER_BITS
 
-    def take(self, session: Session, id_map: IdMap, db_dir: DatabaseDir) -> None:
+    def take(self, session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> None:
         """Add the keys of files that it has not."""
         if new := [segment for segment in id_map.segments if segment.path not in self.files]:
             names = [f"k{i}" for i in range(len(self.types))]
@@ -465,7 +465,7 @@ class _KeyFilter:
         return not ((self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1).all()
 
 
-def lack(session: Session, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
+def lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
     """Whether a key of these rows is not in its map, or NULL; False may be wrong.
 
     Args:
@@ -478,7 +478,7 @@ def lack(session: Session, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[
     return False
 
 
-def _key_filter(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> _KeyFilter:
+def _key_filter(session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> _KeyFilter:
     name = (str(db_dir.path), id_map.id)
     filter_ = _filters.pop(name, None)
     if filter_ is None or filter_.keys < id_map.limit:

@@ -35,7 +35,7 @@ from snapdb.storage.catalog_db.task_rows import (
 )
 from snapdb.storage.disk import Disk, fresh_name
 from snapdb.storage.tables.commit import now
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 from snapdb.types.text import counted
 
 _PULSE = 0.1
@@ -97,7 +97,7 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
     return _outcome(task, ended, time.perf_counter() - started)
 
 
-def _begun(context: ExecutionContext, task: Task) -> Run:
+def _begun(context: ExecutionContext, task: Task) -> TaskRun:
     """The row of a new run, for who holds the lock of the task's runs."""
     for abandoned in _going(context, task):
         if abandoned.cause == "schedule" and _led(context, abandoned):
@@ -115,7 +115,7 @@ def _begun(context: ExecutionContext, task: Task) -> Run:
     raise _busy(context, task)
 
 
-def _led(context: ExecutionContext, run: Run) -> bool:
+def _led(context: ExecutionContext, run: TaskRun) -> bool:
     """Wait while a daemon that has started a run may still take its lock; return whether it holds the run."""
     first = read_leader(context.store.catalog_db)
     last = time.monotonic() + LEASE_TTL
@@ -128,7 +128,7 @@ def _led(context: ExecutionContext, run: Run) -> bool:
     return False
 
 
-def _going(context: ExecutionContext, task: Task) -> list[Run]:
+def _going(context: ExecutionContext, task: Task) -> list[TaskRun]:
     with context.store.catalog_db.reading() as connection:
         return list(read_runs(connection, task=task.id, state="running"))
 

@@ -32,7 +32,7 @@ from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, fi
 from snapdb.storage.disk import Disk, MeteredDisk, hash_file, is_hidden_beside
 from snapdb.storage.manifests import MANIFEST
 from snapdb.storage.tables.commit import now as clock
-from snapdb.types import PropertyGraph, Run, RunExport, Task
+from snapdb.types import PropertyGraph, RunExport, Task, TaskRun
 from snapdb.types.text import counted
 
 _PATIENCE = 10.0
@@ -65,7 +65,7 @@ def perform(
     open_session: _OpenSession,
     catalog_db: CatalogDb,
     task: Task,
-    run: Run,
+    run: TaskRun,
     stop: Stop,
     *,
     lock: RunLock | None = None,
@@ -136,7 +136,7 @@ class _Attempt:
 
     catalog_db: CatalogDb
     task: Task
-    run: Run
+    run: TaskRun
     watch: Watch
     progress: RunProgress = field(default_factory=RunProgress)
 
@@ -229,7 +229,7 @@ class _Body:
     """
 
     catalog_db: CatalogDb
-    run: Run
+    run: TaskRun
     progress: RunProgress
     watch: Watch
 

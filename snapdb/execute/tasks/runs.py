@@ -16,7 +16,7 @@ from snapdb.errors import CommitConflict, QueryError, SnapdbError
 from snapdb.sql.task_bodies import statements_of
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.task_rows import RunLock, end_run, find_run, forget_run, read_tasks
-from snapdb.types import Run, Task
+from snapdb.types import Task, TaskRun
 
 _UNITS = (
     (86_400_000_000, "day"),
@@ -188,7 +188,7 @@ _LONGEST = 60
 class Ended:
     """What became of an attempt to run a task."""
 
-    run: Run
+    run: TaskRun
     state: EndState
     """'skipped': its condition did not hold, and it leaves no row. 'lost': it was given up, and somebody else has said
     in its row how it ended."""
@@ -255,7 +255,7 @@ def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
 def settle_abandoned(
     catalog_db: CatalogDb,
     task: Task | None,
-    run: Run,
+    run: TaskRun,
     now: int,
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",
@@ -283,7 +283,7 @@ def settle_abandoned(
 def settle(
     catalog_db: CatalogDb,
     task: Task | None,
-    run: Run,
+    run: TaskRun,
     now: int,
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",

@@ -32,7 +32,7 @@ from snapdb.sql.lexer import Token, identifier, rewrite, scan
 from snapdb.sql.queries import Query
 from snapdb.sql.samples import Audit, Clauses, CreateSampler, Sample, SampleUsing
 from snapdb.sql.syntax import Name, Spanned
-from snapdb.sql_engine import Names, Session, order_keys, quote, quote_odd
+from snapdb.sql_engine import Names, SqlSession, order_keys, quote, quote_odd
 from snapdb.sql_engine.sources import as_arrow
 from snapdb.storage.tables.commit import author, now
 from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot, Table
@@ -168,7 +168,7 @@ def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table],
 
 
 def bind_order(
-    session: Session, seeds: BoundQuery, columns: Sequence[Column], order: SeedOrder, place: Span | None
+    session: SqlSession, seeds: BoundQuery, columns: Sequence[Column], order: SeedOrder, place: Span | None
 ) -> tuple[int, ...]:
     """Where among the query's columns those of its ORDER BY stand; none unless `order` is IN ORDER.
 
@@ -186,9 +186,9 @@ def bind_order(
             "IN ORDER takes the order of the seed query, which has no ORDER BY; add one", span=place, code="no-order"
         )
     places = {column.name.lower(): i for i, column in reversed([*enumerate(columns)])}
-    positions = [k.column - 1 if isinstance(k.column, int) else places.get(k.column.lower()) for k in keys]
+    positions = [key - 1 if isinstance(key, int) else places.get(key.lower()) for key in keys]
     if None in positions:
-        missing = keys[positions.index(None)].column
+        missing = keys[positions.index(None)]
         raise BindError(
             f'IN ORDER needs an ORDER BY over output columns; the query does not give "{missing}"', code="no-order"
         )

@@ -1,7 +1,7 @@
 """Features and targets as .npy files in id order, so that a row is one seek away, and patches of them.
 
-The codes of a target's classes and the widths of sparse features grow with the table: `Growth` has them by version, so
-that a later version can share the arrays of an earlier one.
+The codes of a target's classes and the widths of sparse features grow with the table: `FeatureGrowth` has them by
+version, so that a later version can share the arrays of an earlier one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from snapdb.errors import CorruptError
 from snapdb.kernels.overlay import Csr
-from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
+from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
 from snapdb.storage.array_files import Int64s, prefer_huge_pages
 from snapdb.storage.arrays.feature_types import (
     FeatureColumn,
@@ -44,7 +44,7 @@ _NUMBERS = 1 << 23
 """The approximate count of numbers that are read at once."""
 
 
-class WidthStep(NamedTuple):
+class _WidthStep(NamedTuple):
     """A width of a sparse feature, and the version that first added a row that needs it."""
 
     version: int
@@ -59,14 +59,14 @@ class _First(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class FeatureGrowth:
     """The classes of a target and the widths of sparse features at one version."""
 
     classes: tuple[str, ...] | None = None
     """The code of a class is its position. None: the target is a number, or there is none."""
     since: tuple[int, ...] = ()
     """[classes] the version of each, ascending; empty when the graph declares the classes."""
-    steps: Mapping[str, tuple[WidthStep, ...]] = field(default_factory=dict)
+    steps: Mapping[str, tuple[_WidthStep, ...]] = field(default_factory=dict)
     """By sparse feature without a declared width, the ascending steps of its width."""
 
     @property
@@ -83,22 +83,22 @@ class Growth:
         }
 
     @staticmethod
-    def of(facts: Mapping[str, Any]) -> Growth:
+    def of(facts: Mapping[str, Any]) -> FeatureGrowth:
         """The growth that a manifest records."""
         growth = facts.get("growth", {})
         classes = facts.get("target", {}).get("classes")
-        steps = {name: tuple(WidthStep(*step) for step in steps) for name, steps in growth.get("steps", {}).items()}
-        return Growth(None if classes is None else tuple(classes), tuple(growth.get("since", ())), steps)
+        steps = {name: tuple(_WidthStep(*step) for step in steps) for name, steps in growth.get("steps", {}).items()}
+        return FeatureGrowth(None if classes is None else tuple(classes), tuple(growth.get("since", ())), steps)
 
-    def until(self, version: int) -> Growth:
+    def until(self, version: int) -> FeatureGrowth:
         """The growth at an earlier version; at a later one it is the same."""
         steps = {name: tuple(step for step in steps if step.version <= version) for name, steps in self.steps.items()}
         if self.classes is None or not self.since:
             return replace(self, steps=steps)
         count = bisect_right(self.since, version)
-        return Growth(self.classes[:count], self.since[:count], steps)
+        return FeatureGrowth(self.classes[:count], self.since[:count], steps)
 
-    def continues(self, before: Growth) -> bool:
+    def continues(self, before: FeatureGrowth) -> bool:
         """Whether every code and every index of `before` is valid here too."""
         known = before.classes or ()
         return (self.classes or ())[: len(known)] == known and all(
@@ -106,7 +106,7 @@ class Growth:
         )
 
 
-NO_GROWTH = Growth()
+NO_GROWTH = FeatureGrowth()
 """The growth of an element with neither classes nor sparse features without a width."""
 
 
@@ -135,7 +135,7 @@ class _AddedRows(NamedTuple):
     stops: npt.NDArray[np.int64]
     """[versions] the row id after the last row of each version."""
 
-    def firsts(self, session: Session, value: str, start: int) -> list[_First]:
+    def firsts(self, session: SqlSession, value: str, start: int) -> list[_First]:
         """Each distinct value but NULL in the rows from id `start` on, by version and then by value."""
         table = self.table
         files = tuple(s for s in table.segments if s.first + s.rows > start)
@@ -161,28 +161,28 @@ def added_rows(catalog_db: CatalogDb, table: Table, root: Path) -> _AddedRows:
 
 
 def compute_growth(
-    session: Session, added: _AddedRows, growing: GrowthSpec, before: Growth | None = None, start: int = 0
-) -> Growth:
+    session: SqlSession, added: _AddedRows, growing: GrowthSpec, before: FeatureGrowth | None = None, start: int = 0
+) -> FeatureGrowth:
     """The classes and widths at the version of `added`.
 
     Args:
         before: The growth at another version, at which the table had the rows up to the id `start`.
     """
-    known = (Growth((), (), {}) if before is None else before).until(added.table.state)
+    known = (FeatureGrowth((), (), {}) if before is None else before).until(added.table.state)
     steps = {
         name: _widened(known.steps.get(name, ()), added.firsts(session, f"TRY_CAST(list_max({sql}) AS BIGINT)", start))
         for name, sql in growing.indices.items()
     }
     if growing.target is None:
-        return Growth(growing.declared, (), steps)
+        return FeatureGrowth(growing.declared, (), steps)
     old = known.classes or ()
     seen = set(old)
     fresh = [first for first in added.firsts(session, growing.target, start) if first.value not in seen]
     classes = (*old, *(first.value for first in fresh))
-    return Growth(classes, (*known.since, *(first.version for first in fresh)), steps)
+    return FeatureGrowth(classes, (*known.since, *(first.version for first in fresh)), steps)
 
 
-def _widened(steps: Sequence[WidthStep], firsts: Sequence[_First]) -> tuple[WidthStep, ...]:
+def _widened(steps: Sequence[_WidthStep], firsts: Sequence[_First]) -> tuple[_WidthStep, ...]:
     """The widths with those of more rows; each version has one step, of its greatest width."""
     widths = list(steps)
     for version, greatest in firsts:
@@ -190,7 +190,7 @@ def _widened(steps: Sequence[WidthStep], firsts: Sequence[_First]) -> tuple[Widt
             continue
         if widths and widths[-1].version == version:
             widths.pop()
-        widths.append(WidthStep(version, greatest + 1))
+        widths.append(_WidthStep(version, greatest + 1))
     return tuple(widths)
 
 
@@ -208,7 +208,7 @@ def _index_type(width: int) -> type[np.signedinteger[Any]]:
 
 
 def _write_sparse(
-    session: Session, source: FeatureSource, spec: FeatureSpec, width: int, slots: Slots, directory: Path
+    session: SqlSession, source: FeatureSource, spec: FeatureSpec, width: int, slots: Slots, directory: Path
 ) -> None:
     """Write a sparse feature's rows at their slots; other slots are empty. Run `check_features` first."""
     index, value = parts_of(source, spec)
@@ -268,7 +268,7 @@ def read_sparse(directory: Path, feature: str) -> Csr:
 # Dense features and targets
 
 
-class ArraySlice(NamedTuple):
+class _ArraySlice(NamedTuple):
     """The columns of a feature's array that one part fills."""
 
     part: FeatureColumn
@@ -287,10 +287,10 @@ class ArraySlice(NamedTuple):
 
 
 def measure_features(
-    session: Session,
+    session: SqlSession,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
-    growth: Growth = NO_GROWTH,
+    growth: FeatureGrowth = NO_GROWTH,
     known: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The widths of features and of their parts, and their DEFAULTs, for a manifest.
@@ -318,7 +318,7 @@ def measure_features(
 
 
 def _fill_features(
-    session: Session,
+    session: SqlSession,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
     facts: Mapping[str, Any],
@@ -344,11 +344,11 @@ def _fill_features(
 
 def slices_of(
     parts: Sequence[FeatureColumn], lengths: Sequence[int], default: float | None, out: npt.NDArray[Any]
-) -> list[ArraySlice]:
+) -> list[_ArraySlice]:
     """The places of a feature's parts in its array, side by side."""
     ends = np.cumsum(lengths).tolist()
     each = zip(parts, lengths, ends, strict=True)
-    return [ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
+    return [_ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
 
 
 def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArray[Any]:
@@ -363,13 +363,13 @@ def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArr
 
 def _slices(
     source: FeatureSource, spec: FeatureSpec, lengths: Sequence[int], slots: Slots, directory: Path
-) -> list[ArraySlice]:
+) -> list[_ArraySlice]:
     out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.count, sum(lengths))
     return slices_of(parts_of(source, spec), lengths, spec.default, out)
 
 
 def _fill_target(
-    session: Session,
+    session: SqlSession,
     source: FeatureSource,
     name: str,
     slots: Slots,
@@ -401,7 +401,7 @@ def _text_of_target(source: FeatureSource, name: str) -> str | None:
     return kind.sql if kind.text else None
 
 
-def has_lists(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
+def has_lists(session: SqlSession, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
     """Whether each list column without a fixed length has a list in some row of `rows`."""
     own = [spec for spec in specs if spec.history is None and not spec.sparse]
     lists = [part.sql for spec in own for part in parts_of(source, spec) if part.fixed is None]
@@ -453,11 +453,11 @@ def growth_spec(
 
 
 def write_features(
-    session: Session,
+    session: SqlSession,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
     directory: Path,
-    growth: Growth = NO_GROWTH,
+    growth: FeatureGrowth = NO_GROWTH,
 ) -> dict[str, Any]:
     """Write an array [count, width] per feature, and return their metadata. Run `check_features` first.
 
@@ -469,20 +469,20 @@ def write_features(
 
 
 def write_target(
-    session: Session, source: FeatureSource, name: str, directory: Path, growth: Growth = NO_GROWTH
+    session: SqlSession, source: FeatureSource, name: str, directory: Path, growth: FeatureGrowth = NO_GROWTH
 ) -> dict[str, Any]:
     """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or the codes of the classes of `growth`."""
     return _fill_target(session, source, name, Slots(source.count), directory, growth.classes)
 
 
 def write_feature_patch(
-    session: Session,
+    session: SqlSession,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
     target: str | None,
     base_facts: Mapping[str, Any],
     directory: Path,
-    growth: Growth = NO_GROWTH,
+    growth: FeatureGrowth = NO_GROWTH,
 ) -> dict[str, Any] | None:
     """Write the changed and added rows, and return their metadata; None when they do not fit the base.
 
@@ -495,7 +495,7 @@ def write_feature_patch(
         growth: The classes and widths at this version.
     """
     facts = measure_features(session, source, specs, growth, base_facts)
-    if not (growth.continues(Growth.of(base_facts)) and _fits(specs, facts, base_facts)):
+    if not (growth.continues(FeatureGrowth.of(base_facts)) and _fits(specs, facts, base_facts)):
         return None
     ids = _ids(session, source)
     slots = Slots(ids.size, ids)
@@ -519,6 +519,6 @@ def _fits(specs: Sequence[FeatureSpec], facts: Mapping[str, Any], base: Mapping[
     )
 
 
-def _ids(session: Session, source: FeatureSource) -> npt.NDArray[np.int64]:
+def _ids(session: SqlSession, source: FeatureSource) -> npt.NDArray[np.int64]:
     batches = session.reader(f"SELECT {quote(ROW_ID)} FROM ({source.rows})")
     return np.unique(np.concatenate([batch.column(0).to_numpy() for batch in batches]).astype(np.int64, copy=False))

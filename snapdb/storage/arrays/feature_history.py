@@ -13,7 +13,7 @@ import numpy.typing as npt
 from snapdb.errors import CorruptError, DataError
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import Csr, gather_csr, overlay
-from snapdb.sql_engine import ROW_ID, Session, quote
+from snapdb.sql_engine import ROW_ID, SqlSession, quote
 from snapdb.storage.array_files import Int64s
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,
@@ -59,7 +59,7 @@ class HistoryArrays(NamedTuple):
     """[rows, width] the values of the feature."""
 
 
-def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, directory: Path) -> dict[str, Any]:
+def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec, directory: Path) -> dict[str, Any]:
     """Write the rows of a history by (vertex, time, row id), and return their metadata; the last row of a time counts.
 
     Args:
@@ -93,7 +93,7 @@ def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, di
     return {**facts, "rows": int(count), "count": source.count}
 
 
-def _check_times(session: Session, source: FeatureSource, spec: FeatureSpec) -> None:
+def _check_times(session: SqlSession, source: FeatureSource, spec: FeatureSpec) -> None:
     advice = "delete them or give them a time"
     check_rows(session, source, [RowCheck(f"{_TIME} IS NULL", "NULL or infinity as event time", advice)])
     check_features(session, source, [spec])

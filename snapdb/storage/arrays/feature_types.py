@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.errors import DataError
-from snapdb.sql_engine import ROW_ID, Session, quote
+from snapdb.sql_engine import ROW_ID, SqlSession, quote
 from snapdb.storage.array_files import Int64s
 from snapdb.types import Column, FeatureSpec
 
@@ -246,7 +246,7 @@ class RowCheck(NamedTuple):
     advice: str
 
 
-def check_features(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec]) -> None:
+def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[FeatureSpec]) -> None:
     """Check that every feature can be built.
 
     Raises:
@@ -262,7 +262,7 @@ def check_features(session: Session, source: FeatureSource, specs: Sequence[Feat
                 _check_even(session, source, part)
 
 
-def check_rows(session: Session, source: FeatureSource, checks: Sequence[RowCheck]) -> None:
+def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowCheck]) -> None:
     """Check, in one pass over the rows, that none meets one of the conditions.
 
     Raises:
@@ -318,7 +318,7 @@ def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
     return RowCheck(misfit, problem, "change them, or say another TYPE")
 
 
-def _check_even(session: Session, source: FeatureSource, part: FeatureColumn) -> None:
+def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn) -> None:
     query = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
     lengths = session.rows(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
     if len(lengths) > 1:
@@ -330,7 +330,7 @@ def _check_even(session: Session, source: FeatureSource, part: FeatureColumn) ->
         )
 
 
-def _shown(session: Session, source: FeatureSource, condition: str) -> str:
+def _shown(session: SqlSession, source: FeatureSource, condition: str) -> str:
     key = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in source.key)
     rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {_ID} LIMIT 3")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)

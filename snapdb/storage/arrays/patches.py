@@ -23,9 +23,9 @@ from snapdb.kernels.patch_columns import merge_column, pick_parts
 from snapdb.storage.array_files import ArrayFile, Int64s, TimeSpan
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.topology import (
+    AdjacencyRows,
     EdgeArrays,
     LazyRows,
-    Rows,
     open_rows,
     read_rows,
     rows_of,
@@ -34,7 +34,7 @@ from snapdb.storage.arrays.topology import (
 )
 from snapdb.storage.manifests import PublishedDir, map_array
 
-_R = TypeVar("_R", Rows, LazyRows)
+_R = TypeVar("_R", AdjacencyRows, LazyRows)
 
 _BLOCK = 1 << 22
 """Edges that are merged at once."""
@@ -56,15 +56,15 @@ class Patch(Generic[_R]):
 
 
 def build_patch(
-    root: Rows,
-    before: Patch[Rows] | None,
+    root: AdjacencyRows,
+    before: Patch[AdjacencyRows] | None,
     removed: EdgeArrays,
     added: EdgeArrays,
     nodes: int,
     far_nodes: int,
     *,
     last_time: int | None = None,
-) -> Patch[Rows]:
+) -> Patch[AdjacencyRows]:
     """The patch of `root` after more changes, at a cost proportional to the changed rows.
 
     Args:
@@ -93,14 +93,14 @@ def build_patch(
     return Patch(outline.nodes, outline.kept, _picked(outline.indptr, origin, (root, base.rows, additions)))
 
 
-def write_patch(patch: Patch[Rows], directory: Path) -> dict[str, Any]:
+def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> dict[str, Any]:
     """Write the arrays as .npy files, and return their metadata: edges and nodes are those of the patch."""
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
     return write_rows(patch.rows, directory)
 
 
-def read_patch(directory: Path, root: Rows) -> Patch[Rows]:
+def read_patch(directory: Path, root: AdjacencyRows) -> Patch[AdjacencyRows]:
     """The patch that `write_patch` wrote, memory-mapped.
 
     Raises:
@@ -125,7 +125,11 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
 
 
 def _check_patch(
-    directory: Path, root: Rows | LazyRows, nodes: npt.NDArray[Any], kept: npt.NDArray[Any], rows: Rows | LazyRows
+    directory: Path,
+    root: AdjacencyRows | LazyRows,
+    nodes: npt.NDArray[Any],
+    kept: npt.NDArray[Any],
+    rows: AdjacencyRows | LazyRows,
 ) -> None:
     """Raise CorruptError when these are no changed rows of `root`."""
     sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
@@ -138,7 +142,7 @@ def _check_patch(
         )
 
 
-def merged(root: Rows, patch: Patch[Rows], nodes: int) -> Rows:
+def merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
     """The rows of all `nodes` with the patch applied, in memory: as if built from their edges."""
     indptr = _merged_indptr(root, patch, nodes)
     columns: dict[str, npt.NDArray[Any]] = {}
@@ -147,7 +151,9 @@ def merged(root: Rows, patch: Patch[Rows], nodes: int) -> Rows:
     return rows_of(indptr, columns)
 
 
-def write_merged(root: Rows, patch: Patch[Rows], nodes: int, directory: Path, *, block: int = _BLOCK) -> dict[str, Any]:
+def write_merged(
+    root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int, directory: Path, *, block: int = _BLOCK
+) -> dict[str, Any]:
     """Write the rows of all `nodes` as a new root, about `block` edges at a time, and return their metadata."""
     indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
     np.save(directory / "indptr.npy", indptr)
@@ -164,7 +170,7 @@ def write_merged(root: Rows, patch: Patch[Rows], nodes: int, directory: Path, *,
     return {"edges": edges, "nodes": nodes, **span.facts()}
 
 
-def _nothing(root: Rows) -> Patch[Rows]:
+def _nothing(root: AdjacencyRows) -> Patch[AdjacencyRows]:
     """An empty patch."""
     nothing = np.empty(0, np.int64)
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
@@ -182,13 +188,13 @@ def _damaged() -> CorruptError:
     )
 
 
-def _stands_on(root: Rows | LazyRows, nodes: Int64s, kept: Int64s, rows: Rows | LazyRows) -> bool:
+def _stands_on(root: AdjacencyRows | LazyRows, nodes: Int64s, kept: Int64s, rows: AdjacencyRows | LazyRows) -> bool:
     """Whether the nodes ascend, and keep edges that the root has."""
     starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
     return bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
 
 
-def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Rows]:
+def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, AdjacencyRows]:
     """The destinations of edges, ascending, and their rows."""
     try:
         heads, slices = distinct(edges.destination, nodes)
@@ -198,12 +204,12 @@ def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Row
     return heads, sort_edges(counted, heads.size, far_nodes)
 
 
-def _keys(rows: Rows) -> Keys:
+def _keys(rows: AdjacencyRows) -> Keys:
     time = np.empty(0, np.int64) if rows.time is None else rows.time
     return Keys(plain_array(time, np.int64), plain_array(rows.edge_id, rows.edge_id.dtype))
 
 
-def _lists(nodes: Int64s, rows: Rows) -> Lists:
+def _lists(nodes: Int64s, rows: AdjacencyRows) -> Lists:
     return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
@@ -225,7 +231,7 @@ def _outline(root: Root, old: Lists, held: Int64s, removals: Lists, new: Lists) 
     return Outline(outline.nodes[:count], outline.kept[:count], outline.indptr[: count + 1]), positions
 
 
-def _picked(indptr: Int64s, origin: Int64s, parts: tuple[Rows, Rows, Rows]) -> Rows:
+def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, AdjacencyRows, AdjacencyRows]) -> AdjacencyRows:
     """Rows of the edges at positions in the concatenated parts, with the types of the first part."""
     columns = {}
     for name, values in parts[0].columns.items():
@@ -249,7 +255,7 @@ def _narrowest(wanted: np.dtype[Any], others: list[npt.NDArray[Any]]) -> np.dtyp
     return np.dtype(np.int64) if large else wanted
 
 
-def _merged_indptr(root: Rows, patch: Patch[Rows], nodes: int) -> Int64s:
+def _merged_indptr(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Int64s:
     """The starts of the logical rows, after a check of the root's own."""
     if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend
         raise _beyond(int(patch.nodes[-1]), nodes)
@@ -271,11 +277,13 @@ def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
         low = min(high, nodes)
 
 
-def _column_type(root: Rows, patch: Patch[Rows], name: str) -> np.dtype[Any]:
+def _column_type(root: AdjacencyRows, patch: Patch[AdjacencyRows], name: str) -> np.dtype[Any]:
     return np.result_type(root.columns[name], patch.rows.columns[name])
 
 
-def _merged_column(root: Rows, patch: Patch[Rows], indptr: Int64s, name: str, low: int, high: int) -> npt.NDArray[Any]:
+def _merged_column(
+    root: AdjacencyRows, patch: Patch[AdjacencyRows], indptr: Int64s, name: str, low: int, high: int
+) -> npt.NDArray[Any]:
     """One column of the logical rows of nodes low ≤ v < high."""
     first, last = np.searchsorted(patch.nodes, [low, high])
     bounds = patch.rows.indptr[first : last + 1]

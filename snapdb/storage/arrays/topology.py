@@ -105,7 +105,7 @@ class _BucketRows(NamedTuple):
     """All columns but `node`."""
 
 
-class _Run(NamedTuple):
+class _GroupedChunk(NamedTuple):
     """One chunk, grouped by bucket: in memory, or in the temporary file."""
 
     starts: npt.NDArray[np.int64]
@@ -124,7 +124,7 @@ class _RowSort:
         self._free = memory
         self._folder = folder
         self._file: IO[bytes] | None = None
-        self._runs: list[_Run] = []
+        self._runs: list[_GroupedChunk] = []
         self._open = ExitStack()
 
     def __enter__(self) -> _RowSort:
@@ -155,7 +155,7 @@ class _RowSort:
         """The rows of every bucket, in order; threads work on two at a time."""
         return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
 
-    def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _Run:
+    def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _GroupedChunk:
         shape = self._shape
         limits = {"node": shape.nodes, "indices": shape.far_nodes, "edge_id": shape.last_id}
         starts = np.zeros(shape.buckets + 1, np.int64)
@@ -172,9 +172,9 @@ class _RowSort:
             for name, values in columns.items():
                 if name != "node":
                     spread(_frozen(piece[name]), slices, values)
-        return _Run(starts, columns, {})
+        return _GroupedChunk(starts, columns, {})
 
-    def _kept(self, run: _Run) -> _Run:
+    def _kept(self, run: _GroupedChunk) -> _GroupedChunk:
         size = sum(values.nbytes for values in run.columns.values())
         if self._folder is None or size <= self._free:
             self._free -= size
@@ -187,7 +187,7 @@ class _RowSort:
         for name, values in run.columns.items():
             offsets[name] = self._file.tell()
             _write(self._file, values)
-        return _Run(run.starts, {}, offsets)
+        return _GroupedChunk(run.starts, {}, offsets)
 
     def _bucket(self, bucket: int) -> _BucketRows:
         shape = self._shape
@@ -287,7 +287,7 @@ class EdgeArrays:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class AdjacencyRows:
     """Edges as one row per node that they are expanded from."""
 
     indptr: Int64s
@@ -306,7 +306,7 @@ class Rows:
         named = {name: getattr(self, name) for name in _ARRAYS[1:]}
         return {name: values for name, values in named.items() if values is not None}
 
-    def take(self, indptr: Int64s, positions: Int64s) -> Rows:
+    def take(self, indptr: Int64s, positions: Int64s) -> AdjacencyRows:
         """Rows with the edges at these positions."""
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
@@ -321,9 +321,9 @@ class LazyRows(NamedTuple):
     """The other [edges] columns by name: an array, or a function that opens it or raises CorruptError."""
 
 
-def rows_of(indptr: Int64s, columns: Mapping[str, npt.NDArray[Any]]) -> Rows:
+def rows_of(indptr: Int64s, columns: Mapping[str, npt.NDArray[Any]]) -> AdjacencyRows:
     """Rows from columns by name; optional ones may be missing."""
-    return Rows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
+    return AdjacencyRows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
 
 
 def build_rows(
@@ -424,7 +424,7 @@ def _numpy(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
     return values.astype(_OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
 
 
-def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool = False) -> Rows:
+def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool = False) -> AdjacencyRows:
     """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
 
     Args:
@@ -454,7 +454,7 @@ def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool 
     return rows_of(indptr, out)
 
 
-def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
+def write_rows(rows: AdjacencyRows, directory: Path, prefix: str = "") -> dict[str, Any]:
     """Write the arrays as .npy files, whose names begin with `prefix`, and return their metadata for a manifest."""
     for name, array in {"indptr": rows.indptr, **rows.columns}.items():
         np.save(directory / f"{prefix}{name}.npy", array)
@@ -464,7 +464,7 @@ def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
     return {"edges": int(rows.indices.size), "nodes": int(rows.indptr.size - 1), **span.facts()}
 
 
-def read_rows(directory: Path, prefix: str = "") -> Rows:
+def read_rows(directory: Path, prefix: str = "") -> AdjacencyRows:
     """The arrays that `write_rows` or `build_rows` wrote, memory-mapped.
 
     Raises:
@@ -476,7 +476,7 @@ def read_rows(directory: Path, prefix: str = "") -> Rows:
     for name, array in arrays.items():
         if array is not None or name not in _OPTIONAL:
             _check_array(paths[name], name, array, edges)
-    return Rows(**arrays)
+    return AdjacencyRows(**arrays)
 
 
 def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:

@@ -27,14 +27,14 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 CATALOG = "catalog.sqlite"
 
 
-def file_system(path: str, mounts: str) -> str | None:
+def _file_system(path: str, mounts: str) -> str | None:
     r"""The type of the file system that an absolute path is on; None when `mounts` does not list it.
 
     Args:
         mounts: The text of /proc/self/mountinfo.
 
     >>> mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n31 22 0:9 / /my\\040data rw - nfs4 host:/x rw"
-    >>> file_system("/my data/shop.snapdb", mounts), file_system("/my database", mounts)
+    >>> _file_system("/my data/shop.snapdb", mounts), _file_system("/my database", mounts)
     ('nfs4', 'ext4')
     """
     longest: tuple[int, str] | None = None
@@ -51,14 +51,14 @@ def file_system(path: str, mounts: str) -> str | None:
     return None if longest is None else longest[1]
 
 
-def network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
+def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
     """The type of the network file system that a path, which need not exist, is on; None on a local one."""
     try:
         # Mount points are bytes: latin-1 keeps each, as the octal escapes do.
         text = mounts.read_bytes().decode("latin-1")
     except OSError:  # not Linux, or a container that hides it
         return None
-    kind = file_system(os.fsencode(os.path.realpath(path)).decode("latin-1"), text)
+    kind = _file_system(os.fsencode(os.path.realpath(path)).decode("latin-1"), text)
     return kind if kind in _NETWORK else None
 
 
@@ -161,7 +161,7 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
     Raises:
         DatabaseError: it would have to be shared with other processes over a network disk.
     """
-    network = network_disk(path, mounts)
+    network = _network_disk(path, mounts)
     logged = (path / f"{CATALOG}-wal").exists()
     if network is not None and (not read_only or logged):
         raise DatabaseError(

@@ -328,7 +328,7 @@ class _Migration(NamedTuple):
     """The functions that complete the step after the SQL."""
 
 
-MIGRATIONS: tuple[_Migration, ...] = (
+_MIGRATIONS: tuple[_Migration, ...] = (
     _Migration(_FIRST),
     _Migration(_VERSIONED, (_add_fields, _rechain)),
     _Migration(_PATCHED),
@@ -338,7 +338,7 @@ MIGRATIONS: tuple[_Migration, ...] = (
     _Migration(_SEVENTH, (_read_logs,)),
 )
 
-FORMAT = len(MIGRATIONS)
+FORMAT = len(_MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection, disk: Disk) -> None:
@@ -349,7 +349,7 @@ def migrate(connection: sqlite3.Connection, disk: Disk) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        for step in MIGRATIONS[version:]:
+        for step in _MIGRATIONS[version:]:
             for statement in filter(str.strip, step.sql.split(";\n")):
                 connection.execute(statement)
             for more in step.then:

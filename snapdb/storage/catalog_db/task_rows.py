@@ -14,7 +14,7 @@ from snapdb.errors import CommitConflict, moved
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
-from snapdb.types import Cause, Run, RunExport, RunState, Task
+from snapdb.types import Cause, RunExport, RunState, Task, TaskRun
 
 _REPLACED = "its task was replaced meanwhile"
 """A line in a run's log."""
@@ -32,7 +32,7 @@ _LOOSE = """
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
 """
 """Exports of runs that are no longer on record."""
-_FIELDS = tuple(each.name for each in fields(Run))
+_FIELDS = tuple(each.name for each in fields(TaskRun))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
 _UNENDED: dict[str, Any] = {"ended": None, "published": (), "retry": None, "rows": 0, "bytes": 0, "log": ""}
@@ -141,7 +141,7 @@ def _moved(task: Task, what: str) -> CommitConflict:
 
 def begin_run(
     connection: sqlite3.Connection, task: Task, cause: Cause, scheduled: int, holder: str, started: int
-) -> Run:
+) -> TaskRun:
     """Record a run of the task that starts now, inside a transaction.
 
     Raises:
@@ -150,12 +150,12 @@ def begin_run(
     return _add(connection, task, cause, "running", scheduled, holder, started)
 
 
-def miss_run(connection: sqlite3.Connection, task: Task, scheduled: int, why: str) -> Run:
+def miss_run(connection: sqlite3.Connection, task: Task, scheduled: int, why: str) -> TaskRun:
     """Record a scheduled run that does not start, inside a transaction; errors as of `begin_run`."""
     return _add(connection, task, "schedule", "missed", scheduled, error=why)
 
 
-def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: int) -> Run:
+def retry_run(connection: sqlite3.Connection, run: TaskRun, holder: str, started: int) -> TaskRun:
     """Record the next attempt of a run that waits for a retry; it continues after the statements that are done.
 
     Raises:
@@ -173,7 +173,7 @@ def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: in
 
 def end_run(
     connection: sqlite3.Connection,
-    run: Run,
+    run: TaskRun,
     state: RunState,
     ended: int,
     *,
@@ -195,30 +195,30 @@ def end_run(
     _change(connection, run, change, state, ended, rows, bytes, error, log, retry)
 
 
-def forget_run(connection: sqlite3.Connection, run: Run) -> None:
+def forget_run(connection: sqlite3.Connection, run: TaskRun) -> None:
     """Delete the row of a run whose condition did not hold. Errors as of `end_run`."""
     _change(connection, run, "DELETE FROM runs")
 
 
-def note_run(connection: sqlite3.Connection, run: Run, line: str) -> None:
+def note_run(connection: sqlite3.Connection, run: TaskRun, line: str) -> None:
     """Add a line to the log of a running run. Errors as of `end_run`."""
     _change(connection, run, "UPDATE runs SET log = log || ?", f"{line}\n")
 
 
-def note_export(connection: sqlite3.Connection, run: Run, export: RunExport) -> None:
+def note_export(connection: sqlite3.Connection, run: TaskRun, export: RunExport) -> None:
     """Record a folder that a running run is about to publish. Errors as of `end_run`."""
     _change(connection, run, "UPDATE runs SET holder = holder")
     row = (*_key(run), export.statement, export.path, export.sha256)
     connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def exports_of(connection: sqlite3.Connection, run: Run) -> list[RunExport]:
+def exports_of(connection: sqlite3.Connection, run: TaskRun) -> list[RunExport]:
     """The folders that the attempts of a run were about to publish, oldest attempt first."""
     sql = "SELECT statement, path, sha256 FROM exports WHERE task = ? AND run = ? ORDER BY attempt, statement, path"
     return [RunExport(*row) for row in connection.execute(sql, (run.task, run.run))]
 
 
-def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
+def find_run(connection: sqlite3.Connection, run: TaskRun) -> TaskRun | None:
     """The run as it is recorded now; None when it is not on record any more."""
     row = connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
     return None if row is None else _run(row)
@@ -226,7 +226,7 @@ def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
 
 def read_runs(
     connection: sqlite3.Connection, *, task: int | None = None, run: int | None = None, state: RunState | None = None
-) -> Iterator[Run]:
+) -> Iterator[TaskRun]:
     """The runs on record, by task and oldest first, of those with this task, number and state."""
     given = {name: value for name, value in (("task", task), ("run", run), ("state", state)) if value is not None}
     # No conditions that are always true: with them SQLite would not find the few running ones by their index.
@@ -234,12 +234,12 @@ def read_runs(
     return map(_run, connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
 
-def waiting_runs(connection: sqlite3.Connection) -> list[Run]:
+def waiting_runs(connection: sqlite3.Connection) -> list[TaskRun]:
     """Failed attempts that wait for a retry, by the moment at which they are due."""
     return [_run(row) for row in connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()]
 
 
-def last_ok(connection: sqlite3.Connection, task: int) -> Run | None:
+def last_ok(connection: sqlite3.Connection, task: int) -> TaskRun | None:
     """The last successful run of a task, if there is one."""
     sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
     row = connection.execute(sql, (task,)).fetchone()
@@ -250,7 +250,7 @@ def last_ok(connection: sqlite3.Connection, task: int) -> Run | None:
 class RunMark:
     """Records each transaction of a run in the run's row: a run that was given up cannot publish."""
 
-    run: Run
+    run: TaskRun
     statement: int = 0
     """The number of the running statement, from 1."""
 
@@ -295,7 +295,7 @@ class RunLock:
             self._descriptor = None
 
 
-def _change(connection: sqlite3.Connection, run: Run, change: str, *values: object) -> None:
+def _change(connection: sqlite3.Connection, run: TaskRun, change: str, *values: object) -> None:
     """Change the row of a running run, or raise CommitConflict when it was given up."""
     if not connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
         raise _lost(run)
@@ -310,13 +310,13 @@ def _add(
     holder: str | None = None,
     started: int | None = None,
     error: str | None = None,
-) -> Run:
+) -> TaskRun:
     """Insert the first attempt of the task's next run, and delete the oldest runs beyond `_KEPT`."""
     (number,) = connection.execute("SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)).fetchone()
     (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
     connection.execute(_OLD, (task.id, number - _KEPT))
     connection.execute(_LOOSE, (task.id, number - _KEPT))
-    run = Run(
+    run = TaskRun(
         task=task.id,
         name=task.name,
         run=number,
@@ -334,7 +334,7 @@ def _add(
     return _insert(connection, run)
 
 
-def _insert(connection: sqlite3.Connection, run: Run) -> Run:
+def _insert(connection: sqlite3.Connection, run: TaskRun) -> TaskRun:
     row = {name: getattr(run, name) for name in _FIELDS} | {"published": json.dumps(run.published)}
     marks = ", ".join(f":{name}" for name in _FIELDS)
     inserted = connection.execute(
@@ -345,17 +345,17 @@ def _insert(connection: sqlite3.Connection, run: Run) -> Run:
     return run
 
 
-def _run(row: sqlite3.Row) -> Run:
+def _run(row: sqlite3.Row) -> TaskRun:
     values = {field: row[field] for field in _FIELDS}
     values |= {"published": tuple(json.loads(str(values["published"]))), "replaced": bool(values["replaced"])}
-    return Run(**values)
+    return TaskRun(**values)
 
 
-def _key(run: Run) -> tuple[int, int, int]:
+def _key(run: TaskRun) -> tuple[int, int, int]:
     return run.task, run.run, run.attempt
 
 
-def _lost(run: Run) -> CommitConflict:
+def _lost(run: TaskRun) -> CommitConflict:
     return CommitConflict(
         f"run {run.run} of task {run.name} was given up meanwhile: another process has its record; nothing was changed",
         code="run-lost",

@@ -16,7 +16,7 @@ from snapdb.storage.catalog_db.codec import MISREAD, VERSION_LOG, link
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import CATALOG
 
-_Kind = Literal["damaged", "missing", "chain", "catalog", "orphan"]
+_ProblemKind = Literal["damaged", "missing", "chain", "catalog", "orphan"]
 
 BACKUP = "restore the database from a backup"
 _TABLES = {
@@ -48,7 +48,7 @@ _TABLES = {
 class Problem(NamedTuple):
     """One problem that a check finds."""
 
-    kind: _Kind
+    kind: _ProblemKind
     """'orphan' is a note about an unreferenced file; every other kind is damage."""
     path: str
     """Relative to the database directory."""

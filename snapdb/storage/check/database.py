@@ -27,7 +27,7 @@ from snapdb.storage.disk import hash_file
 from snapdb.storage.gc import DEFAULT_GRACE, OrphanFile, find_orphans, referenced_dirs, referenced_paths
 from snapdb.storage.manifests import MANIFEST, parse_manifest
 from snapdb.storage.tables.commit import now
-from snapdb.types import Cache, PropertyGraph, Retention, Run, RunExport, Sampler, Snapshot, Task
+from snapdb.types import Cache, PropertyGraph, Retention, RunExport, Sampler, Snapshot, Task, TaskRun
 
 _SNAPSHOT = "DROP the snapshot and create it again"
 _SHARED = "DROP the snapshots that use it, say VACUUM RETAIN INTERVAL '0 seconds', and create them again"
@@ -335,7 +335,7 @@ def _runs(contents: Contents) -> Iterator[str]:
     for row in contents["runs"]:
         attempt = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
         run = _read(_run, row)
-        if run is None or not is_sound(Run, run):
+        if run is None or not is_sound(TaskRun, run):
             yield f"{attempt} cannot be read"
             continue
         began, over = run.started is not None, run.ended is not None
@@ -345,9 +345,9 @@ def _runs(contents: Contents) -> Iterator[str]:
             yield f"{attempt} is {run.state}, and its times say otherwise"
 
 
-def _run(row: Any) -> Run:
+def _run(row: Any) -> TaskRun:
     values = dict(row)
-    return Run(**values | {"published": tuple(json.loads(row["published"])), "replaced": _flag(row["replaced"])})
+    return TaskRun(**values | {"published": tuple(json.loads(row["published"])), "replaced": _flag(row["replaced"])})
 
 
 def _flag(value: Any) -> bool:

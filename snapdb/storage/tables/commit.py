@@ -316,7 +316,7 @@ def _facts(file: Segment) -> dict[str, Any]:
 # Graphs, snapshots, samplers and caches: none is dropped while another uses it
 
 
-class _Kind(NamedTuple):
+class _OwnedKind(NamedTuple):
     """A kind of named rows that belong to an owner of another kind, which they name."""
 
     word: str
@@ -328,9 +328,9 @@ class _Kind(NamedTuple):
     """The code of a conflict about the owner."""
 
 
-_KINDS: dict[type, _Kind] = {
-    Sampler: _Kind("sampler", "sampler-moved", "snapshot", "snapshot-moved"),
-    Cache: _Kind("cache", "cache-moved", "sampler", "sampler-moved"),
+_KINDS: dict[type, _OwnedKind] = {
+    Sampler: _OwnedKind("sampler", "sampler-moved", "snapshot", "snapshot-moved"),
+    Cache: _OwnedKind("cache", "cache-moved", "sampler", "sampler-moved"),
 }
 
 

@@ -8,7 +8,7 @@ from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
 
 from snapdb.errors import CorruptError
-from snapdb.sql_engine import Session, parquet_files, parquet_form, quote_all, table_rows
+from snapdb.sql_engine import SqlSession, parquet_files, parquet_form, quote_all, table_rows
 from snapdb.storage.catalog_db.codec import decode_columns, facts_text, link
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
@@ -187,7 +187,7 @@ def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
 # Merging
 
 
-def compact(catalog_db: CatalogDb, session: Session, merge: Merge) -> bool:
+def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
     """Replace several files by one; False when they were changed meanwhile.
 
     Raises:
@@ -221,7 +221,7 @@ def _check(db_dir: DatabaseDir, member: Member) -> None:
         )
 
 
-def _write(catalog_db: CatalogDb, session: Session, merge: Merge) -> Segment:
+def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
     """The rows of all members in their order, as a new file."""
     db_dir = catalog_db.db_dir
     match merge.kind:
@@ -260,7 +260,7 @@ def _segments(merge: Merge) -> tuple[Segment, ...]:
     return tuple(Segment(m.path, m.rows, m.bytes, m.sha256, m.first) for m in merge.members)
 
 
-def _deletes(db_dir: DatabaseDir, session: Session, merge: Merge) -> str:
+def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
     """SELECT row_id and the version that removed it, which for a file of one version is in the catalog only."""
     parts = []
     for member, segment in zip(merge.members, _segments(merge), strict=True):

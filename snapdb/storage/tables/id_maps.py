@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from snapdb.errors import moved
-from snapdb.sql_engine import Session, key_rows, parquet_files, parquet_form, quote, table_rows
+from snapdb.sql_engine import SqlSession, key_rows, parquet_files, parquet_form, quote, table_rows
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
@@ -86,7 +86,7 @@ def find_map(catalog_db: CatalogDb, table: Table, key: Sequence[str]) -> IdMap |
         return None if map_id is None else _map(connection, map_id)
 
 
-def ensure_map(catalog_db: CatalogDb, session: Session, table: Table, key: Sequence[str]) -> IdMap:
+def ensure_map(catalog_db: CatalogDb, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
     """The id map of a key, created with the keys of all versions for the first graph that names the key.
 
     Raises:
@@ -114,7 +114,9 @@ def ensure_map(catalog_db: CatalogDb, session: Session, table: Table, key: Seque
     return id_map
 
 
-def assign_ids(db_dir: DatabaseDir, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> AssignIds:
+def assign_ids(
+    db_dir: DatabaseDir, session: SqlSession, table_id: int, id_map: IdMap, rows: str, count: int
+) -> AssignIds:
     """The ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
 
     Small files at the map's end are merged into the new one: tiny ones always, others if they are not larger than what

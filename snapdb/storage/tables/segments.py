@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
-from snapdb.sql_engine import Session, default_value, file_literal, parquet_form, quote, quote_all, text_literal
+from snapdb.sql_engine import SqlSession, default_value, file_literal, parquet_form, quote, quote_all, text_literal
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import fresh_name, hash_file, unwritten
 from snapdb.types import Column, Segment, Table
@@ -46,7 +46,7 @@ def check_files(db_dir: DatabaseDir, owner: str, segments: Iterable[Segment]) ->
 
 def write_segment(
     db_dir: DatabaseDir,
-    session: Session,
+    session: SqlSession,
     folder: str,
     columns: Sequence[Column],
     query: str,
@@ -81,7 +81,7 @@ def write_segment(
 
 
 def write_query(
-    db_dir: DatabaseDir, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None
+    db_dir: DatabaseDir, session: SqlSession, folder: str, query: tuple[str, str, str], parameters: Any = None
 ) -> Segment:
     """Write the rows of a query in order, given as (prefix, the user's query, suffix)."""
     prefix, text, suffix = query
@@ -114,7 +114,7 @@ def _new_file(db_dir: DatabaseDir, folder: str) -> Iterator[Path]:
         raise
 
 
-def _check_not_null(db_dir: DatabaseDir, session: Session, file: Segment, columns: Sequence[Column]) -> None:
+def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, columns: Sequence[Column]) -> None:
     required = [c for c in columns if not c.nullable]
     if not required:
         return
@@ -133,7 +133,7 @@ def _check_not_null(db_dir: DatabaseDir, session: Session, file: Segment, column
 
 
 def copy_segment(
-    db_dir: DatabaseDir, session: Session, folder: str, source: str, report: Callable[[float], None]
+    db_dir: DatabaseDir, session: SqlSession, folder: str, source: str, report: Callable[[float], None]
 ) -> Segment:
     """Copy a file as a segment. It is never a link: later changes of `source` do not change the database.
 
@@ -159,7 +159,7 @@ def copy_segment(
     return Segment(str(path.relative_to(db_dir.path)), rows, size, sha256)
 
 
-def _rows(session: Session, source: str) -> int:
+def _rows(session: SqlSession, source: str) -> int:
     """The number of rows of a file; InputError when its footer names bytes beyond its end."""
     name = file_literal(source)
     (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
