@@ -26,7 +26,7 @@ from benchmarks.report import machine_table, table
 from snapdb import Database
 from snapdb.sql import format_sql, parse
 from snapdb_cli.repl.completer import complete
-from snapdb_cli.repl.words import Known
+from snapdb_cli.repl.words import DatabaseNames
 
 RESULTS = Path(__file__).parent / "LANGUAGE.md"
 COLUMNS = 10_000
@@ -113,7 +113,7 @@ def _widen(db: Database) -> None:
 
 def _completion(db: Database, rounds: int) -> dict[str, float]:
     """For each place the seconds until its completions are there, names of the catalog known."""
-    known = Known.from_names(db.names())
+    known = DatabaseNames.from_names(db.names())
     found = {spot: _seconds(lambda spot=spot: complete(spot, known), rounds) for spot in SPOTS}  # type: ignore[misc]
     return {"names of the catalog, nothing changed": _seconds(db.names, rounds), **found}
 

@@ -20,7 +20,7 @@ from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 _PARAMETER = re.compile(r"(?!\d)\w+")
 
 
-class Step(NamedTuple):
+class ScriptStep(NamedTuple):
     """A statement to run."""
 
     statement: Statement
@@ -41,17 +41,17 @@ def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path
 
 def steps(
     texts: Iterable[tuple[str, str | None]], diagnostics: Diagnostics, *, keep_going: bool = False
-) -> tuple[list[Step], ExitCode]:
+) -> tuple[list[ScriptStep], ExitCode]:
     """The statements of all texts in order, and OK when all of them could be read; with each text, its file's name.
 
     What cannot be read is reported. Then nothing should run, unless `keep_going`: the other statements still count.
     """
-    parsed: list[Step] = []
+    parsed: list[ScriptStep] = []
     code = ExitCode.OK
     for text, origin in texts:
         if not keep_going:
             try:
-                parsed += [Step(statement, origin) for statement in parse(text)]
+                parsed += [ScriptStep(statement, origin) for statement in parse(text)]
             except SnapdbError as error:
                 return [], diagnostics.report(error, origin)
             continue
@@ -59,7 +59,7 @@ def steps(
             if isinstance(item, SnapdbError):
                 code = worse(code, diagnostics.report(item, origin))
             else:
-                parsed.append(Step(item, origin))
+                parsed.append(ScriptStep(item, origin))
     return parsed, code
 
 
@@ -77,7 +77,7 @@ def parameters(arguments: Iterable[str]) -> dict[str, Value]:
     return values
 
 
-def check_parameters(values: Mapping[str, Value], parsed: Iterable[Step]) -> None:
+def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) -> None:
     """Raise for a parameter of a statement without a value, and for a value that no statement names."""
     named = list(dict.fromkeys(mark for step in parsed for mark in marks_of(step.statement)))
     for mark in named:

@@ -18,7 +18,7 @@ from snapdb.sql.syntax import Statement
 
 from .diagnostics import Diagnostics, ExitCode, worse
 from .output import Output
-from .scripts import Step, steps
+from .scripts import ScriptStep, steps
 from .terminal import PagerClosed, Progress
 
 
@@ -61,7 +61,7 @@ class Shell:
         parsed, code = steps([(text, origin)], self.diagnostics, keep_going=self.keep_going)
         return worse(code, self.run(parsed))
 
-    def run(self, parsed: Sequence[Step]) -> ExitCode:
+    def run(self, parsed: Sequence[ScriptStep]) -> ExitCode:
         """Run statements in order, up to the first that fails unless `keep_going`; the worst that happened."""
         worst = ExitCode.OK
         for step in parsed:
@@ -78,7 +78,7 @@ class Shell:
         except SnapdbError:
             return {}
 
-    def _run_one(self, step: Step) -> ExitCode:
+    def _run_one(self, step: ScriptStep) -> ExitCode:
         if self._front is not None and step.origin is None and not self._front.confirm(step.statement):
             self.diagnostics.say("nothing was done")
             return ExitCode.FAILED
@@ -104,7 +104,7 @@ class Shell:
         if self._front is not None:
             self._front.abandon()
 
-    def _show(self, step: Step, pressed: threading.Event) -> None:
+    def _show(self, step: ScriptStep, pressed: threading.Event) -> None:
         with Progress(self.diagnostics, _headline(step.statement.text)) as progress:
             self.database.progress = progress.update
             try:

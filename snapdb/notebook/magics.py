@@ -39,7 +39,7 @@ _WORD = re.compile(r"\s*('(?:[^']|'')*'|\"[^\"]*\"|\S+)")
 _NAME = re.compile(r"(?!\d)\w+")
 
 
-class _Options(NamedTuple):
+class _MagicOptions(NamedTuple):
     """The options of a magic's line, and the text after them."""
 
     rest: str
@@ -52,11 +52,11 @@ class _Options(NamedTuple):
     help: bool = False
 
 
-def _read(line: str, variables: Mapping[str, Any]) -> _Options:
+def _read(line: str, variables: Mapping[str, Any]) -> _MagicOptions:
     """The options of a line. Reads only the variables that `--param` names.
 
-    >>> _read("--out rows -f df --param n SELECT $n", {"n": 7})
-    _Options(rest='SELECT $n', parameters={'n': 7}, out='rows', format='df', read_only=False, close=False, help=False)
+    >>> _read("--out rows -f df --param n SELECT $n", {"n": 7})[:4]
+    ('SELECT $n', {'n': 7}, 'rows', 'df')
 
     Raises:
         InputError: an option is not known, or has no value, or a variable is not there.
@@ -80,7 +80,7 @@ def _read(line: str, variables: Mapping[str, Any]) -> _Options:
             parameters |= _parameter(value, variables)
         else:
             options[option] = _checked(option, value) if takes else True
-    return _Options(rest, parameters, **options)
+    return _MagicOptions(rest, parameters, **options)
 
 
 def _word(text: str) -> tuple[str, str]:
@@ -187,7 +187,7 @@ class _SnapMagics:
             return False
         return is_folder or "/" in text or "." in text
 
-    def _connect(self, options: _Options) -> None:
+    def _connect(self, options: _MagicOptions) -> None:
         """Use another database from now on."""
         given = self.shell.user_ns.get(options.rest)
         opened = given if isinstance(given, Database) else connect(_path(options.rest), read_only=options.read_only)
@@ -200,7 +200,7 @@ class _SnapMagics:
             print("snapdb: a temporary database, gone when the kernel ends; %snap PATH opens another", file=sys.stderr)
         return self.database
 
-    def _run(self, text: str, options: _Options) -> Any:
+    def _run(self, text: str, options: _MagicOptions) -> Any:
         """The last result of the statements, which are all parsed before the first runs; those before it are shown."""
         statements = self._parsed(text)
         _check_parameters(statements, options.parameters)

@@ -33,11 +33,11 @@ from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
 
 
-class _Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
+class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
     """A NegativeSampling whose draws threads do not share.
 
     >>> options = NegativeSampling("triplet", amount=2)
-    >>> draws = _Negatives(options, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
+    >>> draws = _KeyedNegatives(options, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
     >>> draws.sample(3, "dst", num_nodes=9)
     tensor([7, 7, 7])
     """
@@ -171,14 +171,14 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
             node_time = graph.node_time[graph.node_types[0]] if graph.single else dict(graph.node_time)
         return self._whole(edge_sample(inputs, self._drawn, graph.num_nodes, self.disjoint, node_time, neg_sampling))
 
-    def _negatives(self, options: NegativeSampling, input_type: tuple[str, str, str] | None) -> _Negatives:
+    def _negatives(self, options: NegativeSampling, input_type: tuple[str, str, str] | None) -> _KeyedNegatives:
         """PyG's negatives of this number, among the nodes that are there."""
         graph, generator = self.neighbourhoods.graph, None
         if self.number is not None:
             key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
             generator = torch.Generator().manual_seed(int(key) >> 1)
         source, destination = (graph.node_types[0],) * 2 if input_type is None else (input_type[0], input_type[-1])
-        return _Negatives(options, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
+        return _KeyedNegatives(options, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
 
     def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
         """The output with the reverse of its edges, where the options say so."""

@@ -22,7 +22,7 @@ from tests.support.inside.cli import (
     Leave,
     Output,
     Preferences,
-    Session,
+    ReplSession,
     Shell,
     ask,
     find,
@@ -46,7 +46,7 @@ CREATE SNAPSHOT early OF social FOR EVENT_TIME AS OF 2;
 class Room(NamedTuple):
     """A session, its shell, and what it wrote."""
 
-    session: Session
+    session: ReplSession
     shell: Shell
     out: io.StringIO
     err: io.StringIO
@@ -72,7 +72,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     monkeypatch.setenv("SNAPDB_CONFIG", str(tmp_path / "config" / "config.toml"))
     out, err = io.StringIO(), io.StringIO()
     with snapdb.connect() as database:
-        session = Session(database, Output(stream=out), Diagnostics(stream=err), Preferences(format="csv"), ask=ask)
+        session = ReplSession(database, Output(stream=out), Diagnostics(stream=err), Preferences(format="csv"), ask=ask)
         yield Room(session, session.shell, out, err)
 
 

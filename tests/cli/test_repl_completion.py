@@ -14,7 +14,7 @@ import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
 from snapdb_cli.repl.commands import COMMANDS
-from tests.support.inside.cli import Highlighter, Known, NamesCompleter, complete, suggest
+from tests.support.inside.cli import DatabaseNames, Highlighter, NamesCompleter, complete, suggest
 
 SOCIAL = """
 CREATE TABLE person AS SELECT i AS pid, i % 2 AS half FROM range(4) r(i);
@@ -30,10 +30,10 @@ SAMPLED = "SAMPLE FROM early SEEDS (SELECT pid FROM person) AS person "
 
 
 @pytest.fixture(scope="module")
-def known() -> Iterator[Known]:
+def known() -> Iterator[DatabaseNames]:
     with snapdb.connect() as database:
         database.script(SOCIAL)
-        yield Known.from_names(database.names())
+        yield DatabaseNames.from_names(database.names())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def known() -> Iterator[Known]:
         ("\\e SELECT * FROM pers", ["person"]),
     ],
 )
-def test_what_may_follow_is_offered(known: Known, text: str, offered: list[str]) -> None:
+def test_what_may_follow_is_offered(known: DatabaseNames, text: str, offered: list[str]) -> None:
     assert suggest(text, known) == offered
 
 
@@ -114,11 +114,11 @@ def test_what_may_follow_is_offered(known: Known, text: str, offered: list[str])
         "SELECT $1",
     ],
 )
-def test_nothing_is_offered_where_nothing_known_can_stand(known: Known, text: str) -> None:
+def test_nothing_is_offered_where_nothing_known_can_stand(known: DatabaseNames, text: str) -> None:
     assert suggest(text, known) == []
 
 
-def test_the_clauses_of_a_sample_are_offered_once_each(known: Known) -> None:
+def test_the_clauses_of_a_sample_are_offered_once_each(known: DatabaseNames) -> None:
     text = SAMPLED + "FANOUT (knows => [2]) "
     assert "BATCH" in suggest(text, known)
     assert "FANOUT" not in suggest(text, known)
@@ -126,7 +126,7 @@ def test_the_clauses_of_a_sample_are_offered_once_each(known: Known) -> None:
     assert "METHOD" in suggest(text + "BATCH 4 ", known)
 
 
-def test_columns_of_a_select_list_are_those_of_the_tables_behind_it(known: Known) -> None:
+def test_columns_of_a_select_list_are_those_of_the_tables_behind_it(known: DatabaseNames) -> None:
     assert suggest("SELECT p", known, " FROM knows")[0] != "pid"
     assert suggest("SELECT p", known, " FROM person")[0] == "pid"
     assert suggest("SELECT ", known, " FROM knows k WHERE true") == ["a", "b", "ts", "k"]
@@ -134,26 +134,26 @@ def test_columns_of_a_select_list_are_those_of_the_tables_behind_it(known: Known
 
 
 def test_a_statement_begins_with_what_the_grammars_take() -> None:
-    begun = suggest("", Known())
+    begun = suggest("", DatabaseNames())
     assert {"SELECT", "CREATE TABLE", "SAMPLE FROM", "SHOW SNAPSHOTS", "EXPIRE SNAPSHOTS", "EXPLAIN"} <= set(begun)
     assert {"CREATE CACHE", "REFRESH CACHE"} <= set(begun)
     assert {"CREATE TASK", "ALTER TASK", "EXECUTE TASK", "DROP TASK", "SHOW TASKS", "SHOW TASK RUNS"} <= set(begun)
 
 
-def test_misspelt_and_scattered_letters_find_what_was_meant(known: Known) -> None:
+def test_misspelt_and_scattered_letters_find_what_was_meant(known: DatabaseNames) -> None:
     assert suggest("SELECT * FROM persn", known) == ["person"]
     assert suggest("SELECT * FROM erson", known) == ["person"]
     assert suggest("SELET", known)[0] == "SELECT"
-    assert suggest("SELECT cod", Known(functions=("sum", "count_odd")))[0] == "count_odd("
+    assert suggest("SELECT cod", DatabaseNames(functions=("sum", "count_odd")))[0] == "count_odd("
 
 
 def test_the_case_of_words_follows_what_is_typed() -> None:
-    assert "SAMPLE FROM" in suggest("SA", Known())
-    assert "sample from" in suggest("sa", Known())
+    assert "SAMPLE FROM" in suggest("SA", DatabaseNames())
+    assert "sample from" in suggest("sa", DatabaseNames())
 
 
 def test_names_that_need_quotes_get_them() -> None:
-    odd = Known.from_names({"tables": ["my table", "order", "plain"], "columns_of": {"my table": ['a"b']}})
+    odd = DatabaseNames.from_names({"tables": ["my table", "order", "plain"], "columns_of": {"my table": ['a"b']}})
     assert suggest("SELECT * FROM ", odd) == ['"my table"', '"order"', "plain"]
     assert suggest('SELECT * FROM "my', odd) == ['"my table"']
     assert suggest('SELECT * FROM "my table" WHERE ', odd) == ['"a""b"']
@@ -164,14 +164,14 @@ def test_files_and_folders_are_offered_inside_quotes(tmp_path: Path, monkeypatch
     (tmp_path / "raw" / "day's.parquet").touch()
     (tmp_path / ".hidden").touch()
     monkeypatch.chdir(tmp_path)
-    assert suggest("SELECT * FROM '", Known()) == ["raw/"]
-    assert suggest("COPY t FROM 'raw/d", Known()) == ["day''s.parquet"]
-    assert suggest("\\i raw/", Known()) == ["day's.parquet"]
-    assert suggest("\\i .hid", Known()) == [".hidden"]
-    assert suggest("SELECT * FROM 'nowhere/", Known()) == []
+    assert suggest("SELECT * FROM '", DatabaseNames()) == ["raw/"]
+    assert suggest("COPY t FROM 'raw/d", DatabaseNames()) == ["day''s.parquet"]
+    assert suggest("\\i raw/", DatabaseNames()) == ["day's.parquet"]
+    assert suggest("\\i .hid", DatabaseNames()) == [".hidden"]
+    assert suggest("SELECT * FROM 'nowhere/", DatabaseNames()) == []
 
 
-def test_what_is_offered_is_what_the_parser_takes(known: Known) -> None:
+def test_what_is_offered_is_what_the_parser_takes(known: DatabaseNames) -> None:
     """Every word that completion offers after a statement that is whole makes another that can be read so far."""
     whole = SAMPLED + "FANOUT (knows => [2])"
     for word in suggest(whole + " ", known):
@@ -183,12 +183,12 @@ def test_what_is_offered_is_what_the_parser_takes(known: Known) -> None:
 
 def test_every_command_is_offered_by_its_name() -> None:
     for name in (name for command in COMMANDS for name in command.names if name[0] in "\\."):
-        assert name in suggest(name, Known())
+        assert name in suggest(name, DatabaseNames())
 
 
 def test_ten_thousand_columns_take_less_than_fifty_milliseconds() -> None:
     columns = {f"t{i}": [f"column_{i}_{j}" for j in range(100)] for i in range(100)}
-    many = Known.from_names(
+    many = DatabaseNames.from_names(
         {"tables": list(columns), "columns_of": columns, "functions": [f"f{i}" for i in range(700)]}
     )
     complete("", many)  # builds the grammars
@@ -203,7 +203,7 @@ def test_ten_thousand_columns_take_less_than_fifty_milliseconds() -> None:
     assert max(taken) < 0.05
 
 
-def test_tab_asks_and_letters_do_not_unless_there_are_some(known: Known) -> None:
+def test_tab_asks_and_letters_do_not_unless_there_are_some(known: DatabaseNames) -> None:
     completer = NamesCompleter(lambda: known)
     typed, asked = CompleteEvent(text_inserted=True), CompleteEvent(completion_requested=True)
     assert list(completer.get_completions(Document("SELECT * FROM "), typed)) == []
@@ -229,6 +229,6 @@ def test_what_is_typed_is_coloured_by_what_it_is(text: str, piece: str, style: s
     assert "".join(part for _, part, *_ in line) == text
 
 
-def test_rows_come_before_the_clauses_behind_values(known: Known) -> None:
+def test_rows_come_before_the_clauses_behind_values(known: DatabaseNames) -> None:
     assert suggest("INSERT INTO person VALUES ", known) == []
     assert "MESSAGE" in suggest("INSERT INTO person VALUES (1, 2) ", known)

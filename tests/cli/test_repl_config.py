@@ -15,7 +15,7 @@ from tests.support.inside.cli import (
     Pager,
     PagerClosed,
     Preferences,
-    Session,
+    ReplSession,
     changed,
     config_file,
     load,
@@ -36,7 +36,7 @@ class Desk:
         self.asked: list[str] = []
         self.answer = True
         output, diagnostics = Output(stream=self.out), Diagnostics(stream=self.err)
-        self.session = Session(snapdb.connect(), output, diagnostics, Preferences(format="csv"), ask=self._ask)
+        self.session = ReplSession(snapdb.connect(), output, diagnostics, Preferences(format="csv"), ask=self._ask)
 
     def _ask(self, question: str) -> bool:
         self.asked.append(question)

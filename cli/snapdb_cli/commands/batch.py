@@ -22,7 +22,7 @@ from snapdb.storage.disk import hidden_beside
 from snapdb_cli.commands.arguments import Settings
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.output import BINARY, Output, OutputStyle
-from snapdb_cli.scripts import Step
+from snapdb_cli.scripts import ScriptStep
 from snapdb_cli.shell import Shell
 
 _READS = (
@@ -46,7 +46,7 @@ _BRACKETS = (Begin, Commit, Rollback)
 """Statements that neither read nor write: the one after them decides."""
 
 
-def _open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics, settings: Settings) -> Database:
+def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> Database:
     """The database that statements run in; one that does not exist is created only where the first of them writes.
 
     Raises:
@@ -107,7 +107,7 @@ def atomic_file(path: Path) -> Iterator[_AtomicFile]:
         target.path.unlink(missing_ok=True)
 
 
-def run(path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
+def run(path: Path | None, steps: Sequence[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
     """Run the statements in the database, and roll back what they leave uncommitted. Returns the exit code.
 
     A file for the output is replaced when all statements ran, or when `keep_going` let the last one be tried.
@@ -133,7 +133,7 @@ def run(path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, sett
 
 
 def _statements(
-    path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, settings: Settings, output: Output
+    path: Path | None, steps: Sequence[ScriptStep], diagnostics: Diagnostics, settings: Settings, output: Output
 ) -> ExitCode:
     with _open_for(path, steps, diagnostics, settings) as database:
         shell = Shell(database, output, diagnostics, keep_going=settings.keep_going, parameters=settings.parameters)

@@ -18,7 +18,7 @@ from snapdb.storage.manifests import FolderWriter, file_name
 from snapdb.types.text import did_you_mean
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
-from snapdb_cli.scripts import Step
+from snapdb_cli.scripts import ScriptStep
 from snapdb_cli.shell import Shell
 
 
@@ -54,10 +54,10 @@ def run(
             "sampler": f"EPOCHS {epochs}" if epochs is not None else None,
             "snapshot": f"SPLIT {text_literal(split)}" if split is not None else None,
         }
-        steps: list[Step] = []
+        steps: list[ScriptStep] = []
         for (kind, name), each in zip(exports, folders, strict=True):
             options = (output_format and f"FORMAT {output_format}", own[kind], "OVERWRITE" if overwrite else None)
-            steps += map(Step, parse(_copy(kind, name, each, [option for option in options if option])))
+            steps += map(ScriptStep, parse(_copy(kind, name, each, [option for option in options if option])))
         for step in steps:
             database.plan(step.statement)
         for each in folders:

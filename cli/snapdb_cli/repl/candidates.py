@@ -18,38 +18,38 @@ from snapdb_cli.repl.words import (
     RELATION,
     SQL_TYPES,
     SQL_WORDS,
-    Group,
-    Known,
+    CandidateGroup,
+    DatabaseNames,
 )
 
 
 class _Scope(NamedTuple):
     """What a query can see."""
 
-    known: Known
+    known: DatabaseNames
     snapshot: str = ""
     """Its elements can be named alone, as in SEEDS."""
     tables: tuple[str, ...] = ()
     """Tables that the statement around it works on: their columns can be named."""
 
 
-def _names(kind: str, texts: Sequence[str]) -> Group:
+def _names(kind: str, texts: Sequence[str]) -> CandidateGroup:
     """Names, offered at once."""
-    return Group(kind, texts, "name")
+    return CandidateGroup(kind, texts, "name")
 
 
-def _words(texts: Sequence[str], *, eager: bool = True) -> Group:
+def _words(texts: Sequence[str], *, eager: bool = True) -> CandidateGroup:
     """Keywords."""
-    return Group("", texts, "word", eager)
+    return CandidateGroup("", texts, "word", eager)
 
 
-def _functions(texts: Sequence[str]) -> Group:
+def _functions(texts: Sequence[str]) -> CandidateGroup:
     """Functions, with the bracket that follows them."""
-    return Group("function", [f"{text}(" for text in texts], "word", eager=False)
+    return CandidateGroup("function", [f"{text}(" for text in texts], "word", eager=False)
 
 
 def _sources(tokens: Sequence[Token]) -> dict[str, str]:
-    """The tables that a query reads, as keys of `Known.columns_of`, by the name or alias that its columns go by.
+    """The tables that a query reads, as keys of `columns_of`, by the name or alias of their columns.
 
     >>> from snapdb.sql.lexer import scan
     >>> _sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
@@ -102,7 +102,7 @@ def _behind(tokens: Sequence[Token], opened: int) -> int:
     return len(tokens)
 
 
-def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[Group]:
+def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
     """The candidates behind the tokens `before` of a query or expression, of which `whole` is everything."""
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
@@ -140,12 +140,12 @@ def _clause(before: Sequence[Token]) -> str:
     return ""
 
 
-def _tags(known: Known) -> Group:
+def _tags(known: DatabaseNames) -> CandidateGroup:
     """The tags as the strings that stand for them."""
-    return Group("tag", [text_literal(tag) for tag in known.tags], "text")
+    return CandidateGroup("tag", [text_literal(tag) for tag in known.tags], "text")
 
 
-def _tables(before: Sequence[Token], scope: _Scope) -> list[Group]:
+def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
     known = scope.known
     ctes = [identifier(token) for token, follows in pairwise(before) if follows.word == "AS" and _is_name(token)]
     facts = ["snapdb"] if "snapdb" in known.elements_of else []
@@ -163,7 +163,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[Group]:
     return offered
 
 
-def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[Group]:
+def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
     """What follows a name and a dot."""
     path: list[str] = []
     index = len(before) - 1
@@ -181,7 +181,7 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -
     return [_names("column", columns), _names("element", known.elements_of.get(name, ()))]
 
 
-def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
+def _values(whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
     """Columns of the tables that are read, then everything that computes."""
     known = scope.known
     read = _sources(whole)
@@ -193,7 +193,7 @@ def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
     return [*offered, _functions(known.functions), _words((*IN_VALUE, *SQL_TYPES), eager=False)]
 
 
-_Names = Callable[[Known, Spot], Sequence[Group]]
+_Names = Callable[[DatabaseNames, Spot], Sequence[CandidateGroup]]
 
 
 def _kinds(**labels: str) -> _Names:
@@ -201,12 +201,12 @@ def _kinds(**labels: str) -> _Names:
     return lambda known, spot: [_names(label, known.of(kind)) for kind, label in labels.items()]
 
 
-def _columns_of_table(known: Known, spot: Spot) -> Sequence[Group]:
+def _columns_of_table(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     """The columns of the table that the statement is about: its first name that is one."""
     return [_names("column", known.columns_of.get(_table(known, spot.before), ()))]
 
 
-def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
+def _columns_of_element(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     """The columns of the element table whose definition contains the cursor."""
     depth, here = 0, ""
     for index, token in enumerate(spot.before):
@@ -216,7 +216,7 @@ def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
     return [_names("column", known.columns_of.get(here, known.columns()))]
 
 
-def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
+def _columns_of_history(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     """The columns of the last table after FROM: that of a feature's history."""
     after = [
         identifier(follows).lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
@@ -224,24 +224,24 @@ def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
     return [_names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
 
 
-def _edge_types(known: Known, spot: Spot) -> Sequence[Group]:
+def _edge_types(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     return [_names("edge", known.edges_of(_sampled(spot)))]
 
 
-def _vertex_types(known: Known, spot: Spot) -> Sequence[Group]:
+def _vertex_types(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     return [_names("vertex", known.edges_of(_sampled(spot), vertices=True))]
 
 
-def _weights(known: Known, spot: Spot) -> Sequence[Group]:
+def _weights(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     return [_names("column", known.columns()), _names("edge", known.types)]
 
 
-def _vertices_defined(known: Known, spot: Spot) -> Sequence[Group]:
+def _vertices_defined(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     """The vertex tables of the graph that is being defined."""
     return [_names("vertex", _items(spot.before, "VERTEX", "NODE")), _names("table", known.tables)]
 
 
-def _options(known: Known, spot: Spot) -> Sequence[Group]:
+def _options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     leading = spot.words[0] if spot.words else ""
     choices = {
         "COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION", "OVERWRITE", "EPOCHS", "SPLIT"),
@@ -260,13 +260,13 @@ _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
 """Option of a task → the words that it takes."""
 
 
-def _task_options(known: Known, spot: Spot) -> Sequence[Group]:
-    return [Group("option", [f"{option} =" for option in _TASK_OPTIONS], "text")]
+def _task_options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
+    return [CandidateGroup("option", [f"{option} =" for option in _TASK_OPTIONS], "text")]
 
 
-def _task_values(known: Known, spot: Spot) -> Sequence[Group]:
+def _task_values(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     """The words that the option before = takes."""
-    return [Group("", _TASK_OPTIONS.get(identifier(spot.before[-2]).lower(), ()), "text")]
+    return [CandidateGroup("", _TASK_OPTIONS.get(identifier(spot.before[-2]).lower(), ()), "text")]
 
 
 _RELATIONS = _kinds(tables="table", snapshots="snapshot")
@@ -312,7 +312,7 @@ _PLACES: tuple[tuple[str, _Names], ...] = (
 """A pattern of the terminals before a name, and the names that may follow; the first pattern that matches counts."""
 
 
-def candidates(spot: Spot, known: Known) -> list[Group]:
+def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
     """What may stand at the cursor, names before words; whatever a query may hold where no grammar of ours reads."""
     explained = _unexplained(spot)
     if explained is not None:
@@ -324,7 +324,7 @@ def candidates(spot: Spot, known: Known) -> list[Group]:
     return _merged(offered) if offered else _groups(spot.before, spot.whole, _Scope(known))
 
 
-def _merged(groups: Sequence[Group]) -> list[Group]:
+def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
     """The same with the words of several grammars in one order; OR REPLACE is what one thinks of last."""
     eager = sorted(
         {text for group in groups if group.form == "word" and group.eager for text in group.texts},
@@ -351,26 +351,26 @@ def _unexplained(spot: Spot) -> Spot | None:
     return Spot(spot.before[start:], spot.typed, spot.quote, spot.after)
 
 
-def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
+def _in_slot(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
     """What one grammar takes: names where it takes a name, its words, or what its SQL fragment holds."""
     if slot.fragment == "STATEMENT":
         return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
     if slot.fragment:
         return _in_fragment(slot, spot, known)
-    offered: list[Group] = []
+    offered: list[CandidateGroup] = []
     if "NAME" in slot.accepts:
         choices = next((choices for pattern, choices in _PLACES if re.search(pattern, slot.path)), _kinds())
         offered += choices(known, spot)
     if "QUERY" in slot.accepts or "STATEMENT" in slot.accepts:
         offered.append(_words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
     if "STRING" in slot.accepts and slot.path.endswith(" ON"):
-        offered.append(Group("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
+        offered.append(CandidateGroup("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
     if {"EXPRESSION", "CONDITION", "SOURCES"} & slot.accepts:
         offered += _in_fragment(slot, spot, known)
     return [*offered, _words(slot.words())]
 
 
-def _in_fragment(slot: Slot, spot: Spot, known: Known) -> list[Group]:
+def _in_fragment(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
     """What a query or expression inside the statement may hold, and the words that may end it."""
     if slot.fragment == "COLUMNS":
         return [_words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
@@ -382,7 +382,7 @@ def _in_fragment(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     return [_words(behind), *offered]
 
 
-def _scope(slot: Slot, spot: Spot, known: Known) -> _Scope:
+def _scope(slot: Slot, spot: Spot, known: DatabaseNames) -> _Scope:
     leading = spot.words[0]
     if leading in ("SAMPLE", "AUDIT") or "SAMPLER" in spot.words[:4]:
         return _Scope(known, snapshot=_sampled(spot))
@@ -399,7 +399,7 @@ def _sampled(spot: Spot) -> str:
     return next((identifier(name).lower() for token, name in pairs if token.word == "FROM"), "")
 
 
-def _table(known: Known, tokens: Sequence[Token]) -> str:
+def _table(known: DatabaseNames, tokens: Sequence[Token]) -> str:
     """The first name that is a table's, in small letters."""
     tables = {name.lower() for name in known.tables}
     identifiers = (identifier(token).lower() for token in tokens if token.kind in ("word", "quoted"))

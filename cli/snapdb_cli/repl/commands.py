@@ -32,7 +32,7 @@ from snapdb_cli.repl.preferences import (
     spelled,
 )
 from snapdb_cli.repl.prompt import is_command, is_empty, trailing
-from snapdb_cli.repl.session import Session
+from snapdb_cli.repl.session import ReplSession
 
 _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]
 """What completion offers for the argument: names of these kinds, or something else."""
@@ -50,12 +50,12 @@ class _Command(NamedTuple):
     argument: str
     """How its argument reads in the help; empty for none."""
     help: str
-    run: Callable[[Session, str], None]
+    run: Callable[[ReplSession, str], None]
     """Called with what followed the name, stripped."""
     takes: _ArgumentKind = ()
 
 
-def run_typed(session: Session, text: str) -> None:
+def run_typed(session: ReplSession, text: str) -> None:
     """Run what a person typed: a command, or statements and perhaps a command behind them, as in `SELECT 1 \\gx`.
 
     Raises:
@@ -88,7 +88,7 @@ def find(name: str) -> _Command | None:
     return next((c for c in COMMANDS if name in c.names), None)
 
 
-def run_command(session: Session, text: str) -> None:
+def run_command(session: ReplSession, text: str) -> None:
     """Run a command line; an error becomes a message.
 
     Raises:
@@ -167,7 +167,7 @@ def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
 _KINDS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks")
 
 
-def _describe(session: Session, argument: str) -> None:
+def _describe(session: ReplSession, argument: str) -> None:
     name = _unquoted(argument)
     if not name:
         _list(session)
@@ -179,7 +179,7 @@ def _describe(session: Session, argument: str) -> None:
         session.shell.execute(f"DESCRIBE {kind} {quote(given)}")
 
 
-def _more(session: Session, argument: str) -> None:
+def _more(session: ReplSession, argument: str) -> None:
     """The output of `\\d`, then the versions of a table, the summary of a snapshot or the runs of a task."""
     _describe(session, argument)
     name = _unquoted(argument)
@@ -191,7 +191,7 @@ def _more(session: Session, argument: str) -> None:
         session.shell.execute(f"{statements[kind]} {quote(given)}")
 
 
-def _list(session: Session) -> None:
+def _list(session: ReplSession) -> None:
     known = session.known()
     kinds = [kind for kind in _KINDS if known.of(kind)]
     for kind in kinds:
@@ -200,7 +200,7 @@ def _list(session: Session) -> None:
         session.say("nothing here yet; CREATE TABLE name AS SELECT * FROM 'file.parquet'; makes a table")
 
 
-def _find(session: Session, name: str, *, quiet: bool = False) -> tuple[str, str] | None:
+def _find(session: ReplSession, name: str, *, quiet: bool = False) -> tuple[str, str] | None:
     """The kind and the exact name of the object with that name; a message with the nearest name where there is none."""
     known = session.known()
     for kind in _KINDS:
@@ -214,8 +214,8 @@ def _find(session: Session, name: str, *, quiet: bool = False) -> tuple[str, str
     return None
 
 
-def _show(kind: str) -> Callable[[Session, str], None]:
-    def run(session: Session, argument: str) -> None:
+def _show(kind: str) -> Callable[[ReplSession, str], None]:
+    def run(session: ReplSession, argument: str) -> None:
         pattern = _unquoted(argument)
         like = f" LIKE {text_literal(pattern.replace('*', '%'))}" if pattern else ""
         session.shell.execute(f"SHOW {kind}{like}")
@@ -223,12 +223,12 @@ def _show(kind: str) -> Callable[[Session, str], None]:
     return run
 
 
-def _versions(session: Session, argument: str) -> None:
+def _versions(session: ReplSession, argument: str) -> None:
     table = _unquoted(argument)
     session.shell.execute(f"SHOW VERSIONS OF {quote(table)}" if table else "SHOW VERSIONS")
 
 
-def _functions(session: Session, argument: str) -> None:
+def _functions(session: ReplSession, argument: str) -> None:
     pattern = text_literal((_unquoted(argument) or "*").replace("*", "%"))
     session.shell.execute(
         "SELECT function_name AS function, parameters, return_type AS returns, any_value(description) AS description "
@@ -236,7 +236,7 @@ def _functions(session: Session, argument: str) -> None:
     )
 
 
-def _connection(session: Session, argument: str) -> None:
+def _connection(session: ReplSession, argument: str) -> None:
     database = session.database
     state = {"idle": "no transaction", "open": "a transaction is open", "failed": "a transaction failed; ROLLBACK"}
     known = session.known()
@@ -249,14 +249,14 @@ def _connection(session: Session, argument: str) -> None:
 _SHOWN_HISTORY = 50
 
 
-def _again(session: Session, argument: str) -> None:
+def _again(session: ReplSession, argument: str) -> None:
     """Run the last statements again, with their results once to a file or program."""
     if text := _last(session):
         with session.once(_unquoted(argument)) if argument else nullcontext():
             session.shell.execute(text)
 
 
-def _again_expanded(session: Session, argument: str) -> None:
+def _again_expanded(session: ReplSession, argument: str) -> None:
     output = session.shell.output
     style, output.style = output.style, replace(output.style, expanded=True)
     try:
@@ -265,18 +265,18 @@ def _again_expanded(session: Session, argument: str) -> None:
         output.style = style
 
 
-def _last(session: Session) -> str:
+def _last(session: ReplSession) -> str:
     if not session.last:
         session.say("nothing was run yet; a statement ends with ;")
     return session.last
 
 
-def _print(session: Session, argument: str) -> None:
+def _print(session: ReplSession, argument: str) -> None:
     if text := _last(session):
         session.say(text)
 
 
-def _watch(session: Session, argument: str) -> None:
+def _watch(session: ReplSession, argument: str) -> None:
     """Run the last statements over and over, until Ctrl-C, an error or the given number of runs."""
     seconds, count = _pace(argument)
     text = _last(session)
@@ -318,25 +318,25 @@ def _pace(argument: str) -> tuple[float, int | None]:
     return seconds, count
 
 
-def _send(session: Session, argument: str) -> None:
+def _send(session: ReplSession, argument: str) -> None:
     target = _unquoted(argument)
     session.send(target)
     session.say(f"results go to {target or 'the screen'}")
 
 
-def _once(session: Session, argument: str) -> None:
+def _once(session: ReplSession, argument: str) -> None:
     if not argument:
         raise ValueError("where to? .once FILE or .once | COMMAND")
     session.next_target = _unquoted(argument)
 
 
-def _input(session: Session, argument: str) -> None:
+def _input(session: ReplSession, argument: str) -> None:
     if not argument:
         raise ValueError("which file? \\i FILE runs its statements")
     session.run_file(_unquoted(argument), run_command)
 
 
-def _edit(session: Session, argument: str) -> None:
+def _edit(session: ReplSession, argument: str) -> None:
     """Edit a statement in an editor; the prompt then begins with it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     file, name = tempfile.mkstemp(suffix=".sql", prefix="snapdb-")
@@ -352,7 +352,7 @@ def _edit(session: Session, argument: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def _history(session: Session, argument: str) -> None:
+def _history(session: ReplSession, argument: str) -> None:
     """Entries of the history, the newest last: those that contain a text, or the last N."""
     entries = list(session.history.get_strings())
     if argument.isdigit():
@@ -364,7 +364,7 @@ def _history(session: Session, argument: str) -> None:
     )
 
 
-def _query(session: Session, argument: str) -> None:
+def _query(session: ReplSession, argument: str) -> None:
     """Run a named query with its arguments, or list the named queries."""
     name, _, rest = argument.partition(" ")
     if not name:
@@ -377,7 +377,7 @@ def _query(session: Session, argument: str) -> None:
     session.execute(text)
 
 
-def _save(session: Session, argument: str) -> None:
+def _save(session: ReplSession, argument: str) -> None:
     name, _, text = argument.partition(" ")
     text = text.strip() or session.last
     if not name or not text:
@@ -386,30 +386,30 @@ def _save(session: Session, argument: str) -> None:
     session.say(f"\\n {name} runs it; it is kept in {path}")
 
 
-def _forget(session: Session, argument: str) -> None:
+def _forget(session: ReplSession, argument: str) -> None:
     if not argument:
         raise ValueError("which query? \\n lists them")
     drop_query(argument)
     session.say(f"{argument} is no named query any more")
 
 
-def _shell(session: Session, argument: str) -> None:
+def _shell(session: ReplSession, argument: str) -> None:
     command = argument or os.environ.get("SHELL") or "sh"
     code = subprocess.run(command, shell=True, check=False).returncode  # noqa: S602  # what the person typed
     if code:
         session.say(f"{command} ended with code {code}")
 
 
-def _folder(session: Session, argument: str) -> None:
+def _folder(session: ReplSession, argument: str) -> None:
     os.chdir(Path(_unquoted(argument) or "~").expanduser())
     session.say(f"relative paths begin at {Path.cwd()}")
 
 
-def _echo(session: Session, argument: str) -> None:
+def _echo(session: ReplSession, argument: str) -> None:
     session.say(_unquoted(argument))
 
 
-def _open(session: Session, argument: str) -> None:
+def _open(session: ReplSession, argument: str) -> None:
     if session.database.transaction_state != "idle":
         raise ValueError("a transaction is open; COMMIT or ROLLBACK it first")
     place = _unquoted(argument)
@@ -424,10 +424,10 @@ _PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expande
 """What psql's \\pset calls some of them."""
 
 
-def _switch(name: str, title: str) -> Callable[[Session, str], None]:
+def _switch(name: str, title: str) -> Callable[[ReplSession, str], None]:
     """A command that turns a preference on and off, or toggles it without an argument."""
 
-    def run(session: Session, argument: str) -> None:
+    def run(session: ReplSession, argument: str) -> None:
         now = getattr(session.preferences, name)
         session.set(name, argument or not now)
         session.say(f"{title} is {spelled(getattr(session.preferences, name))}")
@@ -435,10 +435,10 @@ def _switch(name: str, title: str) -> Callable[[Session, str], None]:
     return run
 
 
-def _value(name: str, title: str) -> Callable[[Session, str], None]:
+def _value(name: str, title: str) -> Callable[[ReplSession, str], None]:
     """A command that sets a preference, or shows it without an argument."""
 
-    def run(session: Session, argument: str) -> None:
+    def run(session: ReplSession, argument: str) -> None:
         if argument:
             session.set(name, _unquoted(argument))
         choices = PREFERENCES[name].values
@@ -453,7 +453,7 @@ def _shown(name: str, preferences: Preferences) -> str:
     return "all" if name == "max_rows" and value is None else spelled(value) if value != "" else "''"
 
 
-def _set(session: Session, argument: str) -> None:
+def _set(session: ReplSession, argument: str) -> None:
     name, _, value = argument.partition(" ")
     name, equals, rest = name.partition("=")
     value = rest if equals else value
@@ -467,13 +467,13 @@ def _set(session: Session, argument: str) -> None:
     _list_settings(session, [name] if name else list(PREFERENCES))
 
 
-def _list_settings(session: Session, names: Sequence[str]) -> None:
+def _list_settings(session: ReplSession, names: Sequence[str]) -> None:
     session.say(
         _two_columns((f"{name} = {_shown(name, session.preferences)}", PREFERENCES[name].help) for name in names)
     )
 
 
-def _unset(session: Session, argument: str) -> None:
+def _unset(session: ReplSession, argument: str) -> None:
     name = argument.strip().lower()
     if not name:
         raise ValueError("which setting? \\set lists them")
@@ -482,7 +482,7 @@ def _unset(session: Session, argument: str) -> None:
     session.say(f"{name} is {_shown(name, session.preferences)}")
 
 
-def _help(session: Session, argument: str) -> None:
+def _help(session: ReplSession, argument: str) -> None:
     wanted = argument.lower().lstrip("\\.")
     chosen = [c for c in COMMANDS if not wanted or any(wanted in name for name in c.names) or wanted in c.help]
     rows = [(", ".join(c.names) + (f" {c.argument}" if c.argument else ""), c.help) for c in chosen]
@@ -494,7 +494,7 @@ def _help(session: Session, argument: str) -> None:
         session.say(_KEYS)
 
 
-def _leave(session: Session, argument: str) -> None:
+def _leave(session: ReplSession, argument: str) -> None:
     raise Leave
 
 

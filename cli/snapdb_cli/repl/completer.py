@@ -18,7 +18,7 @@ from snapdb_cli.repl.commands import COMMANDS, find
 from snapdb_cli.repl.grammar import Spot, locate
 from snapdb_cli.repl.preferences import PREFERENCES, queries
 from snapdb_cli.repl.prompt import is_command, trailing
-from snapdb_cli.repl.words import Group, Known, phrases
+from snapdb_cli.repl.words import CandidateGroup, DatabaseNames, phrases
 
 _MOST_SLIPS = 5
 _NEAR = 0.75
@@ -164,7 +164,7 @@ _ARGUMENTS: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-class _Choice(NamedTuple):
+class _Suggestion(NamedTuple):
     """One completion."""
 
     text: str
@@ -174,18 +174,18 @@ class _Choice(NamedTuple):
     """What it is, for the eye; '' for a keyword."""
 
 
-def suggest(text: str, known: Known, after: str = "") -> list[str]:
+def suggest(text: str, known: DatabaseNames, after: str = "") -> list[str]:
     """What the last, perhaps empty, word of `text` may become, the likeliest first.
 
-    >>> suggest("SELECT * FROM pay", Known(tables=("payments",)))
+    >>> suggest("SELECT * FROM pay", DatabaseNames(tables=("payments",)))
     ['payments']
-    >>> suggest("SAMPLE FROM s METHOD BOT", Known()), suggest("sho", Known())[0]
+    >>> suggest("SAMPLE FROM s METHOD BOT", DatabaseNames()), suggest("sho", DatabaseNames())[0]
     (['BOTTOMK'], 'show caches')
     """
     return [choice.text for choice in complete(text, known, after)]
 
 
-def complete(text: str, known: Known, after: str = "") -> list[_Choice]:
+def complete(text: str, known: DatabaseNames, after: str = "") -> list[_Suggestion]:
     """The completions at a place between two texts, the likeliest first."""
     command = text if is_command(text) else text[trailing(text) or len(text) :]
     if match := _COMMAND.match(command):
@@ -198,10 +198,10 @@ def complete(text: str, known: Known, after: str = "") -> list[_Choice]:
     return _matched(spot, candidates(spot, known))
 
 
-def _matched(spot: Spot, groups: Sequence[Group]) -> list[_Choice]:
+def _matched(spot: Spot, groups: Sequence[CandidateGroup]) -> list[_Suggestion]:
     """The candidates that were meant by what was typed."""
     lower = spot.typed.islower()  # words take the case that is being typed
-    by_text: dict[str, Group] = {}
+    by_text: dict[str, CandidateGroup] = {}
     for group in groups:
         if spot.quote == '"' and group.form != "name":
             continue
@@ -216,25 +216,25 @@ def _matched(spot: Spot, groups: Sequence[Group]) -> list[_Choice]:
         shown = text
         if group.form == "name":
             shown = quote(text) if spot.quote else _quoted(text)
-        choices.append(_Choice(shown, length, group.kind))
+        choices.append(_Suggestion(shown, length, group.kind))
     return choices
 
 
-def _files(typed: str, apostrophe: str = "'") -> list[_Choice]:
+def _files(typed: str, apostrophe: str = "'") -> list[_Suggestion]:
     part, offered = _paths(typed)
     return [
-        _Choice(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file")
+        _Suggestion(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file")
         for name in offered
     ]
 
 
-def _in_command(text: str, known: Known, match: re.Match[str]) -> list[_Choice]:
+def _in_command(text: str, known: DatabaseNames, match: re.Match[str]) -> list[_Suggestion]:
     """A command's name, then what it takes."""
     name = match[1]
     if match[2] is None:
         texts = [other for command in COMMANDS for other in command.names if other[0] == name[0]]
         beginning = [other for other in texts if other.startswith(name)]
-        return [_Choice(other, len(name), "command") for other in beginning or _matching(name, texts)]
+        return [_Suggestion(other, len(name), "command") for other in beginning or _matching(name, texts)]
     rest = text[match.end() :]
     command = find(name.lower())
     taken = () if command is None else command.takes
@@ -248,10 +248,10 @@ def _in_command(text: str, known: Known, match: re.Match[str]) -> list[_Choice]:
         choices = [_quoted(name) for name in known.of(*taken)] + _elements(word[0], known, taken)
     else:
         choices = _ARGUMENTS[taken](rest)
-    return [_Choice(other, len(word[0]), "") for other in _matching(word[0], choices)[:_MOST]]
+    return [_Suggestion(other, len(word[0]), "") for other in _matching(word[0], choices)[:_MOST]]
 
 
-def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:
+def _elements(word: str, known: DatabaseNames, taken: Sequence[str]) -> list[str]:
     """What may follow the snapshot that a word names before its dot, where a snapshot is taken among others."""
     schema, dot, _ = word.rpartition(".")
     elements = known.elements_of.get(schema.lower(), ()) if dot and len(taken) > 1 else ()
@@ -261,7 +261,7 @@ def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:
 class NamesCompleter(Completer):
     """Completion at the prompt, with whatever names the database has by then."""
 
-    def __init__(self, known: Callable[[], Known]) -> None:
+    def __init__(self, known: Callable[[], DatabaseNames]) -> None:
         self._known = known
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:

@@ -16,14 +16,14 @@ from snapdb_cli.repl.commands import Leave, run_command, run_typed
 from snapdb_cli.repl.completer import NamesCompleter, suggest
 from snapdb_cli.repl.preferences import Preferences, changed, start_file
 from snapdb_cli.repl.prompt import line, make_prompt
-from snapdb_cli.repl.session import Session
-from snapdb_cli.repl.words import Known
+from snapdb_cli.repl.session import ReplSession
+from snapdb_cli.repl.words import DatabaseNames
 from snapdb_cli.terminal import Pager
 
 
 def open_session(
     path: Path | None, diagnostics: Diagnostics, settings: Settings, preferences: Preferences, history: History
-) -> Session:
+) -> ReplSession:
     """A session on the database at `path`. Raises SnapdbError when it cannot be opened."""
     for name in ("format", "null"):
         if (value := getattr(settings, name)) is not None:
@@ -33,7 +33,7 @@ def open_session(
     database = connect(path, **settings.opening)
     pager = Pager(setting=preferences.pager)
     output = Output(stream=cast(TextIO, pager), style=OutputStyle(max_rows=settings.max_rows))
-    session = Session(
+    session = ReplSession(
         database, output, diagnostics, preferences, pager=pager, history=history, settings=settings, ask=ask
     )
     if settings.config and start_file().is_file():
@@ -43,10 +43,10 @@ def open_session(
 
 def warm() -> None:
     """Build the grammars that completion needs."""
-    suggest("", Known())
+    suggest("", DatabaseNames())
 
 
-def loop(session: Session, prompt: PromptSession[str] | None = None) -> None:
+def loop(session: ReplSession, prompt: PromptSession[str] | None = None) -> None:
     """Read and run lines until the user leaves."""
     prompt = prompt or make_prompt(session, session.history, NamesCompleter(session.known))
     while True:
@@ -62,7 +62,7 @@ def loop(session: Session, prompt: PromptSession[str] | None = None) -> None:
             return
 
 
-def run_line(session: Session, text: str) -> bool:
+def run_line(session: ReplSession, text: str) -> bool:
     """Run a line that was typed. Returns False when the prompt ends."""
     try:
         run_typed(session, text)

@@ -23,7 +23,7 @@ from snapdb_cli.repl.preferences import Preferences, config_file, load, start_fi
 from snapdb_cli.repl.prompt import history, line, make_prompt
 
 if TYPE_CHECKING:
-    from snapdb_cli.repl.session import Session
+    from snapdb_cli.repl.session import ReplSession
 
 
 def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> ExitCode:
@@ -60,7 +60,7 @@ class _Opening:
     ) -> None:
         self.preferences = preferences
         self.draft = ""
-        self.session: Session | None = None
+        self.session: ReplSession | None = None
         self._path = path
         self._arguments = (path, diagnostics, settings, preferences, history)
         self._loading: threading.Thread | None = None
@@ -91,12 +91,12 @@ class _Opening:
             if get_app().is_running:
                 get_app().exit(exception=error)
 
-    def wait(self) -> Session:
+    def wait(self) -> ReplSession:
         """The session, which is opened now if it was not. Raises KeyboardInterrupt at Ctrl-C."""
         if self.session is None:
             if self._loading is not None:
                 self._loaded.wait()  # Ctrl-C in an import that another thread runs too may block both for good
-            session: Session = _load().open_session(*self._arguments)
+            session: ReplSession = _load().open_session(*self._arguments)
             self.session, self.preferences = session, session.preferences
         return self.session
 

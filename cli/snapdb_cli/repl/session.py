@@ -25,7 +25,7 @@ from snapdb_cli.commands.arguments import Settings, format_of
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
 from snapdb_cli.repl.preferences import Preferences, changed
-from snapdb_cli.repl.words import Known
+from snapdb_cli.repl.words import DatabaseNames
 from snapdb_cli.shell import Shell
 from snapdb_cli.terminal import Pager
 
@@ -35,7 +35,7 @@ _NAMED = 8
 """The most names that a question lists; the rest is counted."""
 
 
-class Session:
+class ReplSession:
     """The state of one prompt, which commands change. It is the front of its shell."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Session:
         self._files: list[Path] = []
         self._of_file: str | None = None
         """The format by the suffix of the file that results go to, if any."""
-        self._known: tuple[Any, Known] = (None, Known())
+        self._known: tuple[Any, DatabaseNames] = (None, DatabaseNames())
         """The names that the database last reported, and the same for completion."""
         self.preferences = preferences or Preferences()
         self.apply()
@@ -126,11 +126,11 @@ class Session:
         if self._pager is not None:
             self._pager.setting = wanted.pager
 
-    def known(self) -> Known:
+    def known(self) -> DatabaseNames:
         """The names that completion offers."""
         names = self.shell.names()
         if names is not self._known[0]:
-            self._known = names, Known.from_names(names)
+            self._known = names, DatabaseNames.from_names(names)
         return self._known[1]
 
     def execute(self, text: str) -> ExitCode:
@@ -138,7 +138,7 @@ class Session:
         self.last = text.strip()
         return self.shell.execute(text)
 
-    def run_file(self, given: str, run_command: Callable[[Session, str], None]) -> ExitCode:
+    def run_file(self, given: str, run_command: Callable[[ReplSession, str], None]) -> ExitCode:
         """Run the statements and commands of a file. A relative path in a file is relative to that file's folder."""
         path = Path(given).expanduser()
         if self._files and not path.is_absolute():
@@ -152,7 +152,7 @@ class Session:
         finally:
             self._files.pop()
 
-    def _run_pieces(self, text: str, origin: str, run_command: Callable[[Session, str], None]) -> ExitCode:
+    def _run_pieces(self, text: str, origin: str, run_command: Callable[[ReplSession, str], None]) -> ExitCode:
         code = ExitCode.OK
         for piece, is_command in _pieces(text):
             if is_command:

@@ -54,7 +54,7 @@ SQL_WORDS = frozenset(
 """The words of DuckDB's SQL that are offered."""
 
 
-class Group(NamedTuple):
+class CandidateGroup(NamedTuple):
     """Candidates of one kind."""
 
     kind: str
@@ -70,7 +70,7 @@ _LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DatabaseNames:
     """Names by kind, as they were given."""
 
     tables: tuple[str, ...] = ()
@@ -90,10 +90,11 @@ class Known:
     """By snapshot, or `snapdb`, in small letters: what may follow it and a dot."""
 
     @classmethod
-    def from_names(cls, names: Mapping[str, Any]) -> Known:
+    def from_names(cls, names: Mapping[str, Any]) -> DatabaseNames:
         """The names that `Database.names` returned.
 
-        >>> Known.from_names({"tables": ["t"], "columns_of": {"t": ["a"], "Now.Person": ["e_id"]}}).elements_of["now"]
+        >>> names = DatabaseNames.from_names({"columns_of": {"t": ["a"], "Now.Person": ["e_id"]}})
+        >>> names.elements_of["now"]
         ('Person',)
         """
         columns_of: Mapping[str, Iterable[str]] = names.get("columns_of", {})
