@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from snapdb.errors import QueryError
 from snapdb.sql_engine import SqlSession
-from snapdb.storage.catalog_db.connection import Store
+from snapdb.storage.store import Store
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and, where it is known, the share that is done (0 to 1)."""

@@ -27,11 +27,12 @@ from snapdb.schedule import next_firing
 from snapdb.sql.syntax import Statement
 from snapdb.sql.versions import Commit, Rollback
 from snapdb.sql_engine import SqlEngine
-from snapdb.storage.catalog_db.connection import CatalogDb, Store
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import open_db_dir
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import Disk
+from snapdb.storage.store import Store
 from snapdb.storage.tables.changes import Change
 
 T = TypeVar("T")

@@ -13,9 +13,10 @@ from typing import TypeVar
 from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError, hint_at_transaction
 from snapdb.sql_engine import SqlSession, parquet_files, table_rows
-from snapdb.storage.catalog_db.connection import CatalogDb, Store
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
 from snapdb.storage.check.database import catalog_damage
+from snapdb.storage.store import Store
 from snapdb.storage.tables.changes import AddTable, Append, AssignIds, Change, RemoveRows, files_of
 from snapdb.storage.tables.commit import commit
 from snapdb.storage.tables.compaction import Merge, compact, find_tiers

@@ -24,7 +24,7 @@ from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
 from snapdb.sql_engine import Names, SqlSession, no_rows, quote, table_rows
 from snapdb.sql_engine.sources import Stream
-from snapdb.storage.catalog_db.connection import Store
+from snapdb.storage.store import Store
 from snapdb.storage.tables.segments import check_table
 from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
 from snapdb.types.text import did_you_mean

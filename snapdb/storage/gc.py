@@ -19,7 +19,6 @@ from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.connection import (
     PUBLISHED_FOLDERS,
     CatalogDb,
-    Store,
     add_pending_deletes,
     delete_unless_held,
     forget_deleted,
@@ -27,6 +26,7 @@ from snapdb.storage.catalog_db.connection import (
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock, remove_file_unless_held
 from snapdb.storage.manifests import MANIFEST, parse_manifest
+from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import now
 from snapdb.storage.tables.compaction import Merge, compact, find_merges
 

@@ -8,13 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.sql_engine import SqlEngine
 from snapdb.storage.catalog_db.codec import VERSION_LOG, append_version, check_not_forked
 from snapdb.storage.catalog_db.db_dir import (
     CATALOG,
@@ -385,19 +383,3 @@ def _back_up(db_dir: DatabaseDir, connection: sqlite3.Connection, version: int) 
     db_dir.disk.settle(staging)
     db_dir.disk.rename(staging, kept)
     return kept
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """What statements read and write."""
-
-    db_dir: DatabaseDir
-    catalog_db: CatalogDb
-    sql_engine: SqlEngine
-    disk: Disk
-    """The directory's: what writes its files."""
-
-    def close(self) -> None:
-        """Close the catalog and the SQL engine."""
-        self.catalog_db.close()
-        self.sql_engine.close()
