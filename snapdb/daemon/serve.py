@@ -52,20 +52,14 @@ class _Heartbeat:
         silent = self._clock.monotonic() - self._written
         return f"the catalog took no beat for {silent:.0f} s" if silent >= self._intervals.lease_ttl else None
 
-    def stop(self) -> None:
-        """Beat no more. The row stays."""
-        self._still(lambda: None)
-
-    def resign(self) -> None:
-        """Beat no more, and let the next one lead at once."""
-        self._still(lambda: release_lease(self._catalog_db, self.holder))
-
-    def _still(self, last: Callable[[], None]) -> None:
+    def stop(self, *, resign: bool = False) -> None:
+        """Beat no more. Without `resign` the lease stays until it expires; with it another daemon may lead at once."""
         self._stopped.set()
         self._thread.join(self._clock.real(self._intervals.lease_ttl))
-        if not self._thread.is_alive():  # else it waits for a lock still, and lets the connection be
-            with suppress(SnapdbError):  # the others wait for a while then
-                last()
+        if not self._thread.is_alive():  # else it waits for a lock still, and uses the connection
+            if resign:
+                with suppress(SnapdbError):  # the lease expires then
+                    release_lease(self._catalog_db, self.holder)
             self._catalog_db.close()
 
     def _beat(self) -> None:
@@ -269,7 +263,7 @@ class _Daemon:
             finished, rolled_back = self._finish(self._loop, self._heartbeat, grace)
         self._worker_pool.close()
         if self._heartbeat is not None:
-            self._heartbeat.resign()
+            self._heartbeat.stop(resign=True)
         self._log.info("daemon.stop", why=why, finished=finished, rolled_back=rolled_back)
 
     def _finish(self, loop: Loop, heartbeat: _Heartbeat, grace: float) -> tuple[int, int]:

@@ -36,25 +36,11 @@ __all__ = [
     "torch_threads",
 ]
 
-_HOMES = {
-    "GCN": ".models",
-    "GraphSAGE": ".models",
-    "History": ".loop",
-    "Inferred": ".layerwise",
-    "Layers": ".models",
-    "Passes": ".layerwise",
-    "Predictions": ".loop",
-    "accuracy": ".metrics",
-    "average_precision": ".metrics",
-    "evaluate": ".loop",
-    "fit": ".loop",
-    "hits_at": ".metrics",
-    "mean_reciprocal_rank": ".metrics",
-    "predict": ".loop",
-    "ranks": ".metrics",
-    "roc_auc": ".metrics",
-    "seeded": ".loop",
-    "torch_threads": ".loop",
+_NAMES = {
+    ".layerwise": ("Inferred", "Passes"),
+    ".loop": ("History", "Predictions", "evaluate", "fit", "predict", "seeded", "torch_threads"),
+    ".metrics": ("accuracy", "average_precision", "hits_at", "mean_reciprocal_rank", "ranks", "roc_auc"),
+    ".models": ("GCN", "GraphSAGE", "Layers"),
 }
 
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, {name: module for module, names in _NAMES.items() for name in names})

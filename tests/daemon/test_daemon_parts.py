@@ -62,7 +62,7 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
     assert not heartbeat(catalog_db, first.holder)
     assert f"leader.won holder={second.holder} from={first.holder}" in said.getvalue()
     first.stop()
-    second.resign()
+    second.stop(resign=True)
     assert read_leader(catalog_db) is None
     third = one.poll()
     assert third is not None

@@ -48,25 +48,20 @@ def history(
 
 def run_now(path: Path, name: str, diagnostics: Diagnostics) -> ExitCode:
     """Run a task and wait for it; the exit code is that of its end."""
-    with _opened(path) as database:
+    open_db_dir(path, read_only=True)  # raises where there is none, which connect would create
+    with connect(path) as database:
         return _shell(database, "table", diagnostics).execute(f"EXECUTE TASK {quote_odd(name)}")
 
 
 def switch(path: Path, name: str | None, action: Literal["SUSPEND", "RESUME"], diagnostics: Diagnostics) -> ExitCode:
     """Suspend or resume a task, or all of them."""
-    with _opened(path) as database:
+    open_db_dir(path, read_only=True)  # as in run_now
+    with connect(path) as database:
         names = database.names()["tasks"] if name is None else [name]
         if not names:
             diagnostics.say(_none(path))
-        return _shell(database, "table", diagnostics).execute(
-            ";".join(f"ALTER TASK {quote_odd(task)} {action}" for task in names)
-        )
-
-
-def _opened(path: Path) -> Database:
-    """The database, which must be there."""
-    open_db_dir(path, read_only=True)
-    return connect(path)
+        script = ";".join(f"ALTER TASK {quote_odd(task)} {action}" for task in names)
+        return _shell(database, "table", diagnostics).execute(script)
 
 
 def _none(path: Path) -> str:
