@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Int64s
 from snapdb.sql_engine import ROW_ID, SqlSession, deleted_rows, quote, quote_all, table_rows
 from snapdb.types import (
     ALL_TIME,
@@ -23,8 +23,6 @@ from snapdb.types import (
 )
 
 _ID = quote(ROW_ID)
-
-_Int64s = npt.NDArray[np.int64]
 
 
 def time_expression(column: Column, prefix: str = "") -> str:
@@ -246,7 +244,7 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
     return f"SELECT * FROM ({rows}) WHERE {_ID} >= {other.next_row}"
 
 
-def deleted_beyond(session: SqlSession, root: Path, one: Table, other: Table) -> _Int64s:
+def deleted_beyond(session: SqlSession, root: Path, one: Table, other: Table) -> Int64s:
     """The ids of the rows of `one` that are deleted in `other`, another state of the same table, in no order."""
     ids = _deleted(root, one, other)
     return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Array, Bools
 from snapdb.errors import CorruptError
 from snapdb.graph.layout import EdgeLayout, damaged_file
 from snapdb.graph.view import Adjacency, EdgeColumn, EdgeReader, Source
@@ -117,9 +117,9 @@ def rows_adjacency(
     patch: Patch[AdjacencyRows] | Patch[LazyRows] | None = None,
     *,
     nodes: int | None = None,
-    degrees: npt.NDArray[Any] | None = None,
+    degrees: Array | None = None,
     live: LiveArrays | None = None,
-    outward: npt.NDArray[np.bool_] | None = None,
+    outward: Bools | None = None,
 ) -> Adjacency:
     """Rows as a sampler reads them, in any form.
 
@@ -209,7 +209,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
     return whole
 
 
-def _with(whole: Adjacency, path: Path, degrees: npt.NDArray[Any]) -> Adjacency:
+def _with(whole: Adjacency, path: Path, degrees: Array) -> Adjacency:
     rows = whole.rows
     if degrees.shape != (rows.nodes,):
         raise damaged_file(path)
@@ -217,7 +217,7 @@ def _with(whole: Adjacency, path: Path, degrees: npt.NDArray[Any]) -> Adjacency:
     return replace(whole, rows=arrays)
 
 
-def _degrees(path: Path, values: npt.NDArray[Any], rows: RowArrays) -> npt.NDArray[Any]:
+def _degrees(path: Path, values: Array, rows: RowArrays) -> Array:
     """How many edges each row has; older databases hold where it ends instead."""
     if values.dtype == np.int64 and values.shape == (rows.indptr.size - 1,):
         values = values - rows.indptr[:-1]

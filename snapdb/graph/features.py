@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.graph.layout import damaged_file
 from snapdb.graph.view import Feature, GraphView, KeyReader
@@ -32,23 +32,19 @@ from snapdb.storage.arrays.feature_types import DTYPES, fill_value
 from snapdb.storage.manifests import PublishedDir
 from snapdb.types import Relation
 
-_Int64s = npt.NDArray[np.int64]
-
-_Array = npt.NDArray[Any]
-
 
 @runtime_checkable
 class SparseReader(Feature, Protocol):
     """A feature that a batch delivers as a sparse tensor; `read` gives its rows as dense ones all the same."""
 
-    def read_sparse(self, ids: npt.NDArray[Any]) -> Csr:
+    def read_sparse(self, ids: Array) -> Csr:
         """The rows of ids as fresh CSR arrays with int64 indices."""
 
 
 class ArrayFeature(NamedTuple):
     """Rows of one array, often memory-mapped."""
 
-    array: npt.NDArray[Any]
+    array: Array
     scarce: bool = False
     """It is mapped, and memory cannot hold it beside what else is read."""
 
@@ -60,7 +56,7 @@ class ArrayFeature(NamedTuple):
     def dtype(self) -> np.dtype[Any]:
         return self.array.dtype
 
-    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def read(self, ids: Array) -> Array:
         """A fresh array of the rows of these ids."""
         return gather_mapped(self.array, ids) if self.scarce else gather(self.array, ids)
 
@@ -69,7 +65,7 @@ class ArrayFeature(NamedTuple):
 class _Marks:
     """Which ids have a newer row, found out at the first read and shared by the features of an element."""
 
-    ids: _Int64s
+    ids: Int64s
     count: int
     """Ids are 0 ≤ id < count."""
 
@@ -82,8 +78,8 @@ class _Marks:
 class _PatchedFeature:
     """Rows of an array, newer rows of some ids, and one row for ids that neither has."""
 
-    base: npt.NDArray[Any]
-    newer: npt.NDArray[Any]
+    base: Array
+    newer: Array
     """By rank among the marked ids."""
     marks: _Marks
     fill: Any
@@ -97,7 +93,7 @@ class _PatchedFeature:
     def dtype(self) -> np.dtype[Any]:
         return self.base.dtype
 
-    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def read(self, ids: Array) -> Array:
         """A fresh array of the rows of these ids."""
         return gather_over(self.base, self.newer, self.marks.overlay, self.fill, self.marks.count, ids)
 
@@ -120,12 +116,12 @@ class _SparseFeature:
     def dtype(self) -> np.dtype[Any]:
         return self.base.values.dtype
 
-    def read_sparse(self, ids: npt.NDArray[Any]) -> Csr:
+    def read_sparse(self, ids: Array) -> Csr:
         """The rows of these ids as fresh CSR arrays."""
         marks = NOTHING if self.marks is None else self.marks.overlay
         return gather_csr(self.base, self.newer, marks, ids, *self.shape)
 
-    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def read(self, ids: Array) -> Array:
         """A fresh dense array of the rows of these ids."""
         csr = self.read_sparse(ids)
         out = np.zeros((len(ids), self.width), self.dtype)
@@ -155,7 +151,7 @@ class HistoryFeature:
     def dtype(self) -> np.dtype[Any]:
         return self.arrays.rows.dtype
 
-    def read(self, ids: npt.NDArray[Any], before: _Int64s | None = None) -> npt.NDArray[Any]:
+    def read(self, ids: Array, before: Int64s | None = None) -> Array:
         """A fresh array of the last values of these ids.
 
         Args:
@@ -274,7 +270,7 @@ def _marks(patch: PublishedDir) -> _Marks:
     return _Marks(read_ids(patch.path, count), count)
 
 
-def _newer(patch: PublishedDir, file: str, rows: npt.NDArray[Any], marks: _Marks) -> npt.NDArray[Any]:
+def _newer(patch: PublishedDir, file: str, rows: Array, marks: _Marks) -> Array:
     newer = patch.array(file)
     if newer.dtype != rows.dtype or newer.shape != (marks.ids.size, *rows.shape[1:]):
         raise damaged_file(patch.path / file)
@@ -327,7 +323,7 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
     return replace(view, node_features=features)
 
 
-def _arrays(feature: Feature) -> Iterator[_Array]:
+def _arrays(feature: Feature) -> Iterator[Array]:
     """Where a feature's values lie."""
     match feature:
         case ArrayFeature():

@@ -11,10 +11,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Bools, Int64s
 from snapdb.errors import CorruptError, DatabaseError, moved
 from snapdb.graph.adjacency import AdjacencyOpener, open_incoming, open_outgoing, outgoing_artifact, serves_outgoing
 from snapdb.graph.features import open_feature, open_features, open_history, open_target
@@ -51,7 +50,7 @@ class _TableKeys:
     vertex: str
     """The vertex type, for messages."""
 
-    def read(self, ids: npt.NDArray[np.int64]) -> pa._Array:
+    def read(self, ids: Int64s) -> pa._Array:
         """The user's ids of dense ids: one array of the key's type, or structs for a composite key."""
         return self._keys.take(pa.array(ids))
 
@@ -216,7 +215,7 @@ def _view(
     )
 
 
-def _alive(directory: Path, index: int, vertex: VertexLayout) -> npt.NDArray[np.bool_] | None:
+def _alive(directory: Path, index: int, vertex: VertexLayout) -> Bools | None:
     return None if vertex.nodes == vertex.count else PublishedDir(directory).array(f"alive-{index}.npy")
 
 

@@ -8,17 +8,16 @@ from functools import cached_property, partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Array, Bools, Float64s, Int64s
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.rows import degrees_of, logical_parts, read_parts
 from snapdb.kernels.spans import is_plain
 from snapdb.storage.arrays.topology import AdjacencyRows, LazyRows, rows_of
 from snapdb.types import EdgeType, Relation
 
-_Int64s = npt.NDArray[np.int64]
-Source: TypeAlias = npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]
+Source: TypeAlias = Array | Callable[[], Array]
 """An array, or what opens one."""
 
 
@@ -30,15 +29,15 @@ class EdgeColumn:
     delta: Source | None = None
 
     @cached_property
-    def root(self) -> npt.NDArray[Any]:
+    def root(self) -> Array:
         """Raises CorruptError when the file is missing or damaged, as do all that read values."""
         return self.base() if callable(self.base) else self.base
 
     @cached_property
-    def patch(self) -> npt.NDArray[Any] | None:
+    def patch(self) -> Array | None:
         return self.delta() if callable(self.delta) else self.delta
 
-    def __iter__(self) -> Iterator[npt.NDArray[Any] | None]:
+    def __iter__(self) -> Iterator[Array | None]:
         """The root's values, then the patch's."""
         return iter((self.root, self.patch))
 
@@ -46,7 +45,7 @@ class EdgeColumn:
     def dtype(self) -> np.dtype[Any]:
         return self.root.dtype if self.patch is None else np.result_type(self.root, self.patch)
 
-    def read(self, positions: _Int64s) -> npt.NDArray[Any]:
+    def read(self, positions: Int64s) -> Array:
         """A fresh array: the values at these positions."""
         return read_parts(self.root, self.patch, positions).astype(self.dtype, copy=False)
 
@@ -66,7 +65,7 @@ class Adjacency:
     weight: EdgeColumn | None = None
     until: EdgeColumn | None = None
     """When an edge ends; None when the edge type has no ends."""
-    outward: npt.NDArray[np.bool_] | None = None
+    outward: Bools | None = None
     """By position, for BOTH only: this entry walks from source to destination (a row holds IN edges, then OUT)."""
 
     @property
@@ -79,7 +78,7 @@ class Adjacency:
         """Edges that the rows hold."""
         return int(self.degrees().sum())
 
-    def degrees(self) -> _Int64s:
+    def degrees(self) -> Int64s:
         """[nodes] How many edges each node has. Raises CorruptError when a row leads out of its arrays."""
         return degrees_of(self.rows)
 
@@ -108,15 +107,13 @@ class Adjacency:
         indices = EdgeColumn(self.rows.indices, self.rows.patch.indices)
         return {name: column for name, column in named.items() if column is not None} | {"indices": indices}
 
-    def _bounds(self) -> tuple[_Int64s, bool]:
+    def _bounds(self) -> tuple[Int64s, bool]:
         """Where each logical row starts and the last one ends, and whether rows are one after another already."""
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
-def _flat(
-    rows: RowArrays, indptr: _Int64s, plain: bool, columns: Mapping[str, EdgeColumn]
-) -> dict[str, npt.NDArray[Any]]:
+def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, EdgeColumn]) -> dict[str, Array]:
     """The values of columns in the order of the logical rows; views where they are so already."""
     if plain:
         return {name: column.root[: indptr[-1]] for name, column in columns.items()}
@@ -127,7 +124,7 @@ def _flat(
     return values
 
 
-def _flat_column(rows: RowArrays, indptr: _Int64s, plain: bool, column: EdgeColumn) -> npt.NDArray[Any]:
+def _flat_column(rows: RowArrays, indptr: Int64s, plain: bool, column: EdgeColumn) -> Array:
     return _flat(rows, indptr, plain, {"": column})[""]
 
 
@@ -141,14 +138,14 @@ class Feature(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
-    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def read(self, ids: Array) -> Array:
         """A fresh array: row i is the feature of ids[i]."""
 
 
 class KeyReader(Protocol):
     """The user's ids of one vertex type."""
 
-    def read(self, ids: _Int64s) -> pa._Array:
+    def read(self, ids: Int64s) -> pa._Array:
         """The keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
 
 
@@ -164,7 +161,7 @@ class GraphView:
 
     node_counts: Mapping[str, int]
     """Dense ids of a vertex type are 0 ≤ id < count. Some may not be in the snapshot: see `alive`."""
-    alive: Mapping[str, npt.NDArray[np.bool_] | None]
+    alive: Mapping[str, Bools | None]
     """Per vertex type, which dense ids are in the snapshot; None when all are."""
     edge_types: tuple[EdgeType, ...]
     adjacency: EdgeReader
@@ -176,11 +173,11 @@ class GraphView:
     targets: Mapping[str, Feature]
     """Vertex type → target by dense id: int64 (strings as codes, NULL as -1) or float32."""
     keys: Mapping[str, KeyReader]
-    weights: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    weights: Mapping[str, Float64s] = field(default_factory=dict)
     """Edge type's name → weights by edge id, where a sampler's WEIGHT BY names another column than the graph's own."""
-    born: Mapping[str, _Int64s] = field(default_factory=dict)
+    born: Mapping[str, Int64s] = field(default_factory=dict)
     """Vertex type → since when each dense id is there (-2^63: always), where a sampler must know it."""
-    destination_weights: npt.NDArray[np.float64] | None = None
+    destination_weights: Float64s | None = None
     """By dense id of the seed edges' destinations, where negatives are weighted."""
     lineage: Mapping[str, Any] = field(default_factory=dict)
     """snapshot, graph, version, window, database: plain values for JSON."""

@@ -14,10 +14,10 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from snapdb.arrays import Int64s
 from snapdb.errors import BindError, CorruptError
 from snapdb.sql_engine.sources import quote, text_literal
 from snapdb.types import Column, Segment, Table
@@ -124,7 +124,6 @@ def _row_id(segments: Sequence[Segment]) -> str:
 # optimizer calls `_BITMAP` once per leaf and folds the result into a constant. Written as literals, 12 MB of bitmaps
 # took DuckDB's parser and binder two seconds per query.
 
-_Int64s = npt.NDArray[np.int64]
 
 _BITMAP = "snapdb deleted rows"
 """The SQL function of a bitmap; no identifier that a user would write without quotes."""
@@ -160,7 +159,7 @@ class _File(NamedTuple):
     """The id of its first row."""
     key: str
     """Of the deletes, for `_BITMAP`."""
-    deleted: _Int64s
+    deleted: Int64s
     """Ascending."""
     stop: int
     """Positions from here on belong to later versions."""
@@ -227,7 +226,7 @@ def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, 
 
 
 @lru_cache(maxsize=8)
-def _deleted_ids(deletes: _Deletes) -> _Int64s:
+def _deleted_ids(deletes: _Deletes) -> Int64s:
     """Ascending deleted row ids."""
     parts = [np.empty(0, np.int64)]
     for segment in deletes.segments:
@@ -274,7 +273,7 @@ def _in_file(file: _File) -> str:
     return _tree("file_row_number", 0, file.rows, leaf)
 
 
-def _positions(file: _File, removed: _Int64s, low: int, high: int) -> str | None:
+def _positions(file: _File, removed: Int64s, low: int, high: int) -> str | None:
     """The condition for positions low ≤ p < high; None where they are too many for one bitmap."""
     if not removed.size:
         return "true"

@@ -16,10 +16,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s, UInt8s
 from snapdb.errors import DatabaseError
-
-Array = npt.NDArray[Any]
-Int64s = npt.NDArray[np.int64]
 
 STATIC = -(2**63)
 """The time of static edges, which sorts before every other."""
@@ -40,7 +38,7 @@ class ArrayFile:
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)}
         np.lib.format.write_array_header_1_0(self._file, header)
 
-    def append(self, values: npt.NDArray[Any]) -> None:
+    def append(self, values: Array) -> None:
         """Write the next values, which must have the file's type."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         for at in range(0, data.size, _BUFFER):  # more than the buffer at once would be written at other offsets
@@ -68,7 +66,7 @@ class TimeSpan:
         self._first: int | None = None
         self._last = STATIC
 
-    def see(self, time: npt.NDArray[np.int64]) -> None:
+    def see(self, time: Int64s) -> None:
         """Add some times."""
         if not time.size or (last := int(time.max())) == STATIC:
             return
@@ -92,7 +90,7 @@ class ArrayArchive:
     def __init__(self, path: Path) -> None:
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
 
-    def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[npt.NDArray[Any]]) -> None:
+    def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Array]) -> None:
         """Write an array, given as consecutive parts of its values in C order."""
         member = zipfile.ZipInfo(f"{name}.npy")  # has a constant time
         member.external_attr = _RIGHTS
@@ -114,7 +112,6 @@ class ArrayArchive:
 _GROUPS = Path("/sys/fs/cgroup")
 
 _HUGE_PAGE = 1 << 21
-_Array = npt.NDArray[Any]
 _SMALL = 1 << 21
 """Bytes up to which a separate map does not pay."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -175,7 +172,7 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[int]:
             yield max(0, limit - used + sum(int(facts.get(name, 0)) for name in files.forgettable))
 
 
-def prefer_huge_pages(array: npt.NDArray[Any]) -> None:
+def prefer_huge_pages(array: Array) -> None:
     """Let a new memory map use huge pages, if the kernel has them for files: random reads then need fewer TLB entries.
 
     A file as large as a quarter of the available memory is excluded: its pages must be loaded and reclaimed singly.
@@ -184,7 +181,7 @@ def prefer_huge_pages(array: npt.NDArray[Any]) -> None:
         _advise(array, "MADV_HUGEPAGE")
 
 
-def read_singly(arrays: Sequence[npt.NDArray[Any]], room: int) -> bool:
+def read_singly(arrays: Sequence[Array], room: int) -> bool:
     """Whether these arrays do not fit into `room` bytes together; then the kernel reads single pages of their maps.
 
     Read-ahead of random reads would evict pages that are needed.
@@ -200,13 +197,13 @@ def read_singly(arrays: Sequence[npt.NDArray[Any]], room: int) -> bool:
     return True
 
 
-def _advise(array: npt.NDArray[Any], advice: str) -> None:
+def _advise(array: Array, advice: str) -> None:
     with suppress(AttributeError, OSError, ValueError):  # not supported by this system or kernel
         if isinstance(root := _root(array), mmap.mmap):
             root.madvise(getattr(mmap, advice))
 
 
-def _root(array: npt.NDArray[Any]) -> object:
+def _root(array: Array) -> object:
     """The object that owns an array's memory."""
     owner: object = array
     while isinstance(owner, np.ndarray):
@@ -223,7 +220,7 @@ class _Place(NamedTuple):
     shape: tuple[int, ...]
 
 
-def same_values(one: _Array, other: _Array) -> bool:
+def same_values(one: Array, other: Array) -> bool:
     """Whether two arrays are equal; mapped ones are compared by file region, and not read: files are immutable."""
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
@@ -233,7 +230,7 @@ def same_values(one: _Array, other: _Array) -> bool:
     return places[0] == places[1]
 
 
-def in_order(array: _Array) -> _Array:
+def in_order(array: Array) -> Array:
     """The same values, read-only, to be read once from the first to the last.
 
     A large file gets a separate map with sequential read-ahead, whatever the advice for the map that others read at
@@ -252,7 +249,7 @@ def in_order(array: _Array) -> _Array:
     return fresh.view(np.ndarray)
 
 
-def _place(array: _Array) -> _Place | None:
+def _place(array: Array) -> _Place | None:
     """The file region of an array; None for one without a named file or with non-contiguous values."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
@@ -263,7 +260,7 @@ def _place(array: _Array) -> _Place | None:
     return _Place(str(root.filename), root.offset + inside, array.dtype, array.shape)
 
 
-def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> npt.NDArray[np.uint8]:
+def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
     """`size` zeros in an unnamed file in a folder: they may exceed memory, and are freed with the array.
 
     Args:

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array
 from snapdb.errors import CorruptError, DatabaseError, FormatError, InputError
 from snapdb.release import __version__
 from snapdb.storage.array_files import prefer_huge_pages
@@ -139,7 +139,7 @@ class PublishedDir:
             )
         return path
 
-    def array(self, name: str) -> npt.NDArray[Any]:
+    def array(self, name: str) -> Array:
         """The array of a file, memory-mapped read-only.
 
         Raises:
@@ -160,7 +160,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     return published.manifest
 
 
-def map_array(path: Path) -> npt.NDArray[Any]:
+def map_array(path: Path) -> Array:
     """The array of a .npy file, memory-mapped read-only.
 
     Raises:
@@ -168,7 +168,7 @@ def map_array(path: Path) -> npt.NDArray[Any]:
         DatabaseError: the process may not read it, or is out of memory or file descriptors.
     """
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy reads the header as Python, which may raise anything at damaged bytes
         raise _unread(path, error) from error
     prefer_huge_pages(array)

@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.overlay import Csr
 from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
-from snapdb.storage.array_files import Int64s, prefer_huge_pages
+from snapdb.storage.array_files import prefer_huge_pages
 from snapdb.storage.arrays.feature_types import (
     FeatureColumn,
     FeatureSource,
@@ -130,9 +131,9 @@ class _AddedRows(NamedTuple):
 
     table: Table
     root: Path
-    versions: npt.NDArray[np.int64]
+    versions: Int64s
     """The versions that added rows, ascending."""
-    stops: npt.NDArray[np.int64]
+    stops: Int64s
     """[versions] the row id after the last row of each version."""
 
     def firsts(self, session: SqlSession, value: str, start: int) -> list[_First]:
@@ -273,7 +274,7 @@ class _ArraySlice(NamedTuple):
 
     part: FeatureColumn
     default: float | None
-    out: npt.NDArray[Any]
+    out: Array
     """[rows, length]"""
 
     def store(self, values: pa.Array, where: Int64s) -> None:
@@ -343,7 +344,7 @@ def _fill_features(
 
 
 def slices_of(
-    parts: Sequence[FeatureColumn], lengths: Sequence[int], default: float | None, out: npt.NDArray[Any]
+    parts: Sequence[FeatureColumn], lengths: Sequence[int], default: float | None, out: Array
 ) -> list[_ArraySlice]:
     """The places of a feature's parts in its array, side by side."""
     ends = np.cumsum(lengths).tolist()
@@ -351,10 +352,10 @@ def slices_of(
     return [_ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
 
 
-def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArray[Any]:
+def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> Array:
     """A new array file, filled with the DEFAULT or zeros."""
     dtype = np.dtype(spec.dtype)
-    out: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
+    out: Array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
     prefer_huge_pages(out)
     if fill := fill_value(spec.dtype, spec.default):  # a new file has zeros
         out[:] = fill
@@ -519,6 +520,6 @@ def _fits(specs: Sequence[FeatureSpec], facts: Mapping[str, Any], base: Mapping[
     )
 
 
-def _ids(session: SqlSession, source: FeatureSource) -> npt.NDArray[np.int64]:
+def _ids(session: SqlSession, source: FeatureSource) -> Int64s:
     batches = session.reader(f"SELECT {quote(ROW_ID)} FROM ({source.rows})")
     return np.unique(np.concatenate([batch.column(0).to_numpy() for batch in batches]).astype(np.int64, copy=False))

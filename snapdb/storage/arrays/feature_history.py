@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Bools, Int64s
 from snapdb.errors import CorruptError, DataError
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import Csr, gather_csr, overlay
 from snapdb.sql_engine import ROW_ID, SqlSession, quote
-from snapdb.storage.array_files import Int64s
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,
     csr_path,
@@ -55,7 +54,7 @@ class HistoryArrays(NamedTuple):
     """[vertices + 1]"""
     time: Int64s
     """[rows] the time from which on each row is valid; ascending within a vertex."""
-    rows: npt.NDArray[Any]
+    rows: Array
     """[rows, width] the values of the feature."""
 
 
@@ -123,7 +122,7 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
 
 def check_history(
     directory: Path,
-    alive: npt.NDArray[np.bool_] | None,
+    alive: Bools | None,
     stop: int | None,
     element: str,
     name: str,

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import DataError
 from snapdb.sql_engine import ROW_ID, SqlSession, quote
-from snapdb.storage.array_files import Int64s
 from snapdb.types import Column, FeatureSpec
 
 _FLOATS = ("FLOAT", "DOUBLE")
@@ -185,7 +184,7 @@ def fill_value(dtype: str, default: float | None) -> Any:
     return np.dtype(dtype).type(0 if default is None else default)
 
 
-def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> npt.NDArray[Any]:
+def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> Array:
     """The flat numbers of an Arrow array of `Part.value`, in the part's type; DEFAULT for NULL and NaN.
 
     Rows whose whole list is NULL are left out.
@@ -194,7 +193,7 @@ def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> 
     fill = fill_value(part.dtype, default)
     if flat.null_count:
         flat = flat.fill_null(pa.scalar(fill.item(), flat.type))
-    numbers: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=False).astype(part.dtype, copy=False)
+    numbers: Array = flat.to_numpy(zero_copy_only=False).astype(part.dtype, copy=False)
     if default is not None and numbers.dtype.kind == "f":
         numbers = np.where(np.isnan(numbers), fill, numbers)
     return numbers

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels import buffers
 from snapdb.kernels.distinct import distinct
 from snapdb.kernels.forms import plain_array
 from snapdb.kernels.patch import DAMAGED, Keys, Lists, Outline, Root, are_patch, find_changes, list_tails
 from snapdb.kernels.patch_columns import merge_column, pick_parts
-from snapdb.storage.array_files import ArrayFile, Int64s, TimeSpan
+from snapdb.storage.array_files import ArrayFile, TimeSpan
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.topology import (
     AdjacencyRows,
@@ -127,8 +127,8 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
 def _check_patch(
     directory: Path,
     root: AdjacencyRows | LazyRows,
-    nodes: npt.NDArray[Any],
-    kept: npt.NDArray[Any],
+    nodes: Array,
+    kept: Array,
     rows: AdjacencyRows | LazyRows,
 ) -> None:
     """Raise CorruptError when these are no changed rows of `root`."""
@@ -145,7 +145,7 @@ def _check_patch(
 def merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
     """The rows of all `nodes` with the patch applied, in memory: as if built from their edges."""
     indptr = _merged_indptr(root, patch, nodes)
-    columns: dict[str, npt.NDArray[Any]] = {}
+    columns: dict[str, Array] = {}
     for name in root.columns:
         columns[name] = _merged_column(root, patch, indptr, name, 0, nodes)
     return rows_of(indptr, columns)
@@ -243,12 +243,12 @@ def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, Adjacenc
     return rows_of(indptr, columns)
 
 
-def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _as_numbers(values: Array) -> Array:
     """The same bits as integers, so that kernels that only copy are compiled for integers only."""
     return plain_array(values, values.dtype).view(f"i{values.itemsize}")
 
 
-def _narrowest(wanted: np.dtype[Any], others: list[npt.NDArray[Any]]) -> np.dtype[Any]:
+def _narrowest(wanted: np.dtype[Any], others: list[Array]) -> np.dtype[Any]:
     """The wanted type, or int64 if the others have a larger id."""
     wide = [values for values in others if values.size and values.dtype != np.int32]
     large = wanted == np.int32 and any(int(values.max()) >= 2**31 for values in wide)
@@ -283,7 +283,7 @@ def _column_type(root: AdjacencyRows, patch: Patch[AdjacencyRows], name: str) ->
 
 def _merged_column(
     root: AdjacencyRows, patch: Patch[AdjacencyRows], indptr: Int64s, name: str, low: int, high: int
-) -> npt.NDArray[Any]:
+) -> Array:
     """One column of the logical rows of nodes low ≤ v < high."""
     first, last = np.searchsorted(patch.nodes, [low, high])
     bounds = patch.rows.indptr[first : last + 1]

@@ -20,13 +20,13 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.kernels.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
 from snapdb.kernels.topology import are_rows
-from snapdb.storage.array_files import Array, ArrayFile, Int64s, TimeSpan
+from snapdb.storage.array_files import ArrayFile, TimeSpan
 from snapdb.storage.manifests import PublishedDir, map_array
 
 _Item = TypeVar("_Item")
@@ -44,8 +44,6 @@ _THREADS = 2
 _WAITING = 6
 """Chunks that may wait for a thread, so that reading continues meanwhile."""
 
-_EdgeIds = npt.NDArray[Any]
-"""int32; int64 from 2^31 edges on, and in older databases."""
 _ARRAYS = ("indptr", "indices", "edge_id", *_OPTIONAL)
 _KINDS = {
     "indptr": ("int64",),
@@ -99,7 +97,7 @@ def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: It
 class _BucketRows(NamedTuple):
     """The finished rows of one bucket."""
 
-    ends: npt.NDArray[np.int64]
+    ends: Int64s
     """[nodes of the bucket] the end of each row, counted from the bucket's first edge."""
     columns: dict[str, Array]
     """All columns but `node`."""
@@ -108,7 +106,7 @@ class _BucketRows(NamedTuple):
 class _GroupedChunk(NamedTuple):
     """One chunk, grouped by bucket: in memory, or in the temporary file."""
 
-    starts: npt.NDArray[np.int64]
+    starts: Int64s
     """[buckets + 1]"""
     columns: dict[str, Array]
     offsets: dict[str, int]
@@ -280,9 +278,9 @@ class EdgeArrays:
 
     source: Int64s
     destination: Int64s
-    edge_id: _EdgeIds
+    edge_id: Array
     time: Int64s | None
-    weight: npt.NDArray[np.float64] | None
+    weight: Float64s | None
     until: Int64s | None = None
 
 
@@ -292,16 +290,16 @@ class AdjacencyRows:
 
     indptr: Int64s
     """[nodes + 1]"""
-    indices: npt.NDArray[Any]
+    indices: Array
     """[edges] dense ids of the neighbours: int32, or int64 from 2^31 nodes on."""
-    edge_id: _EdgeIds
+    edge_id: Array
     time: Int64s | None
-    weight: npt.NDArray[np.float64] | None
+    weight: Float64s | None
     until: Int64s | None = None
     """[edges] the end of each edge's validity; 2^63 - 1 when it has none."""
 
     @property
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
+    def columns(self) -> dict[str, Array]:
         """The [edges] arrays that exist, by name."""
         named = {name: getattr(self, name) for name in _ARRAYS[1:]}
         return {name: values for name, values in named.items() if values is not None}
@@ -316,12 +314,12 @@ class LazyRows(NamedTuple):
 
     indptr: Int64s
     """[nodes + 1]"""
-    indices: npt.NDArray[Any]
-    columns: Mapping[str, npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]]
+    indices: Array
+    columns: Mapping[str, Array | Callable[[], Array]]
     """The other [edges] columns by name: an array, or a function that opens it or raises CorruptError."""
 
 
-def rows_of(indptr: Int64s, columns: Mapping[str, npt.NDArray[Any]]) -> AdjacencyRows:
+def rows_of(indptr: Int64s, columns: Mapping[str, Array]) -> AdjacencyRows:
     """Rows from columns by name; optional ones may be missing."""
     return AdjacencyRows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
 
@@ -392,14 +390,12 @@ def _write_sorted(
     return {"edges": edges, "nodes": shape.nodes, **span.facts()}
 
 
-def _chunks(
-    batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool
-) -> Iterator[list[dict[str, npt.NDArray[Any]]]]:
+def _chunks(batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool) -> Iterator[list[dict[str, Array]]]:
     """The batches' columns, gathered into chunks of about `_CHUNK` edges."""
     sources = {name: _BATCHED.get(name, name) for name in shape.columns}
     if outgoing:
         sources |= {"node": "source", "indices": "destination"}
-    chunk: list[dict[str, npt.NDArray[Any]]] = []
+    chunk: list[dict[str, Array]] = []
     held = 0
     for whole in batches:
         for start in range(0, whole.num_rows, _CHUNK):
@@ -413,14 +409,14 @@ def _chunks(
         yield chunk
 
 
-def _numpy(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
+def _numpy(batch: pa.RecordBatch, name: str) -> Array:
     """A column's values, copied only if they have another type."""
     column = batch.column(name)
     if column.null_count:
         raise CorruptError(
             f"{column.null_count} edges have no {name}; CHECK DATABASE names the file", code="damaged-snapshot"
         )
-    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    values: Array = column.to_numpy(zero_copy_only=False)
     return values.astype(_OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
 
 
@@ -495,9 +491,7 @@ def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
     return LazyRows(indptr, indices, {name: _open_column(directory, prefix, name, indices.size) for name in named})
 
 
-def _open_column(
-    directory: PublishedDir, prefix: str, name: str, edges: int
-) -> npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]:
+def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array | Callable[[], Array]:
     """The array of a column, or, if it cannot be opened, a function that raises the error."""
     try:
         return _open_array(directory, prefix, name, edges)
@@ -505,21 +499,21 @@ def _open_column(
         return partial(_open_array, directory, prefix, name, edges)
 
 
-def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> npt.NDArray[Any]:
+def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array:
     """One array of rows with `edges` edges."""
     array = directory.array(f"{prefix}{name}.npy")
     _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
     return array
 
 
-def _check_array(path: Path, name: str, array: npt.NDArray[Any] | None, edges: int) -> None:
+def _check_array(path: Path, name: str, array: Array | None, edges: int) -> None:
     """Raise CorruptError when an array is missing, or its type or length does not fit the number of edges."""
     length = max(array.size, 1) if name == "indptr" and array is not None else edges
     if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
         raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-snapshot")
 
 
-def check_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], far_nodes: int, what: str) -> None:
+def check_rows(starts: Int64s, ends: Int64s, indices: Array, far_nodes: int, what: str) -> None:
     """Read all rows and check that every row and every index is within its bounds.
 
     Raises:
