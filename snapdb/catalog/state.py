@@ -13,7 +13,7 @@ from snapdb.storage.catalog_db.codec import decode, decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import read_tasks
-from snapdb.storage.tables.changes import (
+from snapdb.storage.tables.commit import (
     AddTable,
     AlterColumns,
     Append,

@@ -201,7 +201,6 @@ def _elements(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _element(element: VertexElement | EdgeElement) -> Sequence[Any]:
-    """The columns from `kind` to `classes`."""
     match element:
         case VertexElement() as v:
             ends = (None, None, None, None)

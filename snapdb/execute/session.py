@@ -33,7 +33,7 @@ from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import Disk
 from snapdb.storage.store import Store
-from snapdb.storage.tables.changes import Change
+from snapdb.storage.tables.commit import Change
 
 T = TypeVar("T")
 

@@ -17,8 +17,7 @@ from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
 from snapdb.storage.check.database import catalog_damage
 from snapdb.storage.store import Store
-from snapdb.storage.tables.changes import AddTable, Append, AssignIds, Change, RemoveRows, files_of
-from snapdb.storage.tables.commit import commit
+from snapdb.storage.tables.commit import AddTable, Append, AssignIds, Change, RemoveRows, commit, files_of
 from snapdb.storage.tables.compaction import Merge, compact, find_tiers
 from snapdb.storage.tables.id_maps import assign_ids, maps_of
 from snapdb.types import Segment, Table

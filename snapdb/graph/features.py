@@ -295,7 +295,6 @@ def _number(directory: PublishedDir, *names: str) -> int:
 
 
 def _default(directory: PublishedDir, name: str) -> float | None:
-    """A feature's DEFAULT."""
     defaults = directory.manifest.get("defaults")
     default = defaults.get(name) if isinstance(defaults, dict) else None
     return default if isinstance(default, int | float) else None
@@ -324,7 +323,6 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
 
 
 def _arrays(feature: Feature) -> Iterator[Array]:
-    """Where a feature's values lie."""
     match feature:
         case ArrayFeature():
             yield feature.array

@@ -222,7 +222,6 @@ def _alive(directory: Path, index: int, vertex: VertexLayout) -> Bools | None:
 def _vertex_features(
     db_dir: DatabaseDir, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader
 ) -> dict[str, Feature]:
-    """The features by name, in the graph's order; those that change in time as of the window's end."""
     element = snapshot.graph.vertex(vertex.name)
     specs = {spec.name: spec for spec in element.features} if element is not None else {}
     _check_names(vertex.feature_names + vertex.history_names)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
 from snapdb.sql_engine import SqlSession, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
-from snapdb.storage.tables.changes import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
+from snapdb.storage.tables.commit import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 

@@ -172,10 +172,11 @@ def _translate_message(message: str, query: str = "", span: Span | None = None) 
     >>> _translate_message('Referenced table "q" not found!; Candidate tables: "p"').message
     'no "q" among the tables of this query; it reads p'
     """
-    for pattern, text, code, kind in _TRANSLATIONS:
-        if match := pattern.search(message):
+    for code, pattern, text in _TRANSLATIONS:
+        if match := re.search(pattern, message, re.DOTALL):
             groups = (group or "" for group in match.groups())
-            return kind(text.format(*groups) if isinstance(text, str) else text(match), span=span, code=code)
+            words = text.format(*groups) if isinstance(text, str) else text(match)
+            return _CLASSES.get(code, BindError)(words, span=span, code=code)
     if match := _SYNTAX.search(message):
         before, after = ("", "") if span is None else (query[: span.start], query[span.stop :])
         return ParseError(_unexpected(match[1], before, after), span=span, code="query-syntax")
@@ -292,227 +293,176 @@ def _unexpected(word: str, before: str, after: str) -> str:
 _SYNTAX = re.compile(r'^syntax error at or near "(.*)"', re.DOTALL)
 _Text = str | Callable[[_Match], str]
 
-_TRANSLATIONS: tuple[tuple[re.Pattern[str], _Text, str, type[SnapdbError]], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), words, code, kind)
-    for pattern, words, code, kind in (
-        (
-            r"^Max expression depth limit of (\d+) exceeded",
-            "expressions stand within one another more than {} deep; take them apart, e.g. with WITH",
-            "too-deep",
-            ParseError,
-        ),
-        (r"Function with name (\S+) does not exist!(.*)", _function, "unknown-function", BindError),
-        (r"^Type with name (\S+) does not exist!", _type, "unknown-type", BindError),
-        (r"argument types '(\S+?)\((.*?)\)'\..*?Candidate functions:(.*)", _arguments, "argument-types", BindError),
-        (
-            r'(?:Table|Values list) "([^"]*)" does not have a column named "([^"]*)"(.*)',
-            _column,
-            "unknown-column",
-            BindError,
-        ),
-        (
-            r"Cannot extract field '([^']*)' from expression \"([^\"]*)\" because it is not a struct",
-            '{1} has no column "{0}"',
-            "unknown-column",
-            BindError,
-        ),
-        (
-            r'Referenced table "([^"]*)" not found!(.*)',
-            lambda f: f'no "{f[1]}" among the tables of this query{_near(f[1], _names(f[2]), "it reads")}',
-            "not-in-query",
-            BindError,
-        ),
-        (
-            r'Column "([^"]*)" in (\w+) list not found in FROM clause(.*)',
-            lambda f: f'no column "{f[1]}" to {f[2]}{_near(f[1], _names(f[3]), "there are")}',
-            "unknown-column",
-            BindError,
-        ),
-        (
-            r'No matching columns found that match regex "(.*?)"',
-            'no column fits "{0}"; DESCRIBE shows what there is',
-            "unknown-column",
-            BindError,
-        ),
-        (
-            r'Column "([^"]*)" does not exist on (left|right) side of join',
-            'the {1} side of the join has no column "{0}"; write ON … = …',
-            "unknown-column",
-            BindError,
-        ),
-        (
-            r'Could not find key "([^"]*)" in struct(.*)',
-            lambda f: f'no field "{f[1]}" in this struct{_near(f[1], _names(f[2]), "it has")}',
-            "unknown-field",
-            BindError,
-        ),
-        (
-            r'unrecognized configuration parameter "([^"]*)"',
-            'no setting "{0}"; SELECT name FROM duckdb_settings() lists them',
-            "unknown-setting",
-            BindError,
-        ),
-        (
-            r'^Cannot change configuration option "+([^"]*)"',
-            "this is refused: it would change {0}, a setting of the engine under every statement; leave it out",
-            "refused",
-            ParseError,
-        ),
-        (
-            r'[Ii]nvalid named parameter "([^"]*)" for function (\w+)',
-            '{1} has no parameter "{0}"; DuckDB\'s page on {1} lists them',
-            "unknown-parameter",
-            BindError,
-        ),
-        (
-            r'^Column with name "([^"]*)" already exists',
-            'column "{0}" is named twice; rename one',
-            "duplicate-name",
-            BindError,
-        ),
-        (
-            r"^DEFAULT value cannot contain (.*)",
-            "a DEFAULT is a constant, and has no {0}; give the value when inserting",
-            "bad-default",
-            BindError,
-        ),
-        (
-            r'Ambiguous reference to column name "([^"]*)" \(use: (.*)\)',
-            lambda f: f'column "{f[1]}" is in several tables here; write {f[2].replace(chr(39), "")}',
-            "ambiguous-column",
-            BindError,
-        ),
-        (
-            r'column "snapdb [^"]*" must appear in the GROUP BY',
-            "an aggregate stands here only in a subquery, (SELECT …)",
-            "not-grouped",
-            BindError,
-        ),
-        (
-            r'column "([^"]*)" must appear in the GROUP BY',
-            'column "{0}" is neither grouped nor aggregated; add it to GROUP BY, or write any_value({0})',
-            "not-grouped",
-            BindError,
-        ),
-        (
-            r"^aggregate function calls cannot be nested",
-            "an aggregate of an aggregate; take the inner one in a subquery, FROM (SELECT …)",
-            "misplaced-aggregate",
-            BindError,
-        ),
-        (
-            r"^(\w+) clause cannot contain (aggregates|window functions)",
-            "{0} comes before {1}; filter them with HAVING or QUALIFY, or in a subquery",
-            "misplaced-aggregate",
-            BindError,
-        ),
-        (
-            r"^Window functions are not supported here",
-            "this function counts over a window; write it OVER (…)",
-            "misplaced-aggregate",
-            BindError,
-        ),
-        (
-            r'^Function "(\w+)" is a table function',
-            "{0} gives a table; write SELECT * FROM {0}(…)",
-            "table-function",
-            BindError,
-        ),
-        (
-            r"More than one row returned by a subquery",
-            "a subquery stands for one value here, and gives several rows; take one by an aggregate or LIMIT 1",
-            "several-rows",
-            QueryError,
-        ),
-        (
-            r"Set operations can only apply to expressions with the same number",
-            "the sides of UNION, INTERSECT or EXCEPT give different numbers of columns; select as many on each",
-            "column-count",
-            BindError,
-        ),
-        (
-            r"Subquery returns (\d+) columns - expected (\d+)",
-            "the subquery gives {0} columns where {1} are needed; select {1}",
-            "column-count",
-            BindError,
-        ),
-        (
-            r"^ORDER term out of range - should be between 1 and (\d+)",
-            "ORDER BY takes a column's place from 1 to {0}; write one of them, or its name",
-            "order-place",
-            BindError,
-        ),
-        (
-            r"Could not convert string ('.*?') to (\S+)(?: when casting from source column (\w+))?",
-            _not_a_value,
-            "bad-value",
-            QueryError,
-        ),
-        (r"with value (\S+) can't be cast .*destination type (\w+)", _too_large, "value-range", QueryError),
-        (r"^Overflow in (\w+) of (\w+) \((.*)\)", _overflow, "value-range", QueryError),
-        (
-            r"Could not cast value (\S+) to DECIMAL\(38,0\)",
-            "{0} has 39 digits; a HUGEINT column keeps 38",
-            "value-range",
-            QueryError,
-        ),
-        (r"Could not cast value (\S+) to (\w+\(.*?\))", _too_large, "value-range", QueryError),
-        (
-            r'invalid (\w+) field format: "([^"]*)", expected format is (.*)',
-            'no {0}: "{1}"; write it as {2}',
-            "bad-value",
-            QueryError,
-        ),
-        (
-            r'Could not parse string "(.*?)" according to format specifier "(.*?)"',
-            '"{0}" is not of the form "{1}"; correct it, or write try_strptime, which gives NULL there',
-            "bad-value",
-            QueryError,
-        ),
-        (
-            r"^Malformed JSON(?! in file).*?: (.*)",
-            "this is no JSON: {0}; correct it, or write TRY_CAST(… AS JSON)",
-            "bad-value",
-            QueryError,
-        ),
-        (r'^No files found that match the pattern "(.*)"', _no_file, "no-file", InputError),
-        (
-            r'^Cannot access (?:file|directory) "(.*)" - file system operations are disabled',
-            lambda f: outside(f[1]),
-            "folder-not-allowed",
-            InputError,
-        ),
-        (
-            r'^No extension found that is capable of reading the file "(.*?)"',
-            "nothing here reads the file \"{0}\" by its name; say read_csv('{0}'), read_json or read_parquet",
-            "unknown-format",
-            BindError,
-        ),
-        (
-            r"Out of Memory|[Ff]ailed to allocate|could not allocate",
-            "the memory is not enough for this query; take less at once, or run it where there is more",
-            "out-of-memory",
-            QueryError,
-        ),
-        (r'because schema "([^"]*)" does not exist', 'no table or snapshot "{0}"', "unknown-table", BindError),
-        (
-            r"does not support time travel",
-            "AT (…) stands right after a table's name; files, registered data and the names of WITH have no versions",
-            "misplaced-at",
-            BindError,
-        ),
-        (
-            r"TProtocolException|Thrift|[Dd]ecompress|ZSTD|Snappy",
-            "a Parquet file that this reads is damaged; CHECK DATABASE names it if it is the database's",
-            "unreadable-file",
-            InputError,
-        ),
-        (
-            r"^No magic bytes found at end of file '(.*?)'",
-            "{0} is no Parquet file, or is cut short; look at what it holds",
-            "unreadable-file",
-            InputError,
-        ),
-    )
+_CLASSES: dict[str, type[SnapdbError]] = {
+    **dict.fromkeys(("too-deep", "refused"), ParseError),
+    **dict.fromkeys(("several-rows", "bad-value", "value-range", "out-of-memory"), QueryError),
+    **dict.fromkeys(("no-file", "folder-not-allowed", "unreadable-file"), InputError),
+}
+"""The classes of errors by code; other codes have `BindError`."""
+
+_TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
+    (
+        "too-deep",
+        r"^Max expression depth limit of (\d+) exceeded",
+        "expressions stand within one another more than {} deep; take them apart, e.g. with WITH",
+    ),
+    ("unknown-function", r"Function with name (\S+) does not exist!(.*)", _function),
+    ("unknown-type", r"^Type with name (\S+) does not exist!", _type),
+    ("argument-types", r"argument types '(\S+?)\((.*?)\)'\..*?Candidate functions:(.*)", _arguments),
+    ("unknown-column", r'(?:Table|Values list) "([^"]*)" does not have a column named "([^"]*)"(.*)', _column),
+    (
+        "unknown-column",
+        r"Cannot extract field '([^']*)' from expression \"([^\"]*)\" because it is not a struct",
+        '{1} has no column "{0}"',
+    ),
+    (
+        "not-in-query",
+        r'Referenced table "([^"]*)" not found!(.*)',
+        lambda f: f'no "{f[1]}" among the tables of this query{_near(f[1], _names(f[2]), "it reads")}',
+    ),
+    (
+        "unknown-column",
+        r'Column "([^"]*)" in (\w+) list not found in FROM clause(.*)',
+        lambda f: f'no column "{f[1]}" to {f[2]}{_near(f[1], _names(f[3]), "there are")}',
+    ),
+    (
+        "unknown-column",
+        r'No matching columns found that match regex "(.*?)"',
+        'no column fits "{0}"; DESCRIBE shows what there is',
+    ),
+    (
+        "unknown-column",
+        r'Column "([^"]*)" does not exist on (left|right) side of join',
+        'the {1} side of the join has no column "{0}"; write ON … = …',
+    ),
+    (
+        "unknown-field",
+        r'Could not find key "([^"]*)" in struct(.*)',
+        lambda f: f'no field "{f[1]}" in this struct{_near(f[1], _names(f[2]), "it has")}',
+    ),
+    (
+        "unknown-setting",
+        r'unrecognized configuration parameter "([^"]*)"',
+        'no setting "{0}"; SELECT name FROM duckdb_settings() lists them',
+    ),
+    (
+        "refused",
+        r'^Cannot change configuration option "+([^"]*)"',
+        "this is refused: it would change {0}, a setting of the engine under every statement; leave it out",
+    ),
+    (
+        "unknown-parameter",
+        r'[Ii]nvalid named parameter "([^"]*)" for function (\w+)',
+        '{1} has no parameter "{0}"; DuckDB\'s page on {1} lists them',
+    ),
+    ("duplicate-name", r'^Column with name "([^"]*)" already exists', 'column "{0}" is named twice; rename one'),
+    (
+        "bad-default",
+        r"^DEFAULT value cannot contain (.*)",
+        "a DEFAULT is a constant, and has no {0}; give the value when inserting",
+    ),
+    (
+        "ambiguous-column",
+        r'Ambiguous reference to column name "([^"]*)" \(use: (.*)\)',
+        lambda f: f'column "{f[1]}" is in several tables here; write {f[2].replace(chr(39), "")}',
+    ),
+    (
+        "not-grouped",
+        r'column "snapdb [^"]*" must appear in the GROUP BY',
+        "an aggregate stands here only in a subquery, (SELECT …)",
+    ),
+    (
+        "not-grouped",
+        r'column "([^"]*)" must appear in the GROUP BY',
+        'column "{0}" is neither grouped nor aggregated; add it to GROUP BY, or write any_value({0})',
+    ),
+    (
+        "misplaced-aggregate",
+        r"^aggregate function calls cannot be nested",
+        "an aggregate of an aggregate; take the inner one in a subquery, FROM (SELECT …)",
+    ),
+    (
+        "misplaced-aggregate",
+        r"^(\w+) clause cannot contain (aggregates|window functions)",
+        "{0} comes before {1}; filter them with HAVING or QUALIFY, or in a subquery",
+    ),
+    (
+        "misplaced-aggregate",
+        r"^Window functions are not supported here",
+        "this function counts over a window; write it OVER (…)",
+    ),
+    ("table-function", r'^Function "(\w+)" is a table function', "{0} gives a table; write SELECT * FROM {0}(…)"),
+    (
+        "several-rows",
+        r"More than one row returned by a subquery",
+        "a subquery stands for one value here, and gives several rows; take one by an aggregate or LIMIT 1",
+    ),
+    (
+        "column-count",
+        r"Set operations can only apply to expressions with the same number",
+        "the sides of UNION, INTERSECT or EXCEPT give different numbers of columns; select as many on each",
+    ),
+    (
+        "column-count",
+        r"Subquery returns (\d+) columns - expected (\d+)",
+        "the subquery gives {0} columns where {1} are needed; select {1}",
+    ),
+    (
+        "order-place",
+        r"^ORDER term out of range - should be between 1 and (\d+)",
+        "ORDER BY takes a column's place from 1 to {0}; write one of them, or its name",
+    ),
+    (
+        "bad-value",
+        r"Could not convert string ('.*?') to (\S+)(?: when casting from source column (\w+))?",
+        _not_a_value,
+    ),
+    ("value-range", r"with value (\S+) can't be cast .*destination type (\w+)", _too_large),
+    ("value-range", r"^Overflow in (\w+) of (\w+) \((.*)\)", _overflow),
+    ("value-range", r"Could not cast value (\S+) to DECIMAL\(38,0\)", "{0} has 39 digits; a HUGEINT column keeps 38"),
+    ("value-range", r"Could not cast value (\S+) to (\w+\(.*?\))", _too_large),
+    ("bad-value", r'invalid (\w+) field format: "([^"]*)", expected format is (.*)', 'no {0}: "{1}"; write it as {2}'),
+    (
+        "bad-value",
+        r'Could not parse string "(.*?)" according to format specifier "(.*?)"',
+        '"{0}" is not of the form "{1}"; correct it, or write try_strptime, which gives NULL there',
+    ),
+    (
+        "bad-value",
+        r"^Malformed JSON(?! in file).*?: (.*)",
+        "this is no JSON: {0}; correct it, or write TRY_CAST(… AS JSON)",
+    ),
+    ("no-file", r'^No files found that match the pattern "(.*)"', _no_file),
+    (
+        "folder-not-allowed",
+        r'^Cannot access (?:file|directory) "(.*)" - file system operations are disabled',
+        lambda f: outside(f[1]),
+    ),
+    (
+        "unknown-format",
+        r'^No extension found that is capable of reading the file "(.*?)"',
+        "nothing here reads the file \"{0}\" by its name; say read_csv('{0}'), read_json or read_parquet",
+    ),
+    (
+        "out-of-memory",
+        r"Out of Memory|[Ff]ailed to allocate|could not allocate",
+        "the memory is not enough for this query; take less at once, or run it where there is more",
+    ),
+    ("unknown-table", r'because schema "([^"]*)" does not exist', 'no table or snapshot "{0}"'),
+    (
+        "misplaced-at",
+        r"does not support time travel",
+        "AT (…) stands right after a table's name; files, registered data and the names of WITH have no versions",
+    ),
+    (
+        "unreadable-file",
+        r"TProtocolException|Thrift|[Dd]ecompress|ZSTD|Snappy",
+        "a Parquet file that this reads is damaged; CHECK DATABASE names it if it is the database's",
+    ),
+    (
+        "unreadable-file",
+        r"^No magic bytes found at end of file '(.*?)'",
+        "{0} is no Parquet file, or is cut short; look at what it holds",
+    ),
 )
-"""The pattern of DuckDB's message; snapdb's text, or a function that makes it of the match; the code; the class."""
+"""The code; the pattern of DuckDB's message; snapdb's text, or a function that derives it from the match."""

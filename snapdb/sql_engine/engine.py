@@ -244,7 +244,6 @@ class SqlEngine:
             self._root = self._started()
 
     def _new_namespace(self) -> _Namespace:
-        """A new cursor in a name space of its own."""
         cursor, space = self._root.cursor(), f"snapdb_{next(self._numbers)}"
         cursor.execute(f"ATTACH ':memory:' AS {space}")
         cursor.execute(f"USE {space}")
@@ -487,11 +486,11 @@ class Conjunct(NamedTuple):
         Raises:
             BindError: it holds a subquery, whose rows would not be pinned.
         """
-        if any(found.get("class") == "SUBQUERY" for found in _walk(self.node)):
+        if any(node.get("class") == "SUBQUERY" for node in _walk(self.node)):
             raise BindError(
                 f"{self.sql}: a subquery cannot stand here; load its result as a column", code="subquery-here"
             )
-        return {tuple(found["column_names"]) for found in _walk(self.node) if found.get("class") == "COLUMN_REF"}
+        return {tuple(node["column_names"]) for node in _walk(self.node) if node.get("class") == "COLUMN_REF"}
 
 
 def conjuncts(session: SqlSession, condition: str) -> list[Conjunct]:

@@ -370,9 +370,9 @@ def check_storable(columns: Iterable[Column]) -> None:
                 code="null-column",
             )
         plain = "".join(part for part in _QUOTED.split(column.type) if not _QUOTED.fullmatch(part))
-        if found := _REFUSED_WORD.search(plain):
+        if word := _REFUSED_WORD.search(plain):
             raise BindError(
-                f'column "{column.name}" has type {column.type}: {found[1]} cannot be stored; {_REFUSED[found[1]]}',
+                f'column "{column.name}" has type {column.type}: {word[1]} cannot be stored; {_REFUSED[word[1]]}',
                 code="unstorable-type",
             )
         folded = column.name.lower()

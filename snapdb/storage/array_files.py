@@ -204,7 +204,6 @@ def _advise(array: Array, advice: str) -> None:
 
 
 def _root(array: Array) -> object:
-    """The object that owns an array's memory."""
     owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base

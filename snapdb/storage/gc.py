@@ -108,7 +108,6 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
 
 
 def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
-    """Every path that can be an orphan."""
     for folder, depth in _DEPTHS.items():
         yield from _files(db_dir.path / folder) if depth is None else _at_depth(db_dir.path / folder, depth)
     for path in _children(db_dir.path):
@@ -318,7 +317,6 @@ def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
 
 
 def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
-    """The rows of snapshots, and the family of each artifact by path."""
     snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
     shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
     return snapshots, shared

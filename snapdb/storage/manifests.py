@@ -458,7 +458,6 @@ def _facts(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(folder: Path) -> set[str]:
-    """The paths of everything in a folder but folders."""
     names: set[str] = set()
     for path, folders, files in os.walk(folder):
         inside = Path(path).relative_to(folder)

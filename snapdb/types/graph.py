@@ -121,15 +121,15 @@ class Properties:
         always = {name.lower() for name in needed}
         hidden = {name.lower() for name in self.excepted or ()}
         taken = {p.name.lower() for p in self.named}
-        found = []
+        shown = []
         for column in columns:
             own = column.lower()
             whole = self.excepted is not None and own not in hidden and own not in taken
             if own in always or whole:
-                found.append((column, column))
+                shown.append((column, column))
             names = [p.name for p in self.named if p.column.lower() == own]
-            found += [(column, name) for name in names if own not in always or name.lower() != own]
-        return found
+            shown += [(column, name) for name in names if own not in always or name.lower() != own]
+        return shown
 
     def __str__(self) -> str:
         """As a graph says them.

@@ -348,27 +348,27 @@ class CacheStats:
     """How far a stream's cache is filled, and what it was good for since the stream was opened."""
 
     bytes: int = 0
-    """Of all its arrays."""
+    """The bytes of all its arrays."""
     rows: int = 0
-    """That it has room for: drawn rows, and whole ones."""
+    """The number of rows that it has room for, drawn rows and whole ones."""
     filled: int = 0
-    """Of these, that are there."""
+    """The number of rows that it holds."""
     edges: int = 0
-    """That they hold."""
+    """The number of edges of these rows."""
     hits: int = 0
-    """Rows that batches found in it,"""
+    """The number of rows that batches read from it."""
     misses: int = 0
-    """and those that they looked for in vain."""
+    """The number of rows that batches looked up and that it did not hold."""
     bytes_read: int = 0
-    """Of the topology's neighbours: by batches, where the cache had none, and to fill it."""
+    """Bytes of the topology's neighbours that were read, by batches where the cache had none and to fill it."""
     bytes_filled: int = 0
-    """The part of these that filled it."""
+    """The part of `bytes_read` that filled it."""
     bytes_saved: int = 0
-    """Of neighbours that batches took from it instead."""
+    """Bytes of neighbours that batches read from it instead."""
     refills: int = 0
-    """Passes that drew rows, the first one among them."""
+    """The number of passes that drew rows, the first one included."""
     drawn: int = 0
-    """Rows that they drew."""
+    """The number of rows that these passes drew."""
     seconds: float = 0.0
     """That they took."""
     age: float | None = None

@@ -37,8 +37,7 @@ from snapdb.sql_engine import text_literal
 from snapdb.storage.catalog_db.connection import delete_unless_held
 from snapdb.storage.catalog_db.task_rows import drop_task
 from snapdb.storage.manifests import read_manifest
-from snapdb.storage.tables.changes import Change, DropNames, DropTable
-from snapdb.storage.tables.commit import drop_names
+from snapdb.storage.tables.commit import Change, DropNames, DropTable, drop_names
 from snapdb.types import (
     Cache,
     CacheStats,

@@ -11,7 +11,7 @@ from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
 from snapdb.sql_engine import ROW_ID, SqlSession, parquet_files, quote, quote_all
-from snapdb.storage.tables.changes import AddTable, AlterColumns, Append, Change, Loaded
+from snapdb.storage.tables.commit import AddTable, AlterColumns, Append, Change, Loaded
 from snapdb.storage.tables.segments import copy_segment, write_query, write_segment
 from snapdb.types import Segment, Table
 from snapdb.types.text import counted

@@ -204,7 +204,6 @@ def csr_path(directory: Path, feature: str, array: str) -> Path:
 
 
 def _index_type(width: int) -> type[np.signedinteger[Any]]:
-    """The type of the indices of rows with `width` columns."""
     return np.int32 if width < 2**31 else np.int64
 
 

@@ -280,7 +280,6 @@ def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowC
 
 
 def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The checks of the columns of a dense feature."""
     for part in parts_of(source, spec):
         if spec.default is None:
             advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"

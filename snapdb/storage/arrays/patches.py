@@ -171,7 +171,6 @@ def write_merged(
 
 
 def _nothing(root: AdjacencyRows) -> Patch[AdjacencyRows]:
-    """An empty patch."""
     nothing = np.empty(0, np.int64)
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
 

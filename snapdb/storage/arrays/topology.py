@@ -207,7 +207,6 @@ class _RowSort:
         return out
 
     def _column(self, bucket: int, name: str) -> Array:
-        """One column of a bucket, in the order of the chunks."""
         spans = [(int(run.starts[bucket]), int(run.starts[bucket + 1])) for run in self._runs]
         values = np.empty(sum(stop - start for start, stop in spans), self._shape.columns[name])
         at = 0
@@ -500,7 +499,6 @@ def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) ->
 
 
 def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array:
-    """One array of rows with `edges` edges."""
     array = directory.array(f"{prefix}{name}.npy")
     _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
     return array

@@ -174,7 +174,6 @@ class CatalogDb:
             self._files.release()
 
     def _head(self) -> tuple[int, str]:
-        """The newest version and its hash."""
         row = self._connection.execute(_HEAD).fetchone()
         return (row[0], row[1]) if row else (0, "")
 

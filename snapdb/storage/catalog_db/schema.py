@@ -313,7 +313,6 @@ def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
 
 
 def _ids(connection: Connection) -> list[dict[str, Any]]:
-    """The files of all id maps, as the changes of one commit."""
     keys = ("map", "path", "rows", "bytes", "sha256", "first")
     rows = connection.execute("SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first")
     return [{"change": "ids", **dict(zip(keys, row, strict=True)), "merged": []} for row in rows]

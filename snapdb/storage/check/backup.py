@@ -157,7 +157,6 @@ def _is_linked(source: Path, target: Path) -> bool:
 
 
 def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
-    """Check every file of the copy against its record."""
     own = replace(db_dir, path=staging, read_only=False, immutable=False)
     catalog_db = CatalogDb(own)
     try:

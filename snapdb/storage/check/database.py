@@ -375,7 +375,6 @@ def _leader(contents: Contents) -> Iterator[str]:
 
 
 def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> Iterator[str]:
-    """The problems of named rows that belong to an owner."""
     owners = {row["folded"] for row in contents[f"{of}s"]}
     for row in contents[f"{kind}s"]:
         thing = _read(lambda text: decode(type_, text), row["definition"])

@@ -12,7 +12,7 @@ from snapdb.sql_engine import SqlSession, key_rows, parquet_files, parquet_form,
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
-from snapdb.storage.tables.changes import AssignIds
+from snapdb.storage.tables.commit import AssignIds, active_maps, current_columns
 from snapdb.storage.tables.segments import write_query
 from snapdb.types import Column, Segment, Table
 
@@ -43,13 +43,6 @@ class IdMap:
         return key_rows(self.segments, self.columns, db_dir.path)
 
 
-def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
-    """The id maps of a table that still has their key columns: rows without one bring no keys."""
-    fields = {c.field for c in _columns_now(connection, table_id)}
-    rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table_id,)).fetchall()
-    return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
-
-
 def maps_of(catalog_db: CatalogDb, table_id: int) -> list[IdMap]:
     """Every id map of a table that still has the map's key columns."""
     with catalog_db.reading() as connection:
@@ -64,16 +57,10 @@ def read_map(catalog_db: CatalogDb, map_id: int) -> IdMap:
 
 def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
     row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
-    names = {c.field: c.name for c in _columns_now(connection, row["table_id"])}
+    names = {c.field: c.name for c in current_columns(connection, row["table_id"])}
     key = json.loads(row["key"])
     columns = tuple(Column(names.get(field, f"dropped {field}"), type_, field=field) for field, type_ in key)
     return IdMap(map_id, row["table_id"], columns, _segments(connection, map_id))
-
-
-def _columns_now(connection: sqlite3.Connection, table_id: int) -> tuple[Column, ...]:
-    query = "SELECT columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1"
-    row = connection.execute(query, (table_id,)).fetchone()
-    return () if row is None else decode_columns(row["columns"])
 
 
 def find_map(catalog_db: CatalogDb, table: Table, key: Sequence[str]) -> IdMap | None:
