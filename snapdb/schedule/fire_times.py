@@ -338,34 +338,33 @@ def decide(
     if now <= considered:
         return Decision((), (), None, considered)
     alone = max(considered, min(awake_since - 1, now))  # up to here no daemon led
+    saved: tuple[int, ...] = ()
+    missed: tuple[tuple[int, str], ...] = ()
+    older = None
     if policy == "all":
-        return _running((), schedule, considered, now, cap, (), None)
-    gone = newest(schedule, considered, alone, cap + 2)
-    saved = gone[-1:] if gone and (policy == "last" or _hardly_late(schedule, gone[-1], now)) else ()
-    gone = gone[: len(gone) - len(saved)]
-    listed = gone[-cap:]
-    more = count(schedule, considered, alone) - len(saved) - len(listed)
-    why = f"{_WHY}, and catch_up = last runs the last one only" if policy == "last" else _WHY
-    first = next_firing(schedule, considered) if more else None
-    older = None if first is None else Older(more, first, gone[-len(listed) - 1], why)
-    return _running(saved, schedule, alone, now, cap, tuple((moment, why) for moment in listed), older)
-
-
-def _running(
-    saved: tuple[int, ...],
-    schedule: Schedule,
-    after: int,
-    now: int,
-    cap: int,
-    missed: tuple[tuple[int, str], ...],
-    older: Older | None,
-) -> Decision:
-    """The decision in which some firings run, and then all after a moment: as many of them as it takes."""
-    due = takewhile(lambda moment: moment <= now, firings(schedule, after))
+        alone = considered
+    else:
+        saved, missed, older = _missed(schedule, policy, considered, alone, now, cap)
+    due = takewhile(lambda moment: moment <= now, firings(schedule, alone))
     run = (*saved, *islice(due, cap + 1 - len(saved)))
     if len(run) > cap:
         return Decision(run[:cap], missed, older, run[cap - 1])
     return Decision(run, missed, older, now)
+
+
+def _missed(
+    schedule: Schedule, policy: CatchUp, after: int, until: int, now: int, cap: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...], Older | None]:
+    """The last firing where it runs nevertheless, and the missed ones with the reason: the last, and the older ones."""
+    gone = newest(schedule, after, until, cap + 2)
+    saved = gone[-1:] if gone and (policy == "last" or _hardly_late(schedule, gone[-1], now)) else ()
+    gone = gone[: len(gone) - len(saved)]
+    listed = gone[-cap:]
+    more = count(schedule, after, until) - len(saved) - len(listed)
+    why = f"{_WHY}, and catch_up = last runs the last one only" if policy == "last" else _WHY
+    first = next_firing(schedule, after) if more else None
+    older = None if first is None else Older(more, first, gone[-len(listed) - 1], why)
+    return saved, tuple((moment, why) for moment in listed), older
 
 
 def _hardly_late(schedule: Schedule, moment: int, now: int) -> bool:
