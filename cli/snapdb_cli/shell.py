@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
+from snapdb.catalog.vocabulary import Vocabulary
 from snapdb.database import Database
 from snapdb.errors import SnapdbError
 from snapdb.interrupts import interruptible
@@ -71,12 +72,12 @@ class Shell:
                 break
         return worst
 
-    def names(self) -> Any:
-        """The names in the database by kind; empty when they cannot be read."""
+    def names(self) -> Vocabulary | None:
+        """The names in the database by kind; None when they cannot be read."""
         try:
             return self.database.names()
         except SnapdbError:
-            return {}
+            return None
 
     def _run_one(self, step: ScriptStep) -> ExitCode:
         if self._front is not None and step.origin is None and not self._front.confirm(step.statement):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.magic import no_var_expand
@@ -320,7 +320,7 @@ def _names(magics: _SnapMagics) -> list[str]:
     if magics.database is None:
         return []
     try:
-        kinds: Any = magics.database.names()
+        kinds = cast("Mapping[str, list[str]]", magics.database.names())
     except SnapdbError:
         return []
     return list(dict.fromkeys(name for names in kinds.values() for name in names))

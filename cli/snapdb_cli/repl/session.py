@@ -13,6 +13,7 @@ from typing import Any
 import click
 from prompt_toolkit.history import History, InMemoryHistory
 
+from snapdb.catalog.vocabulary import Vocabulary
 from snapdb.database import Database, connect
 from snapdb.errors import ParseError, SnapdbError
 from snapdb.plan.show import DropPlan
@@ -73,7 +74,7 @@ class ReplSession:
         self._files: list[Path] = []
         self._of_file: str | None = None
         """The format by the suffix of the file that results go to, if any."""
-        self._known: tuple[Any, DatabaseNames] = (None, DatabaseNames())
+        self._known: tuple[Vocabulary | None, DatabaseNames] = (None, DatabaseNames())
         """The names that the database last reported, and the same for completion."""
         self.preferences = preferences or Preferences()
         self.apply()
@@ -130,7 +131,7 @@ class ReplSession:
         """The names that completion offers."""
         names = self.shell.names()
         if names is not self._known[0]:
-            self._known = names, DatabaseNames.from_names(names)
+            self._known = names, DatabaseNames() if names is None else DatabaseNames.from_names(names)
         return self._known[1]
 
     def execute(self, text: str) -> ExitCode:

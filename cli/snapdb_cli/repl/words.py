@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from snapdb.sql.lexer import READS
+
+if TYPE_CHECKING:
+    from snapdb.catalog.vocabulary import Vocabulary
 
 
 def phrases(text: str) -> tuple[str, ...]:
@@ -90,21 +93,22 @@ class DatabaseNames:
     """By snapshot, or `snapdb`, in small letters: what may follow it and a dot."""
 
     @classmethod
-    def from_names(cls, names: Mapping[str, Any]) -> DatabaseNames:
+    def from_names(cls, names: Vocabulary) -> DatabaseNames:
         """The names that `Database.names` returned.
 
         >>> names = DatabaseNames.from_names({"columns_of": {"t": ["a"], "Now.Person": ["e_id"]}})
         >>> names.elements_of["now"]
         ('Person',)
         """
-        columns_of: Mapping[str, Iterable[str]] = names.get("columns_of", {})
+        columns_of = names["columns_of"]
+        lists = cast("Mapping[str, list[str]]", names)
         elements: dict[str, list[str]] = {}
         for name in columns_of:
             schema, dot, element = name.partition(".")
             if dot:
                 elements.setdefault(schema.lower(), []).append(element)
         return cls(
-            **{kind: tuple(names.get(kind, ())) for kind in _LISTS},
+            **{kind: tuple(lists.get(kind, ())) for kind in _LISTS},
             columns_of={name.lower(): tuple(columns) for name, columns in columns_of.items()},
             elements_of={schema: tuple(names) for schema, names in elements.items()},
         )
