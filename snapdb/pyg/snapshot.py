@@ -235,6 +235,13 @@ _TARGET = "y"
 """What PyG calls the target of a node."""
 
 
+def _raise_read_only(store: object, *args: object) -> NoReturn:
+    raise InputError(
+        "a snapshot does not change; INSERT or UPDATE its tables and REFRESH it, then open it again",
+        code="pyg-argument",
+    )
+
+
 class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are not typed
     """The features of nodes by dense id, with their target as `y`, and those of edges by edge id (`e_id`).
 
@@ -290,11 +297,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
             )
         return feature
 
-    def _put_tensor(self, tensor: Any, attr: TensorAttr) -> NoReturn:
-        _refuse_writing()
-
-    def _remove_tensor(self, attr: TensorAttr) -> NoReturn:
-        _refuse_writing()
+    _put_tensor = _remove_tensor = _raise_read_only
 
 
 @dataclass(frozen=True)
@@ -362,11 +365,7 @@ class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not 
         flat = self._graph.view.adjacency(self._graph.relation(edge_attr.edge_type)).flat()
         return tensor_of(flat.indices.astype(np.int64)), tensor_of(flat.indptr)
 
-    def _put_edge_index(self, edge_index: Any, edge_attr: EdgeAttr) -> NoReturn:
-        _refuse_writing()
-
-    def _remove_edge_index(self, edge_attr: EdgeAttr) -> NoReturn:
-        _refuse_writing()
+    _put_edge_index = _remove_edge_index = _raise_read_only
 
 
 def _ids(index: Any, count: int) -> Int64s:
@@ -383,10 +382,3 @@ def _ids(index: Any, count: int) -> Int64s:
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < count:
         raise IndexError(f"ids are 0 ≤ id < {count}, found {int(ids.min())} to {int(ids.max())}")
     return np.ascontiguousarray(ids, np.int64)
-
-
-def _refuse_writing() -> NoReturn:
-    raise InputError(
-        "a snapshot does not change; INSERT or UPDATE its tables and REFRESH it, then open it again",
-        code="pyg-argument",
-    )
