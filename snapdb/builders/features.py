@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -253,7 +252,7 @@ def _patched(
     try:
         if rows <= _MERGE_SHARE * held:
             return _features_of(find_or_build(catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
-        apart = replace(wanted, digest=digest_of(wanted.digest, "patch"))
+        apart = wanted._replace(digest=digest_of(wanted.digest, "patch"))
         newer = find_or_build(catalog_db, apart, patch, base.path)
         merged = find_or_build(catalog_db, wanted, lambda d: merge_features(base.path, newer.path, d))
         return _features_of(merged, f"merged: {rows:,} rows")

@@ -56,7 +56,7 @@ def fields(columns: str) -> Fields:
     return [(name, _TYPES[type_]) for name, type_ in (column.split() for column in columns.split(","))]
 
 
-def listing(fields: Fields, rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+def listing(fields: Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch:
     """A batch with these columns and rows.
 
     >>> listing([("name", pa.string())], [["a"], ["b"]]).to_pydict()

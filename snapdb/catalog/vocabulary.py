@@ -45,7 +45,7 @@ class _Shape(NamedTuple):
 
 
 def vocabulary(
-    catalog: Catalog, catalog_db: CatalogDb, sources: Mapping[str, Any], functions: Sequence[str]
+    catalog: Catalog, catalog_db: CatalogDb, sources: Mapping[str, object], functions: Sequence[str]
 ) -> Vocabulary:
     """The names of a database.
 

@@ -141,7 +141,7 @@ class TransactionManager:
         with self._store.sql_engine.session() as session:
             files = parquet_files([change.file], self._store.db_dir.path)
             (last,) = session.rows(f"SELECT max(row_id) FROM {files}")[0]
-        return replace(change, own=last >= began.get(table.id, 0))
+        return change._replace(own=last >= began.get(table.id, 0))
 
     def _ending(self, word: str) -> _Open:
         if self._open is None:
@@ -257,7 +257,7 @@ class TransactionManager:
         with self._store.sql_engine.session() as session:
             for row in rows:
                 self._compare(session, change, mine, row["path"], row["added"])
-        return replace(change, checked=max([change.checked, *(row["added"] for row in rows)]))
+        return change._replace(checked=max([change.checked, *(row["added"] for row in rows)]))
 
     def _compare(self, session: SqlSession, change: RemoveRows, mine: str, path: str, version: int) -> None:
         theirs = parquet_files([Segment(path, 0, 0, "")], self._store.db_dir.path)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from snapdb.storage.arrays.topology import (
     sort_edges,
 )
 from snapdb.storage.artifacts import ArtifactSpec, digest_of
-from snapdb.storage.manifests import PublishedDir
+from snapdb.storage.manifests import Metadata, PublishedDir
 from snapdb.types import EdgeType, PropertyGraph, Relation
 
 
@@ -254,7 +254,7 @@ def write_outgoing(
     counts: tuple[int, int],
     directory: Path,
     report: Callable[[float], None] | None = None,
-) -> dict[str, Any]:
+) -> Metadata:
     """Sort a topology's edges by their sources, in bounded memory; returns the facts for a manifest.
 
     Args:

@@ -129,8 +129,7 @@ class _SparseFeature:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryFeature:
+class HistoryFeature(NamedTuple):
     """Values that change in time: each id has the last one before a moment, and never one of that moment or later."""
 
     arrays: HistoryArrays

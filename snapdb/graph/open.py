@@ -313,7 +313,7 @@ def published(snapshot: Snapshot) -> Published:
     )
 
 
-def definition_digest(plain: Any) -> str:
+def definition_digest(plain: object) -> str:
     """A digest of what is pinned, given as plain values: the same where only what SQL shows differs."""
     return digest_of(_unshown(plain))
 

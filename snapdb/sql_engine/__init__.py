@@ -1,6 +1,6 @@
 """The SQL engine: DuckDB, which only this package imports; queries over Parquet segments, types, errors with a span."""
 
-from snapdb.sql_engine.engine import Conjunct, SqlEngine, SqlSession, conjuncts, files_behind, order_keys
+from snapdb.sql_engine.engine import Conjunct, Parameters, SqlEngine, SqlSession, conjuncts, files_behind, order_keys
 from snapdb.sql_engine.sources import (
     Names,
     absolute_paths,
@@ -31,6 +31,7 @@ __all__ = [
     "ROW_ID",
     "Conjunct",
     "Names",
+    "Parameters",
     "SqlEngine",
     "SqlSession",
     "absolute_paths",

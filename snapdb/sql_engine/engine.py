@@ -41,7 +41,7 @@ _FUNCTIONS = """
 
 _VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
 
-_Parameters = Sequence[Any] | Mapping[str, Any] | None
+Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _SETTINGS = {
     # `FROM batch` must never read a Python variable, and nothing may be fetched from the network.
@@ -284,7 +284,7 @@ class SqlSession:
             raise QueryError("interrupted", code="interrupted")
 
     def describe(
-        self, query: str, parameters: _Parameters = None, *, around: tuple[str, str] = ("", "")
+        self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
     ) -> list[Column]:
         """The columns a query would give, without running it. `around` stands before and after it in the SQL."""
         rows = self._fetch(f"DESCRIBE {around[0]}", query, around[1], parameters)
@@ -299,24 +299,24 @@ class SqlSession:
         with self._reading(before, query):
             self.cursor.extract_statements(before + query + after)
 
-    def rows(self, query: str, parameters: _Parameters = None) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
         """All rows as Python values."""
         return self._fetch("", query, "", parameters)
 
-    def table(self, query: str, parameters: _Parameters = None) -> pa.Table:
+    def table(self, query: str, parameters: Parameters = None) -> pa.Table:
         """All rows as Arrow."""
         with self._reading("", query):
             return self._relation(query, parameters).to_arrow_table()
 
     def reader(
-        self, query: str, parameters: _Parameters = None, *, rows: int = 100_000
+        self, query: str, parameters: Parameters = None, *, rows: int = 100_000
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows as Arrow batches of at most `rows`, at least one batch, while the session lives."""
         with self._reading("", query):
             reader = self._relation(query, parameters).to_arrow_reader(rows)
         return self._batches(query, reader, reader.schema)
 
-    def exact_reader(self, query: str, parameters: _Parameters = None) -> Generator[pa.RecordBatch, None, None]:
+    def exact_reader(self, query: str, parameters: Parameters = None) -> Generator[pa.RecordBatch, None, None]:
         """As `reader`, but nothing is lost where Arrow has no type for DuckDB's: see `sql_engine.values`."""
         reader = None
         self.cursor.execute(f"SET SESSION {EXACT} = true")
@@ -341,11 +341,11 @@ class SqlSession:
         if not read:
             yield empty(schema)
 
-    def wrap(self, before: str, query: str, after: str, parameters: _Parameters = None) -> list[tuple[Any, ...]]:
+    def wrap(self, before: str, query: str, after: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
         """Run `before + query + after`; an error's place counts within `query`."""
         return self._fetch(before, query, after, parameters)
 
-    def write(self, before: str, query: str, after: str, parameters: _Parameters = None) -> int:
+    def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
         """How many rows `before + query + after`, a COPY … TO, wrote; an error's place counts within `query`."""
         with self._reading(before, query):
             rows = _run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
@@ -371,7 +371,7 @@ class SqlSession:
             done.set()
             watcher.join()
 
-    def _relation(self, query: str, parameters: _Parameters) -> Any:
+    def _relation(self, query: str, parameters: Parameters) -> Any:
         try:
             return self.cursor.sql(query, **_bound(parameters))
         except duckdb.Error:
@@ -386,7 +386,7 @@ class SqlSession:
             except StopIteration:
                 return None
 
-    def _fetch(self, before: str, query: str, after: str, parameters: _Parameters) -> list[tuple[Any, ...]]:
+    def _fetch(self, before: str, query: str, after: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         with self._reading(before, query):
             self.cursor.execute(before + query + after, parameters)
             if self.cursor.description is None:
@@ -398,7 +398,7 @@ class SqlSession:
         return translated(self.space, query, len(before), self.place, self.own)
 
 
-def _bound(parameters: _Parameters) -> dict[str, Any]:
+def _bound(parameters: Parameters) -> dict[str, Any]:
     return {} if parameters is None else {"params": parameters}
 
 

@@ -11,8 +11,9 @@ from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -182,7 +183,7 @@ def _live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], n
     return _condition(tuple((s.first, s.rows) for s in segments), named, _key(named), next_row)
 
 
-def create_bitmap_function(connection: Any) -> None:
+def create_bitmap_function(connection: duckdb.DuckDBPyConnection) -> None:
     """Let the SQL of `connection`, and of its cursors, name the bitmaps of `_live_condition`."""
     connection.create_function(_BITMAP, _bitmap, ["VARCHAR", "BIGINT", "BIGINT"], "BLOB")
 

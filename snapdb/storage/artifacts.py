@@ -8,18 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import fresh_name
-from snapdb.storage.manifests import directory_bytes, publishing, read_manifest
+from snapdb.storage.manifests import Metadata, directory_bytes, publishing, read_manifest
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactSpec:
+class ArtifactSpec(NamedTuple):
     """The identity of an artifact, which may exist or not."""
 
     kind: Literal["topology", "features"]
@@ -34,7 +32,7 @@ class ArtifactSpec:
 
     def anew(self) -> ArtifactSpec:
         """The same content under a new digest, so that it is built again."""
-        return replace(self, digest=digest_of(self.digest, fresh_name()))
+        return self._replace(digest=digest_of(self.digest, fresh_name()))
 
 
 class CachedArtifact(NamedTuple):
@@ -44,11 +42,11 @@ class CachedArtifact(NamedTuple):
     version: int
     base: Path | None
     """The directory that it is a patch of; None: it is whole."""
-    facts: dict[str, Any]
+    facts: Metadata
     """Its manifest."""
 
 
-def digest_of(*facts: Any) -> str:
+def digest_of(*facts: object) -> str:
     """A digest of JSON values.
 
     >>> digest_of("topology", 3) == digest_of("topology", 3) != digest_of("topology", 4)
@@ -82,7 +80,7 @@ def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool
 def find_or_build(
     catalog_db: CatalogDb,
     wanted: ArtifactSpec,
-    build: Callable[[Path], dict[str, Any]],
+    build: Callable[[Path], Metadata],
     base: Path | None = None,
 ) -> CachedArtifact:
     """The artifact with the wanted digest, built when it does not exist.
@@ -95,7 +93,7 @@ def find_or_build(
     if artifact := find_artifact(catalog_db, wanted.digest):
         return artifact
     final = db_dir.path / wanted.folder / fresh_name()
-    facts: dict[str, Any] = {"kind": wanted.kind, "digest": wanted.digest}
+    facts: Metadata = {"kind": wanted.kind, "digest": wanted.digest}
     with publishing(db_dir.disk, final, facts) as staging:
         facts |= build(staging)
     try:

@@ -24,7 +24,7 @@ from snapdb.storage.catalog_db.connection import (
     forget_deleted,
 )
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
-from snapdb.storage.catalog_db.locks import TablesLock, remove_file_unless_held
+from snapdb.storage.catalog_db.locks import TablesLock, remove_unless_held
 from snapdb.storage.manifests import MANIFEST, parse_manifest
 from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import now
@@ -290,7 +290,7 @@ def _remove_unreferenced(catalog_db: CatalogDb, entry: _Unreferenced) -> bool:
     if entry.kind == "artefact":
         _drop_rows(catalog_db, [entry.path])
     if entry.path.startswith("ids/") and path.is_file():
-        removed = remove_file_unless_held(db_dir, path)
+        removed = remove_unless_held(db_dir, path, path.parent)
     else:
         removed = delete_unless_held(db_dir, entry.path)
     if removed and entry.kind == "garbage":

@@ -26,6 +26,9 @@ from snapdb.storage.disk import Disk, hash_file, hidden_beside, unwritten
 
 MANIFEST = "manifest.json"
 
+Metadata = dict[str, Any]
+"""What a manifest records of a directory, beside its files: values of JSON by name."""
+
 _THREADS = 2
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
@@ -38,7 +41,7 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @contextmanager
-def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]:
+def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
     """A temporary directory to fill, which is published at `final`, atomically and synced, when the block ends.
 
     The manifest has `facts`, which the block may add to, and every file's size and sha256. After an error nothing is at
@@ -73,12 +76,12 @@ def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
     return {path.name: {"bytes": size, "sha256": sha256} for path, (size, sha256) in zip(paths, facts, strict=True)}
 
 
-def seal(content: dict[str, Any]) -> str:
+def seal(content: Metadata) -> str:
     """The sha256 of a manifest's content, which is its entry `seal`."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def unsealed(manifest: dict[str, Any]) -> dict[str, Any]:
+def unsealed(manifest: Metadata) -> Metadata:
     """A manifest's content, without the seal.
 
     Raises:
@@ -97,7 +100,7 @@ class PublishedDir:
     path: Path
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Metadata:
         """The manifest; none of the files is opened.
 
         Raises:
@@ -105,7 +108,7 @@ class PublishedDir:
         """
         path = self.path / MANIFEST
         try:
-            manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
+            manifest: Metadata = unsealed(json.loads(path.read_text()))
             names = [str(name) for name, entry in manifest["files"].items() if int(entry["bytes"]) >= 0]
         except (OSError, *_MISREAD) as error:
             raise _unread(path, error) from error
@@ -148,7 +151,7 @@ class PublishedDir:
         return map_array(self.checked(name))
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
+def read_manifest(directory: Path) -> Metadata:
     """The manifest of a published directory, after a check that its files have the listed sizes.
 
     Raises:
@@ -211,7 +214,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
     """
     path = directory / MANIFEST
     try:
-        manifest: dict[str, Any] = unsealed(json.loads(path.read_bytes()))
+        manifest: Metadata = unsealed(json.loads(path.read_bytes()))
         files = {str(name): (int(e["bytes"]), str(e["sha256"])) for name, e in manifest["files"].items()}
         directories = _directories(manifest.get("layout", {"vertices": [], "edges": []}))
         if strange := [name for name in files if (directory / name).parent != directory]:
@@ -286,7 +289,7 @@ class FolderWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def wrote(self, name: str, **facts: Any) -> int:
+    def wrote(self, name: str, **facts: object) -> int:
         """Sync a written file and list it in the manifest, with facts about it; its bytes."""
         path = self._staging / name
         size, sha256 = hash_file(path)
@@ -294,7 +297,7 @@ class FolderWriter:
         self._files[name] = {"path": name, "bytes": size, "sha256": sha256, **facts}
         return size
 
-    def finish(self, manifest: Mapping[str, Any]) -> None:
+    def finish(self, manifest: Mapping[str, object]) -> None:
         """Publish the folder at the target, with a manifest of `manifest` and of its files."""
         files = [self._files[name] for name in sorted(self._files)]
         content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
@@ -363,7 +366,7 @@ class Folder(NamedTuple):
     """An exported folder, by its manifest."""
 
     path: Path
-    manifest: Mapping[str, Any]
+    manifest: Mapping[str, object]
     """The manifest of `finish`, with `format`, `files` and `snapdb`."""
     files: Mapping[str, Mapping[str, Any]]
     """The files by their paths in the folder: `path`, `bytes`, `sha256` and the facts of `wrote`."""
@@ -449,7 +452,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _facts(facts: dict[str, Any]) -> dict[str, Any]:
+def _facts(facts: Metadata) -> dict[str, Any]:
     """A file's entry of the manifest, after a check that the path is in the folder."""
     name = PurePosixPath(facts["path"])
     if name.is_absolute() or ".." in name.parts or not name.parts:

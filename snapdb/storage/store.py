@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from snapdb.sql_engine import SqlEngine
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -10,8 +10,7 @@ from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import Disk
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
     """What statements read and write."""
 
     db_dir: DatabaseDir

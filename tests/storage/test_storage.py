@@ -17,7 +17,15 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from tests.support.inside.storage import DatabaseDir, Disk, Lease, publishing, read_manifest, remove_unless_held
+from tests.support.inside.storage import (
+    MANIFEST,
+    DatabaseDir,
+    Disk,
+    Lease,
+    publishing,
+    read_manifest,
+    remove_unless_held,
+)
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, interrupting
 
@@ -215,9 +223,9 @@ def test_a_directory_is_removed_only_when_nobody_reads_it(tmp_path: Path) -> Non
     with publishing(Disk(), tmp_path / "x", {"kind": "test"}) as staging:
         (staging / "a").write_text("a")
     lease = Lease([tmp_path / "x"])
-    assert not remove_unless_held(DatabaseDir(tmp_path, read_only=False), tmp_path / "x")
+    assert not remove_unless_held(DatabaseDir(tmp_path, read_only=False), tmp_path / "x", tmp_path / "x" / MANIFEST)
     lease.release()
-    assert remove_unless_held(DatabaseDir(tmp_path, read_only=False), tmp_path / "x")
+    assert remove_unless_held(DatabaseDir(tmp_path, read_only=False), tmp_path / "x", tmp_path / "x" / MANIFEST)
     assert not (tmp_path / "x").exists()
 
 

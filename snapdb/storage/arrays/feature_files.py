@@ -32,7 +32,7 @@ from snapdb.storage.arrays.feature_types import (
     parts_of,
 )
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.manifests import map_array
+from snapdb.storage.manifests import Metadata, map_array
 from snapdb.types import FeatureSpec, Table
 
 _ID = quote(ROW_ID)
@@ -76,7 +76,7 @@ class FeatureGrowth:
         return {name: steps[-1].width if steps else 0 for name, steps in self.steps.items()}
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Metadata:
         """The entry of a manifest; the classes are in the target's."""
         return {
             "since": list(self.since),
@@ -84,7 +84,7 @@ class FeatureGrowth:
         }
 
     @staticmethod
-    def of(facts: Mapping[str, Any]) -> FeatureGrowth:
+    def of(facts: Metadata) -> FeatureGrowth:
         """The growth that a manifest records."""
         growth = facts.get("growth", {})
         classes = facts.get("target", {}).get("classes")
@@ -291,8 +291,8 @@ def measure_features(
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
     growth: FeatureGrowth = NO_GROWTH,
-    known: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    known: Metadata | None = None,
+) -> Metadata:
     """The widths of features and of their parts, and their DEFAULTs, for a manifest.
 
     Args:
@@ -321,7 +321,7 @@ def _fill_features(
     session: SqlSession,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
-    facts: Mapping[str, Any],
+    facts: Metadata,
     slots: Slots,
     directory: Path,
 ) -> None:
@@ -375,7 +375,7 @@ def _fill_target(
     slots: Slots,
     directory: Path,
     classes: Sequence[str] | None = None,
-) -> dict[str, Any]:
+) -> Metadata:
     """Write `target.npy` and return its facts.
 
     Args:
@@ -458,7 +458,7 @@ def write_features(
     specs: Sequence[FeatureSpec],
     directory: Path,
     growth: FeatureGrowth = NO_GROWTH,
-) -> dict[str, Any]:
+) -> Metadata:
     """Write an array [count, width] per feature, and return their metadata. Run `check_features` first.
 
     A sparse feature becomes three CSR arrays; features from histories are left out (`write_history`).
@@ -470,7 +470,7 @@ def write_features(
 
 def write_target(
     session: SqlSession, source: FeatureSource, name: str, directory: Path, growth: FeatureGrowth = NO_GROWTH
-) -> dict[str, Any]:
+) -> Metadata:
     """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or the codes of the classes of `growth`."""
     return _fill_target(session, source, name, Slots(source.count), directory, growth.classes)
 
@@ -480,10 +480,10 @@ def write_feature_patch(
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
     target: str | None,
-    base_facts: Mapping[str, Any],
+    base_facts: Metadata,
     directory: Path,
     growth: FeatureGrowth = NO_GROWTH,
-) -> dict[str, Any] | None:
+) -> Metadata | None:
     """Write the changed and added rows, and return their metadata; None when they do not fit the base.
 
     They do not if lists have another length, or if the base is of a later version with more classes or wider sparse
@@ -506,7 +506,7 @@ def write_feature_patch(
     return {**facts, "growth": growth.facts, "count": source.count, "changed": int(ids.size)}
 
 
-def _fits(specs: Sequence[FeatureSpec], facts: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+def _fits(specs: Sequence[FeatureSpec], facts: Metadata, base: Metadata) -> bool:
     """Whether rows with this metadata can be patched onto the base's arrays."""
     if base.get("defaults") != facts["defaults"]:
         return False

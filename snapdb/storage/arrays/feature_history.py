@@ -31,7 +31,7 @@ from snapdb.storage.arrays.feature_types import (
     fill_value,
     parts_of,
 )
-from snapdb.storage.manifests import map_array, read_manifest
+from snapdb.storage.manifests import Metadata, map_array, read_manifest
 from snapdb.types import FeatureSpec
 
 _Shown = Callable[[Int64s], Sequence[object]]
@@ -58,7 +58,7 @@ class HistoryArrays(NamedTuple):
     """[rows, width] the values of the feature."""
 
 
-def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec, directory: Path) -> dict[str, Any]:
+def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec, directory: Path) -> Metadata:
     """Write the rows of a history by (vertex, time, row id), and return their metadata; the last row of a time counts.
 
     Args:
@@ -182,7 +182,7 @@ def read_ids(directory: Path, count: int) -> Int64s:
     return ids
 
 
-def merge_features(base: Path, patch: Path, directory: Path) -> dict[str, Any]:
+def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
     """Write base and patch as a new base, and return its metadata."""
     facts = read_manifest(patch)
     try:

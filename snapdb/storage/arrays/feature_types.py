@@ -65,8 +65,7 @@ class FeatureSource:
     """The key columns, by which messages name a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureColumn:
+class FeatureColumn(NamedTuple):
     """One column of a feature."""
 
     name: str

@@ -32,7 +32,7 @@ from snapdb.storage.arrays.topology import (
     sort_edges,
     write_rows,
 )
-from snapdb.storage.manifests import PublishedDir, map_array
+from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 
 _R = TypeVar("_R", AdjacencyRows, LazyRows)
 
@@ -93,7 +93,7 @@ def build_patch(
     return Patch(outline.nodes, outline.kept, _picked(outline.indptr, origin, (root, base.rows, additions)))
 
 
-def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> dict[str, Any]:
+def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> Metadata:
     """Write the arrays as .npy files, and return their metadata: edges and nodes are those of the patch."""
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
@@ -153,7 +153,7 @@ def merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Adja
 
 def write_merged(
     root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int, directory: Path, *, block: int = _BLOCK
-) -> dict[str, Any]:
+) -> Metadata:
     """Write the rows of all `nodes` as a new root, about `block` edges at a time, and return their metadata."""
     indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
     np.save(directory / "indptr.npy", indptr)

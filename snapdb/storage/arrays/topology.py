@@ -27,7 +27,7 @@ from snapdb.errors import CorruptError, DatabaseError
 from snapdb.kernels.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
 from snapdb.kernels.topology import are_rows
 from snapdb.storage.array_files import ArrayFile, TimeSpan
-from snapdb.storage.manifests import PublishedDir, map_array
+from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -331,11 +331,10 @@ def build_rows(
     last_id: int,
     directory: Path,
     *,
-    prefix: str = "",
     outgoing: bool = False,
     memory: int = 2 << 30,
     report: Callable[[float], None] | None = None,
-) -> dict[str, Any]:
+) -> Metadata:
     """Write edges, in any order, as rows by (time, edge id), and return their metadata for a manifest.
 
     Args:
@@ -344,7 +343,7 @@ def build_rows(
         far_nodes: The number of nodes of the neighbours' type, which decides the width of `indices`.
         rows: The approximate number of edges.
         last_id: Edge ids are below it, which decides their width.
-        directory: The directory of the .npy files, whose names begin with `prefix`.
+        directory: The directory of the .npy files.
         outgoing: Rows of the sources instead of the destinations.
         memory: Bytes of edges in memory; further ones are written to an unnamed file in `directory`.
         report: Called with the share that is done.
@@ -362,19 +361,17 @@ def build_rows(
         for size in sort.take(_chunks(chain([first] if first is not None else [], rest), shape, outgoing)):
             seen += size
             progress(0.6 * min(1.0, seen / max(rows, 1)))
-        return _write_sorted(sort, shape, directory, prefix, progress)
+        return _write_sorted(sort, shape, directory, progress)
 
 
-def _write_sorted(
-    sort: _RowSort, shape: _RowShape, directory: Path, prefix: str, progress: Callable[[float], None]
-) -> dict[str, Any]:
+def _write_sorted(sort: _RowSort, shape: _RowShape, directory: Path, progress: Callable[[float], None]) -> Metadata:
     """Append bucket after bucket to the files, and return their metadata."""
     edges, span, position = sort.edges, TimeSpan(), 0
     dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
     with ExitStack() as stack:
-        indptr = stack.enter_context(ArrayFile(directory / f"{prefix}indptr.npy", np.int64, shape.nodes + 1))
+        indptr = stack.enter_context(ArrayFile(directory / "indptr.npy", np.int64, shape.nodes + 1))
         files = {
-            name: stack.enter_context(ArrayFile(directory / f"{prefix}{name}.npy", dtype, edges))
+            name: stack.enter_context(ArrayFile(directory / f"{name}.npy", dtype, edges))
             for name, dtype in dtypes.items()
         }
         indptr.append(np.zeros(1, np.int64))
@@ -449,7 +446,7 @@ def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool 
     return rows_of(indptr, out)
 
 
-def write_rows(rows: AdjacencyRows, directory: Path, prefix: str = "") -> dict[str, Any]:
+def write_rows(rows: AdjacencyRows, directory: Path, prefix: str = "") -> Metadata:
     """Write the arrays as .npy files, whose names begin with `prefix`, and return their metadata for a manifest."""
     for name, array in {"indptr": rows.indptr, **rows.columns}.items():
         np.save(directory / f"{prefix}{name}.npy", array)
@@ -459,13 +456,13 @@ def write_rows(rows: AdjacencyRows, directory: Path, prefix: str = "") -> dict[s
     return {"edges": int(rows.indices.size), "nodes": int(rows.indptr.size - 1), **span.facts()}
 
 
-def read_rows(directory: Path, prefix: str = "") -> AdjacencyRows:
+def read_rows(directory: Path) -> AdjacencyRows:
     """The arrays that `write_rows` or `build_rows` wrote, memory-mapped.
 
     Raises:
         CorruptError: one is missing, or its type or length does not fit the others. Values are not read.
     """
-    paths = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
+    paths = {name: directory / f"{name}.npy" for name in _ARRAYS}
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in paths.items()}
     edges = 0 if arrays["indices"] is None else arrays["indices"].size
     for name, array in arrays.items():

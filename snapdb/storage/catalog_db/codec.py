@@ -10,7 +10,7 @@ import re
 import sqlite3
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,7 +56,7 @@ def decode(kind: type[_T], text: str) -> _T:
     return value
 
 
-def is_sound(kind: Any, value: Any) -> bool:
+def is_sound(kind: Any, value: object) -> bool:
     """Whether a value and everything in it has the annotated types; integers must be in the range of moments.
 
     >>> from snapdb.types import Period
@@ -149,7 +149,7 @@ _TAIL = 512
 """Bytes at the end of the log that have its last complete line."""
 
 
-def facts_text(facts: dict[str, Any]) -> str:
+def facts_text(facts: Mapping[str, object]) -> str:
     """A commit record as the text that is stored and hashed.
 
     >>> facts_text({"version": 1, "message": None})

@@ -6,11 +6,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
 from snapdb.storage.catalog_db.codec import VERSION_LOG, append_version, check_not_forked
@@ -81,7 +80,7 @@ class CatalogDb:
         """The database directory."""
         return self._db_dir
 
-    def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
+    def rows(self, query: str, parameters: Sequence[str | int] = ()) -> list[sqlite3.Row]:
         """The rows of a SELECT."""
         with self.reading() as connection:
             return connection.execute(query, parameters).fetchall()
@@ -296,7 +295,7 @@ def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
     """Delete a pending directory; False when a process reads it. One without a manifest was partly deleted before."""
     directory = db_dir.inside(path)
     if (directory / MANIFEST).exists():
-        return remove_unless_held(db_dir, directory)
+        return remove_unless_held(db_dir, directory, directory / MANIFEST)
     db_dir.disk.remove(directory)
     return True
 

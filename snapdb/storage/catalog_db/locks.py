@@ -241,15 +241,12 @@ class TablesLock:
         if self._descriptor is None:
             return False
         deadline = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    self.share()
-                    return False
-                time.sleep(0.02)
+        while not try_lock(self._descriptor):
+            if time.monotonic() > deadline:
+                self.share()
+                return False
+            time.sleep(0.02)
+        return True
 
     def share(self) -> None:
         """Share it again."""
@@ -266,52 +263,45 @@ class TablesLock:
 @contextmanager
 def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
     """Assign ids while no other process does: of two at once the catalog would reject one, which would start over."""
-    descriptor = os.open(db_dir.path / "ids.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
-    try:
+    with _opened(db_dir.path / "ids.lock", os.O_CREAT) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
 def merging_files(db_dir: DatabaseDir) -> Iterator[bool]:
     """Whether no other process merges files during the block: two at once would do the same work twice."""
-    descriptor = os.open(db_dir.path / "merges.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
+    with _opened(db_dir.path / "merges.lock", os.O_CREAT) as descriptor:
+        yield try_lock(descriptor)
+
+
+def remove_unless_held(db_dir: DatabaseDir, path: Path, leased: Path) -> bool:
+    """Remove a file or directory unless a lease holds `leased`, its folder or manifest; whether it was removed."""
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
-
-
-def remove_unless_held(db_dir: DatabaseDir, directory: Path) -> bool:
-    """Remove a published directory unless a lease holds it; then it stays, to be removed later."""
-    return _remove_unless_locked(db_dir, directory, directory / MANIFEST)
-
-
-def remove_file_unless_held(db_dir: DatabaseDir, path: Path) -> bool:
-    """Remove a file unless a lease holds its folder."""
-    return _remove_unless_locked(db_dir, path, path.parent)
-
-
-def _remove_unless_locked(db_dir: DatabaseDir, path: Path, locked: Path) -> bool:
-    try:
-        descriptor = os.open(locked, os.O_RDONLY | os.O_CLOEXEC)
+        with _opened(leased) as descriptor:
+            if removed := try_lock(descriptor):
+                db_dir.disk.remove(path)
+            return removed
     except FileNotFoundError:
         return False
+
+
+@contextmanager
+def _opened(path: Path, flags: int = 0) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags, 0o666)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        db_dir.disk.remove(path)
-        return True
-    except BlockingIOError:
-        return False
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock a file exclusively without waiting; whether that succeeded."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _share(path: Path, flags: int = 0) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -14,6 +13,7 @@ from snapdb.errors import CommitConflict, moved
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
+from snapdb.storage.catalog_db.locks import try_lock
 from snapdb.types import Cause, RunExport, RunState, Task, TaskRun
 
 _REPLACED = "its task was replaced meanwhile"
@@ -225,10 +225,10 @@ def find_run(connection: sqlite3.Connection, run: TaskRun) -> TaskRun | None:
 
 
 def read_runs(
-    connection: sqlite3.Connection, *, task: int | None = None, run: int | None = None, state: RunState | None = None
+    connection: sqlite3.Connection, *, task: int | None = None, state: RunState | None = None
 ) -> Iterator[TaskRun]:
-    """The runs on record, by task and oldest first, of those with this task, number and state."""
-    given = {name: value for name, value in (("task", task), ("run", run), ("state", state)) if value is not None}
+    """The runs on record, by task and oldest first, of those with this task and state."""
+    given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
     # No conditions that are always true: with them SQLite would not find the few running ones by their index.
     where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
     return map(_run, connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
@@ -282,11 +282,7 @@ class RunLock:
     def take(self) -> bool:
         """Acquire it; False when another process holds it."""
         assert self._descriptor is not None
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return try_lock(self._descriptor)
 
     def release(self) -> None:
         """Release it; a second call does nothing."""

@@ -84,8 +84,8 @@ def in_catalog(problem: str) -> Problem:
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
-def read_contents(catalog_db: CatalogDb, *, integrity: bool = False) -> Contents:
-    """All rows; with `integrity`, SQLite also checks every page and index of its file."""
+def read_contents(catalog_db: CatalogDb) -> Contents:
+    """All rows, and what SQLite reports after a check of every page and index of its file."""
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
     with catalog_db.reading() as connection:
@@ -96,8 +96,7 @@ def read_contents(catalog_db: CatalogDb, *, integrity: bool = False) -> Contents
                 rows[table] = []
                 problems.append(in_catalog(f"its table {table} cannot be read: {error}"))
         whole = not problems
-        if integrity:
-            problems += _integrity(connection)
+        problems += _integrity(connection)
     return Contents(rows, whole, problems)
 
 

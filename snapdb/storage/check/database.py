@@ -52,7 +52,7 @@ def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: 
     # Listed before the catalog is read, which then names the files of commits meanwhile.
     old = find_orphans(db_dir, set(), now() - DEFAULT_GRACE)
     logged = logged_versions(db_dir.path)
-    contents = read_contents(catalog_db, integrity=True)
+    contents = read_contents(catalog_db)
     yield from contents.problems
     yield from _contradictions(db_dir, contents, logged)
     files: list[_PublishedFile] = []
@@ -71,7 +71,7 @@ def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: 
 def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
     """The first problem of the catalog itself, which is read completely; None when there is none."""
     logged = logged_versions(catalog_db.db_dir.path)
-    contents = read_contents(catalog_db, integrity=True)
+    contents = read_contents(catalog_db)
     return next(iter([*contents.problems, *_contradictions(catalog_db.db_dir, contents, logged)]), None)
 
 

@@ -21,8 +21,7 @@ from snapdb.types import Cache, Column, PropertyGraph, Sampler, Segment, Snapsho
 _MAGIC = b"PAR1"
 
 
-@dataclass(frozen=True, slots=True)
-class AddTable:
+class AddTable(NamedTuple):
     """A new table with its first rows; the name must be free, or be the table it replaces."""
 
     table_id: int
@@ -35,8 +34,7 @@ class AddTable:
     base: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """More rows. Appends commute: it conflicts only if the table was dropped or has other columns."""
 
     table_id: int
@@ -45,8 +43,7 @@ class Append:
     files: tuple[Segment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveRows:
+class RemoveRows(NamedTuple):
     """Removed rows; conflicts if one of them was removed since `base`."""
 
     table_id: int
@@ -60,8 +57,7 @@ class RemoveRows:
     """Some were added by this same commit, so that their ids hold only if no other commit adds rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlterColumns:
+class AlterColumns(NamedTuple):
     """Other columns; conflicts if the table was changed since `base`."""
 
     table_id: int
@@ -69,16 +65,14 @@ class AlterColumns:
     base: int
 
 
-@dataclass(frozen=True, slots=True)
-class DropTable:
+class DropTable(NamedTuple):
     """A dropped table, which older versions still have; conflicts if it was changed since `base`."""
 
     table_id: int
     base: int
 
 
-@dataclass(frozen=True, slots=True)
-class DropNames:
+class DropNames(NamedTuple):
     """Dropped graphs, snapshots (with their own files), samplers and caches, which belong to no version.
 
     Conflicts if one was changed meanwhile, or a snapshot of one of the graphs, a sampler of one of the snapshots or a
@@ -91,8 +85,7 @@ class DropNames:
     caches: tuple[Cache, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AssignIds:
+class AssignIds(NamedTuple):
     """New keys of an id map get the dense ids from `limit` on; conflicts if others were assigned meanwhile."""
 
     map_id: int
@@ -104,8 +97,7 @@ class AssignIds:
     """The map's last files, which are small and merged into the new one."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedFile:
+class LoadedFile(NamedTuple):
     """A user's file, as it was when its rows were loaded into a table."""
 
     path: str
@@ -115,8 +107,7 @@ class LoadedFile:
     """Nanoseconds since 1970 UTC, of the file system."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """The files whose rows the same commit appends; conflicts if one was loaded before."""
 
     table_id: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from snapdb.errors import moved
 from snapdb.sql_engine import SqlSession, key_rows, parquet_files, parquet_form, quote, table_rows
@@ -22,8 +23,7 @@ _TINY = 1 << 12
 """Rows up to which rewriting a file of keys costs less than opening one more."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdMap:
+class IdMap(NamedTuple):
     """The dense ids of one vertex table's key."""
 
     id: int

@@ -9,10 +9,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
-from snapdb.sql_engine import SqlSession, default_value, file_literal, parquet_form, quote, quote_all, text_literal
+from snapdb.sql_engine import (
+    Parameters,
+    SqlSession,
+    default_value,
+    file_literal,
+    parquet_form,
+    quote,
+    quote_all,
+    text_literal,
+)
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import fresh_name, hash_file, unwritten
 from snapdb.types import Column, Segment, Table
@@ -50,7 +58,7 @@ def write_segment(
     folder: str,
     columns: Sequence[Column],
     query: str,
-    parameters: Any = None,
+    parameters: Parameters = None,
     supplied: Sequence[str] | None = None,
 ) -> Segment:
     """Write the rows of `query`, cast to `columns`, as a new segment.
@@ -81,7 +89,7 @@ def write_segment(
 
 
 def write_query(
-    db_dir: DatabaseDir, session: SqlSession, folder: str, query: tuple[str, str, str], parameters: Any = None
+    db_dir: DatabaseDir, session: SqlSession, folder: str, query: tuple[str, str, str], parameters: Parameters = None
 ) -> Segment:
     """Write the rows of a query in order, given as (prefix, the user's query, suffix)."""
     prefix, text, suffix = query
