@@ -1,7 +1,5 @@
 """Types of numpy arrays by their dtype; the functions that take them say which shapes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 `SELECT * FROM snapdb.errors` lists it, and docs/errors.md is made from it.
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from functools import cache

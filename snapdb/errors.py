@@ -23,8 +23,6 @@ errors.toml lists. One that came from a statement carries the text and the span 
              ^^^^
 """
 
-from __future__ import annotations
-
 import unicodedata
 from typing import NamedTuple, Self
 

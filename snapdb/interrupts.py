@@ -1,7 +1,5 @@
 """Ctrl-C that stops the running statement, even while the main thread is deep in native code."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import socket

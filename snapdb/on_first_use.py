@@ -1,7 +1,5 @@
 """Names of a package that are imported when somebody first asks for them (PEP 562)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,7 +1,5 @@
 """`snapdb`: what the command line means. Nothing heavy is imported before the statements are known to parse."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import os

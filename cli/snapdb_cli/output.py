@@ -1,7 +1,5 @@
 """Results as bytes, the only writer of stdout: a table for people, and the formats that programs read, streamed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The statements of -c, -f and stdin, and the values of their parameters, read before an engine is loaded."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

@@ -1,7 +1,5 @@
 """Statements to run, results to show: the loop that scripts and the prompt share."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The terminal: a pager for long results, and a progress line on stderr for work that takes longer than a second."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """What the arrays of a snapshot are built in: an open store, with a report of progress and a request to stop."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

@@ -3,8 +3,6 @@
 Keys that are integers get their dense ids without a join: by arithmetic where keys are consecutive, else by a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path

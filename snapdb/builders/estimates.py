@@ -1,7 +1,5 @@
 """Estimates of a snapshot, element by element, without building it: counts by SQL, encodings by their costs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

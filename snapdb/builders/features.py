@@ -1,7 +1,5 @@
 """The features of a snapshot's elements: found, patched from the nearest ones, or built from the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

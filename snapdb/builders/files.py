@@ -1,7 +1,5 @@
 """The files of a snapshot: which vertices and edges it selects, and its edges in the cheapest encoding."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from contextlib import ExitStack

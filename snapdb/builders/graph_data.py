@@ -1,7 +1,5 @@
 """The rows of a graph at a version as SQL with dense ids, and the checks that they must pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple

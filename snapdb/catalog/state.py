@@ -1,7 +1,5 @@
 """What the database holds at one moment, as a frozen value; its versions and tags; what an open transaction changes."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

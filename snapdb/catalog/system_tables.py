@@ -1,7 +1,5 @@
 """The system tables: the one source of SHOW and of `snapdb.<table>` in a query, and values as lists show them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

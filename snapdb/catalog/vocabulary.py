@@ -1,7 +1,5 @@
 """Every name that a statement may use, by kind: what completion reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 

@@ -9,8 +9,6 @@ A line of JSON is an object with `time`, `level`, `event` and the fields. docs/s
 levels and fields, which stay as they are from one version to the next.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The leader's loop: it loads what is due, starts runs or records why not, and records how runs ended."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -4,8 +4,6 @@ It reads on its stdin which run to perform, and writes to its stdout how each en
 doing, when the daemon does: what it did by then is on record, and what it had not done left nothing.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

@@ -1,7 +1,5 @@
 """Caches: the operators of CREATE CACHE and REFRESH CACHE; streams of a sampler fill its cache."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from snapdb.execute.results import Outcome, Rows

@@ -1,7 +1,5 @@
 """CREATE PROPERTY GRAPH: keys numbered, data checked, the definition recorded."""
 
-from __future__ import annotations
-
 from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import check_vertices, graph_data
 from snapdb.execute.results import Outcome, Rows

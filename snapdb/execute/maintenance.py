@@ -3,8 +3,6 @@
 Retention is also applied after each run of a task (`apply_retentions`).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a statement returns: Arrow batches while they are made, read once, or all rows at once."""
 
-from __future__ import annotations
-
 import importlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator

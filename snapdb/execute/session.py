@@ -3,8 +3,6 @@
 An operator is a function of a plan and an execution context that returns `Rows`, in the module of its family.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """CREATE SNAPSHOT and REFRESH SNAPSHOT: publish the files of a snapshot, then the row that names them."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The transactions of one open database: every statement publishes a version, or all between BEGIN and COMMIT one."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Versions: the operators of CREATE TAG, BEGIN, COMMIT and ROLLBACK."""
 
-from __future__ import annotations
-
 from snapdb.errors import moved
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext

@@ -1,7 +1,5 @@
 """The rows of a relation: IN in each of the four forms, OUT and BOTH made on first need and kept."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

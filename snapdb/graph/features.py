@@ -1,7 +1,5 @@
 """Features as a snapshot reads them: one array, an array with newer rows beside it, sparse rows, or a history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What the manifest in a snapshot's directory has: where each element's arrays are, its classes and its widths."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

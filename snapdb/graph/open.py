@@ -1,7 +1,5 @@
 """A published snapshot as a GraphView: memory-mapped, held by kernel locks; files that are read must be there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -50,12 +48,12 @@ class _TableKeys:
     vertex: str
     """The vertex type, for messages."""
 
-    def read(self, ids: Int64s) -> pa._Array:
+    def read(self, ids: Int64s) -> pa.Array:
         """The user's ids of dense ids: one array of the key's type, or structs for a composite key."""
         return self._keys.take(pa.array(ids))
 
     @cached_property
-    def _keys(self) -> pa._Array:
+    def _keys(self) -> pa.Array:
         root = self.db_dir.path
         with raise_if_replaced(root):
             check_files(self.db_dir, f"the ids of {self.vertex}", self.id_map.segments)

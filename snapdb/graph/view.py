@@ -1,7 +1,5 @@
 """One snapshot as arrays: adjacency per edge type and direction, features per type, keys per vertex type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -145,7 +143,7 @@ class Feature(Protocol):
 class KeyReader(Protocol):
     """The user's ids of one vertex type."""
 
-    def read(self, ids: Int64s) -> pa._Array:
+    def read(self, ids: Int64s) -> pa.Array:
         """The keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
 
 

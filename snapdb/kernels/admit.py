@@ -4,8 +4,6 @@ An edge is in a window when start ≤ time < stop or, where edges have an end, w
 `until_after`. The time of a static edge, STATIC, is in every window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ is kept as a wavelet matrix, one bit for each number and binary digit: level by 
 whose digit is 0 move before those whose digit is 1, and how many of a prefix do tells where it went.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Bit p of a bitmap is bit p & 63 of word p >> 6. Two numbers say what is before e
 before each word, so that a rank takes no loop, and a selection looks for a block alone. No branch depends on the bits.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

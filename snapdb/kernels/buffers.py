@@ -1,7 +1,5 @@
 """Big arrays whose memory goes round: a fresh page costs as much to touch as a row costs to copy."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which rows of a snapshot are others than those of an earlier one on the same root."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Bools, Int64s, UInt64s

@@ -4,8 +4,6 @@ What is drawn goes to a draft that grows: the kernel stops before a block of row
 there.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s

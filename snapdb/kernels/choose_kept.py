@@ -4,8 +4,6 @@ A row comes from a cache, or is drawn on the spot: both give the same. Where not
 whole fanout comes from it and all of its edges are eligible, a row of the cache is all that is read.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Float64s, Int64s

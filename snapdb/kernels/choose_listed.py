@@ -1,7 +1,5 @@
 """Draws from lists: the eligible edges of a row are listed and, where more are there than asked for, scored."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draws of ranks: rows cost what they draw, however long they are; ranks go to stretches, and those to positions."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Weights of edges before a sampler draws by them: brought into the order of positions, and looked at."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

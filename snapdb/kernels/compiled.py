@@ -1,7 +1,5 @@
 """How kernels are compiled: serial machine code without the GIL, cached on disk where a place can be written."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

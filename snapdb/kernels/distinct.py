@@ -1,7 +1,5 @@
 """Distinct ids by a bitmap: linear in the ids and in the words of their range, without sorting."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt64s

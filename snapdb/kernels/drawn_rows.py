@@ -1,7 +1,5 @@
 """A node's row of so many of its edges: by which key it is drawn, and at which positions its edges stand."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ What is in time is found as stretches of a row, by `find_windows`. What no searc
 neighbours are born, which pairs are excluded) is looked at edge by edge, in rows that need it alone.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Times ascend within a row, so what is in time is at most two stretches of each o
 patch's, or of BOTH the edges in and those out): edges without a time, which come first, and those between two moments.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Bools, Int64s, UInt64s

@@ -4,8 +4,6 @@ Batches read on meanwhile. A record that is being written has an odd SEQUENCE, a
 whoever finds the same even number before and after has read one row, on any processor.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Float64s, Int64s

@@ -3,8 +3,6 @@
 What stands at `indices` there is asked for at once. The ways differ in how they tell which places are taken already.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int64s

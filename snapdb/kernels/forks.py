@@ -1,7 +1,5 @@
 """Forks while a thread compiles: the child would have numba's lock, and nobody who ever lets go of it."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 

@@ -5,8 +5,6 @@ A node's logical row is a stretch of the root, cut short where a patch takes ove
 and then through the patch. A part that a form lacks is an empty array, so that all forms share one compiled kernel.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np

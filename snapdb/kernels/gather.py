@@ -5,8 +5,6 @@ caches in whole lines, which are written without being read first: a line that s
 small buffer, so that rows may be of any width.
 """
 
-from __future__ import annotations
-
 import platform
 from typing import Any
 

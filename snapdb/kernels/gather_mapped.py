@@ -4,8 +4,6 @@ A read of a page that is not in memory waits for the disk, one page after anothe
 brings them many times as fast. The pages of a block of rows come while the rows of the block before are copied.
 """
 
-from __future__ import annotations
-
 import mmap
 
 import numpy as np

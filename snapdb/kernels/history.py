@@ -1,7 +1,5 @@
 """The last of each row's moments before a bound, by binary search."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int64s

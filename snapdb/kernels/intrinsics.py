@@ -1,8 +1,6 @@
 """Machine instructions that numba has no name for: prefetch, stores past the caches, the high half of a product, and
 loads, stores and fences in an order that other threads see."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

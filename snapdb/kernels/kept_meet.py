@@ -1,7 +1,5 @@
 """Which edges of a node's row are eligible, and which of all that are eligible these are."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt64s

@@ -1,7 +1,5 @@
 """Draws for nodes who draw once: from all of their edges, which then have no row, or from a row of the cache alone."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int32s, Int64s, UInt64s

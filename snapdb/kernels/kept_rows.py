@@ -1,7 +1,5 @@
 """Draws from rows one by one, where more than a row decides: which edges are eligible, and what is drawn besides."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Float64s, Int64s, UInt64s

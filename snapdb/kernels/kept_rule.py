@@ -1,7 +1,5 @@
 """How the edges of rows that serve many batches are drawn, and how likely each of them was under PRIORITY."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ end; only where a cache holds the row are positions, and neighbours, known at on
 renumbered while all that belongs to it is in the processor's cache.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int32s, Int64s, UInt64s

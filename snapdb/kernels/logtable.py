@@ -4,8 +4,6 @@ With n = 4096 + i, ln((n + 1) / n) = 2 artanh(1 / (2n + 1)), whose series gains 
 in units of 2^-104, give ln(1 + i/4096), and the last of them, ln 2, makes them logarithms to base 2.
 """
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import numpy as np

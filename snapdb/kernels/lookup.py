@@ -1,7 +1,5 @@
 """Looking things up by dense tables: ids of integer keys, edges of given vertices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Bools, Int64s, UInt64s

@@ -1,7 +1,5 @@
 """Numbers that are looked for among many others: a bit for each that there may be."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int64s, UInt64s

@@ -4,8 +4,6 @@ Candidates are numbered 0 ≤ i < count in the order of their ids. What must not
 past which a rank is moved, so that an unweighted draw costs nothing for each candidate.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

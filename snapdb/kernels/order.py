@@ -1,7 +1,5 @@
 """A shuffle that is a pure function of its key."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s

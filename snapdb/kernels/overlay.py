@@ -1,7 +1,5 @@
 """Rows of arrays of which some rows have newer values: the newer ones lie beside, found by a bitmap with ranks."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

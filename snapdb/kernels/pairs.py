@@ -5,8 +5,6 @@ between batches; the pair itself stands in the lists of nodes and trees. Its siz
 number of nodes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int64s

@@ -5,8 +5,6 @@ over all touched nodes, ascending: the earlier patch's, of which most stay as th
 come to.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One column of rows that are made out of a root and what came since, copied in the order that was found for them."""
 
-from __future__ import annotations
-
 from snapdb.arrays import Array, Int64s
 from snapdb.kernels.compiled import kernel
 

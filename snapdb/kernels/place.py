@@ -8,8 +8,6 @@ Each loop goes over all the rows and calls nothing that is not inlined: numba co
 handed to a call, which would cost more than a row's own work.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt64s

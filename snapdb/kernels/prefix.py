@@ -1,7 +1,5 @@
 """How far rows go before a moment, found without reading them."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """A radix sort into rows, one column at a time: by bucket of nodes, by node, and within rows by (time, edge id)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

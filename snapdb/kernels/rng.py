@@ -6,8 +6,6 @@ All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64
     ['0x5692161d100b05e5', '0x57e1faba65107204']
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt64s

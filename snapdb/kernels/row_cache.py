@@ -4,8 +4,6 @@ They are read while a thread of the cache writes them. What is delivered is the 
 finds no row, a row of another round, or one that is being written, draws it anew or reads the adjacency.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

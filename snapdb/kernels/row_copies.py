@@ -1,7 +1,5 @@
 """Neighbours of a block of rows: from copies of whole rows that a cache keeps, else from the adjacency."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int32s, Int64s

@@ -1,7 +1,5 @@
 """Logical rows listed: how long they are, which positions they hold, and which neighbours stand there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ local id for each node seen in this batch and something below base for the other
 batches.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Int32s, Int64s

@@ -4,8 +4,6 @@ A score is 64 bits that are compared as an unsigned integer. A float that is not
 that weights and hashes share one selection.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The edges of a row with the smallest scores, found by one pass over them with a heap of the best so far."""
 
-from __future__ import annotations
-
 from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.compiled import kernel
 

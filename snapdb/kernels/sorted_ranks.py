@@ -1,7 +1,5 @@
 """Ranks in order, those of a draw or given ones, sorted as they come: each has its bit or its slot in a small table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s

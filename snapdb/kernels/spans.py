@@ -4,8 +4,6 @@ A loop works on arrays, not on `rows`: numba counts references at every access t
 more than the loop's own work.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Whether rows are sound, and the merge of those of two directions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Array, Bools, Int64s

@@ -1,7 +1,5 @@
 """Floyd's draws without replacement for many rows at once: as many steps as draws, each over all rows."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Ranks beside those that were chosen, for many rows at once."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Local ids by first appearance, by stable sorting: no device decides who comes first."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

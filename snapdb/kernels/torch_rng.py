@@ -8,8 +8,6 @@ comparisons must know.
     '0x5692161d100b05e5'
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 _LOW = 2**32 - 1

@@ -1,7 +1,5 @@
 """Many rows at once, without a loop over them: spread out, searched, sorted each for itself, cut into chunks."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

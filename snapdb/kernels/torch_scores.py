@@ -1,7 +1,5 @@
 """What weighted draws compare: integers and single operations on float64, so that every device has the same bits."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

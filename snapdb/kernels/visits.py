@@ -1,7 +1,5 @@
 """How often batches come by each node: what a frontier hands on to its neighbours, in one pass over the rows."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Float64s

@@ -1,7 +1,5 @@
 """The kernels that every plain sampler needs, loaded in a thread of their own while the caller waits for others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread

@@ -1,7 +1,5 @@
 """From a subgraph to a batch: what is read now, and what is read when somebody asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """A stream's batches in order, made on its threads; where rows depend on the batches before, these are sampled too."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How much may be under way at once, so that a stream stays within its memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

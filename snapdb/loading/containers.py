@@ -1,7 +1,5 @@
 """The file formats of a batch: each holds the named arrays and the facts of a flat batch, and gives them back."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """How batches come to their device: features that lie there already, and copies that overlap with the reader's work."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

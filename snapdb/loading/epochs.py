@@ -1,7 +1,5 @@
 """The epochs of a seed set: how many batches each has, which are a rank's, and which seeds a batch holds."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any

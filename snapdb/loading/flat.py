@@ -1,7 +1,5 @@
 """A batch as named arrays and facts for JSON, and back: what a file of a batch holds, in whichever format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass

@@ -1,7 +1,5 @@
 """A stream's cache, kept in whichever process makes its batches."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Mapping

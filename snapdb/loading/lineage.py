@@ -1,7 +1,5 @@
 """What a batch says about where it comes from: enough to make it again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Protocol

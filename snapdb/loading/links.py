@@ -1,7 +1,5 @@
 """Where the ends of seed edges and their negatives are in a batch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An epoch as a map-style Dataset: batches by number, in whatever order a torch sampler asks for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

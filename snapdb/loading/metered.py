@@ -1,7 +1,5 @@
 """A stream that keeps account of its work, for EXPLAIN: other streams pay nothing for it."""
 
-from __future__ import annotations
-
 import copy
 import threading
 import time

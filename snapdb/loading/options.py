@@ -1,7 +1,5 @@
 """How batches are to be made: what a stream's caller may ask for."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

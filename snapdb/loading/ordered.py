@@ -1,7 +1,5 @@
 """TransactionManager on threads whose results come in order, never more than a few ahead of the reader."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """PyG's Data and HeteroData: the package that they come from, and a whole graph as one of them in a file."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The part of a stream that goes with what it reads: made anew when the stream goes on to another publication."""
 
-from __future__ import annotations
-
 import os
 import weakref
 from collections.abc import Callable, Iterator

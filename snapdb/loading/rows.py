@@ -1,7 +1,5 @@
 """Rows of features as tensors: dense ones, and sparse ones as torch's CSR tensors."""
 
-from __future__ import annotations
-
 import warnings
 
 import torch

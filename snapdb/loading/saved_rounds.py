@@ -1,7 +1,5 @@
 """The rounds of rows as plain values for JSON: a text for each slot of a relation."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -1,7 +1,5 @@
 """A stream of batches: the epochs of a seed set, sampled by threads, in an order that never depends on them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ sampled, the rows that they came by get the next window's number, and that windo
 begins with are all that there is to know of the batches before it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate

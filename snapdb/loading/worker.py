@@ -1,7 +1,5 @@
 """Which DataLoader worker this process is."""
 
-from __future__ import annotations
-
 from torch.utils.data import get_worker_info
 
 from snapdb.loading.shares import Sharing

@@ -1,7 +1,5 @@
 """Jupyter and IPython: `%snap` and `%%snap` run statements over one open database; completion knows its names."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

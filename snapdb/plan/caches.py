@@ -1,7 +1,5 @@
 """Caches: CREATE CACHE and REFRESH CACHE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from snapdb.plan.names import check_own, find_cache, find_sampler

@@ -1,7 +1,5 @@
 """EXPLAIN of any statement, and the plan that does nothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from snapdb.errors import BindError

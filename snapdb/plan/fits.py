@@ -1,7 +1,5 @@
 """Which column types can be keys, times, weights, features and targets, and whether tables still fit a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from snapdb.storage.arrays.feature_types import is_feature_type

@@ -1,7 +1,5 @@
 """What embedded SQL may not do: read the database's own files, or give other rows each time it runs."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence

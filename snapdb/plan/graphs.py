@@ -1,7 +1,5 @@
 """Property graphs: CREATE PROPERTY GRAPH over the columns of tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

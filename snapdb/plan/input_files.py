@@ -1,7 +1,5 @@
 """Files that COPY FROM and INSERT read: columns matched with a table's, files not loaded yet, files to copy whole."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Maintenance: CHECK, BACKUP, VACUUM, EXPIRE SNAPSHOTS and retention."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Looking up tables, columns and free names, with the place of the name in every complaint."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from unicodedata import category

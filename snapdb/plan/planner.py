@@ -1,7 +1,5 @@
 """From a statement to an optimized plan: the binder of each family, and the rules over plans."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps

@@ -1,7 +1,5 @@
 """SQL to run, with the names that it needs; its errors are placed in the statement, in the names of the user."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Snapshots: CREATE SNAPSHOT and REFRESH SNAPSHOT, and the encoding that each edge type of one gets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple

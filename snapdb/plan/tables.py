@@ -1,7 +1,5 @@
 """Tables: CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

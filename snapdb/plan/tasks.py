@@ -1,7 +1,5 @@
 """Scheduled tasks: CREATE, ALTER and EXECUTE TASK."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Of conditions only what DuckDB and this module surely read alike is read: one comparison of the column with one literal.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Versions: tags, transactions, and DIFF of tables, graphs and snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """PyG's NeighborLoader and LinkNeighborLoader over snapdb: threads work ahead, and batches are fixed by a seed."""
 
-from __future__ import annotations
-
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The arguments of PyG's loaders: what is sampled, as a SAMPLE statement's spec, and how batches are made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypedDict

@@ -1,7 +1,5 @@
 """Who enters a batch: its seeds, of seed edges their ends and negatives, and the edges that they must not see."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s

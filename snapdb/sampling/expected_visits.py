@@ -1,7 +1,5 @@
 """How often a batch comes by each node at each hop, on average: told by the seed set and the topology alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The arrays of the rows that a cache holds of one relation, and what of them stays good when a snapshot moves on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """One hop over one relation: the edges of the nodes that it expands, drawn by the kernel that fits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

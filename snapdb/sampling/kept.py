@@ -1,7 +1,5 @@
 """How draws come by the rows that a cache keeps, and how such rows are filled. No batch depends on either."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 

@@ -1,7 +1,5 @@
 """The keys of draws: which parts make two draws different, in the order in which they are folded."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the trees of a batch may not see, as the arrays that kernels read."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Int64s

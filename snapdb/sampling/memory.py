@@ -1,7 +1,5 @@
 """Batches that do not fit into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """What a batch has to read of files that memory does not hold: whole pages, each once, where no cache has the edges."""
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterator
 

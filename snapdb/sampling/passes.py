@@ -1,7 +1,5 @@
 """A relation for someone who goes through it once, from the first node to the last."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from snapdb.sampling.walks import Walk

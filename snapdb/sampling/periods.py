@@ -1,7 +1,5 @@
 """EVERY AUTO: a period told by counts alone, so that it is the same wherever and whenever it is asked for."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

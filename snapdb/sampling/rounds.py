@@ -3,8 +3,6 @@
 A slot is what row keys name: the hop, or EVERY_HOP where a node has one row for all hops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """From seeds to their neighbourhood: a pure function of the batch number and the sampler's seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 

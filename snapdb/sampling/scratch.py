@@ -1,7 +1,5 @@
 """One thread's working memory: maps from vertices to local ids, and drafts of hops, that live from batch to batch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What goes into sampling and what comes out: seeds, who enters a batch, the neighbourhood renumbered from zero."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias

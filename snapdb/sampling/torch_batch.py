@@ -1,7 +1,5 @@
 """A batch of the torch sampler while it grows: the nodes it has met, what it may see, and what each hop drew."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

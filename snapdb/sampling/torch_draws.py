@@ -1,7 +1,5 @@
 """How edges are drawn from those that are eligible: every method, for all rows of a hop at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

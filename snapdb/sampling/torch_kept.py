@@ -1,7 +1,5 @@
 """What batches draw from rows that serve many of them, for all rows of a hop at once."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The keys of draws, for all nodes or edges of a hop at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

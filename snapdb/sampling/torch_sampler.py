@@ -4,8 +4,6 @@ There are no loops over nodes or edges. What comes out counts positions in flat 
 made of; all that is read by position is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 

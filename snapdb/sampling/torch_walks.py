@@ -1,7 +1,5 @@
 """Relations on a torch device: logical rows as flat arrays, with the columns that draws look at, sent there once."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

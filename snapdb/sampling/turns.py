@@ -1,7 +1,5 @@
 """When the rows that serve many batches are drawn anew: for which batches that is looked after, and since when."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What rows cost in variance: draws from one row have neighbours in common, so that they tell less than fresh ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdb.arrays import Float64s, Int64s

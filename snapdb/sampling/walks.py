@@ -1,7 +1,5 @@
 """Relations as a sampler walks them: opened and checked once, as the arrays that kernels read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

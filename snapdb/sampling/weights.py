@@ -1,7 +1,5 @@
 """What weighs the edges of a relation, checked once when a sampler is opened."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

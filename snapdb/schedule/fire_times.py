@@ -3,8 +3,6 @@
 cronsim reads cron lines, for wall times; clock changes of the time zone are handled here.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Calendar periods: moments some months and days later, and which snapshots of a graph a retention keeps."""
 
-from __future__ import annotations
-
 from calendar import monthrange
 from collections.abc import Callable, Sequence
 from datetime import date

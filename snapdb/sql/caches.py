@@ -1,7 +1,5 @@
 """Caches of a sampler's rows: CREATE CACHE, REFRESH CACHE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """EXPLAIN of any other statement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """COPY: files that are written, and those that are read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 

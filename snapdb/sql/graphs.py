@@ -1,7 +1,5 @@
 """Property graphs: their elements, features, labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple

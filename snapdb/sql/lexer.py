@@ -3,8 +3,6 @@
 It reads words, strings and comments as DuckDB does, so that both agree on where a statement or an SQL fragment ends.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Looking after a database: CHECK, BACKUP, VACUUM, EXPIRE SNAPSHOTS and RETENTION."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """Text → statements: each is read by the grammar of its leading words, or left to DuckDB as it stands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """How the parts of every statement are printed: names, texts, numbers, moments, and clauses on a line or on several."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from decimal import Decimal

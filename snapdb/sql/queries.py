@@ -1,7 +1,5 @@
 """Statements that DuckDB reads as they stand: what is refused in them, and what snapdb itself reads there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Samples and samplers: SAMPLE, AUDIT SAMPLE, CREATE SAMPLER and their clauses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation

@@ -1,7 +1,5 @@
 """What there is: SHOW, DESCRIBE, SUMMARIZE and DROP."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast

@@ -1,7 +1,5 @@
 """Snapshots: CREATE and REFRESH."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal

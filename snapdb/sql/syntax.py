@@ -3,8 +3,6 @@
 The functions read them from Lark's trees; every family's builder uses them.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Lark's refusal of a token as an error a person can act on: what was expected, what was found, what was meant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from lark import Lark

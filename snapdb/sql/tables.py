@@ -1,7 +1,5 @@
 """Statements that write tables: CREATE TABLE, INSERT, UPDATE, DELETE, ALTER TABLE."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

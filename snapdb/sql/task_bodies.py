@@ -1,7 +1,5 @@
 """What a task runs, as each run is to run it: placeholders filled, paths made absolute, counted changes of graphs."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence

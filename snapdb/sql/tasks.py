@@ -1,7 +1,5 @@
 """Scheduled tasks: CREATE TASK, ALTER TASK, EXECUTE TASK."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Statements that are refused by name, each with the reason and the way round."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from snapdb.errors import ParseError, Span

@@ -1,7 +1,5 @@
 """Versions: tags, differences between two versions, transactions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """DuckDB's errors as errors of snapdb: kind, message, remedy, code, and the place within the query."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

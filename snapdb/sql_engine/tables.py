@@ -1,7 +1,5 @@
 """The SELECT that reads a table at a version from its segments, and the form that its types have in Parquet."""
 
-from __future__ import annotations
-
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ gives such columns in DuckDB's own extension types, with DuckDB's type in their 
 what users get, so that tables are those of its Python client, and Python values too.
 """
 
-from __future__ import annotations
-
 import atexit
 import importlib.util
 import os

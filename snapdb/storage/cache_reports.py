@@ -1,7 +1,5 @@
 """Reports of the caches of running streams: a small file per stream, which other processes read."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The file operations that durability rests on: write and sync, rename, remove, hash."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Garbage collection: files that the catalog does not name, why each is removed or kept, and VACUUM."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

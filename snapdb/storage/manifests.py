@@ -1,7 +1,5 @@
 """Directories of immutable files with a manifest of their sizes and hashes: published in the database, or exported."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

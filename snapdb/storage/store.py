@@ -1,7 +1,5 @@
 """An open database: its directory, its catalog, the SQL engine that reads its tables, and the disk that it is on."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from snapdb.sql_engine import SqlEngine

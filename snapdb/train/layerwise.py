@@ -4,8 +4,6 @@ A node's neighbourhood of many hops, which grows with each, is never sampled: a 
 all their neighbours, whose feature `x` is the states of the layer before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training, prediction and scoring over streams of batches; torch's random numbers and threads for a block of code."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

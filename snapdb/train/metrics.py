@@ -4,8 +4,6 @@ Every metric takes the true targets first and answers with one float; `ranks` an
 `mean_reciprocal_rank` and `hits_at` then read. Tensors, arrays and lists are all welcome.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables as one version sees them, and property graphs over their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """What samplers and SAMPLE statements specify once their names are bound, how batches are made, and caches."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """A task: statements that run by the clock; and the record of one of its runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

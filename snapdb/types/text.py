@@ -1,7 +1,5 @@
 """Text for people: counted nouns, escaped HTML, the nearest of several names, and the words that a Literal permits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from html import escape

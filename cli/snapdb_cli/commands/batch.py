@@ -1,7 +1,5 @@
 """Runs the statements of -c, -f and stdin."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """The subcommands as click declares them. Each imports its implementation only when it runs, and returns its code."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`snapdb demo`: generated payments, from tables to a trained model."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 import time

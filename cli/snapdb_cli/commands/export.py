@@ -1,7 +1,5 @@
 """`snapdb export`: batches and snapshots as folders of files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
 from pathlib import Path

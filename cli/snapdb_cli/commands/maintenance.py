@@ -1,7 +1,5 @@
 """`snapdb check`, `backup`, `upgrade`, `wait`, `replay` and `bench`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

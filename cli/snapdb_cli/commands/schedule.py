@@ -1,7 +1,5 @@
 """`snapdb schedule`: lists, runs, suspends and resumes tasks."""
 
-from __future__ import annotations
-
 import re
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The candidates at the cursor: what a grammar accepts, and what a query or an expression can name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise

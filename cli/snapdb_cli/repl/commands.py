@@ -1,7 +1,5 @@
 """The commands of the prompt that are not statements. `COMMANDS` lists all of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Completion at the cursor: commands, the words of the language, names of the database, files."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the grammars accept at the cursor. The parsers themselves answer, so completion cannot disagree with them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache

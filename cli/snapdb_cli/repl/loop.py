@@ -1,7 +1,5 @@
 """The loop of the prompt: reads lines, runs them, and asks for confirmation before something is lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TextIO, cast
 

@@ -1,7 +1,5 @@
 """What a person configures: a TOML file of preferences, and named queries beside it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The input line: what a typed text is, its colours, history, keys and toolbar. No database is needed yet."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """DIFF TABLE, DIFF SNAPSHOT and DIFF GRAPH: a summary, the drift of each component, or the rows that differ."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack

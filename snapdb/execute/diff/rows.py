@@ -4,8 +4,6 @@ Rows are identified by their ids. Where both sides select rows alike and only th
 files and times that differ are read; otherwise all rows of both sides are read and compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """The detail of each operator of a sample: which back end, method and form of the rows, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from snapdb.execute.session import ExecutionContext

@@ -1,7 +1,5 @@
 """EXPLAIN: the bound plan, the rules that changed it, and the estimates of every operator; ANALYZE also runs it."""
 
-from __future__ import annotations
-
 import json
 import os
 import textwrap

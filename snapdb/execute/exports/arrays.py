@@ -240,7 +240,7 @@ def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator
     for i, name in enumerate(key):
         kind = kinds if whole else kinds.field(i).type
 
-        def read(ids: Int64s, i: int = i) -> pa.OutputArray:
+        def read(ids: Int64s, i: int = i) -> pa.Array:
             columns = keys.read(ids)
             return columns if whole else columns.field(i)
 
@@ -257,7 +257,7 @@ def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -
     return _per_vertex(name, numbering, dtype, (), lambda ids: np.array(_text(read(ids)).to_pylist(), dtype))
 
 
-def _text(keys: pa.OutputArray) -> pa.OutputArray:
+def _text(keys: pa.Array) -> pa.Array:
     """Return keys as text; bytes as hexadecimal digits."""
     if pa.types.is_binary(keys.type):
         return pa.array([value.hex() for value in keys.to_pylist()], pa.string())

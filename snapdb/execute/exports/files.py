@@ -1,7 +1,5 @@
 """COPY … TO: rows into one file that stands under its name only when it is whole."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """The lineage of batches: what a statement adds to it when it is opened, and how it is read back for a replay."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The rows of a seed query as seeds: ids in the snapshot, times, targets and further columns, in canonical order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

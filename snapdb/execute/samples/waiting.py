@@ -1,7 +1,5 @@
 """`db.wait_for`: wait until a snapshot is published, by this process or another."""
 
-from __future__ import annotations
-
 import math
 import time
 from datetime import datetime

@@ -1,7 +1,5 @@
 """SHOW, DESCRIBE and DROP: lists from the system tables, the parts of one object, and its removal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

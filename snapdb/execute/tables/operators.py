@@ -1,7 +1,5 @@
 """Tables: the operators of CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span

@@ -1,7 +1,5 @@
 """Tasks: the operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and which daemon leads a database."""
 
-from __future__ import annotations
-
 import shlex
 import socket
 import time

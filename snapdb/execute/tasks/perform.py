@@ -5,8 +5,6 @@ was given up (`RunMark` of `storage.catalog_db.task_rows`). So a run whose proce
 says, and the next attempt goes on after that.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """A run of a task: its progress, requests to end it, and its end as its row records it."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the columns of the seed query and every clause, resolved."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Clauses of SAMPLE: FANOUT, METHOD and WEIGHT BY, SEEDS EDGES with negatives, TEMPORAL and WITHIN, REFRESH."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal

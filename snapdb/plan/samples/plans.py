@@ -1,7 +1,5 @@
 """What SAMPLE, CREATE SAMPLER and AUDIT mean once their names are bound."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

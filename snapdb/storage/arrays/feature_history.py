@@ -1,7 +1,5 @@
 """Features that change over time (histories), and patches of features read and merged into a new base."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

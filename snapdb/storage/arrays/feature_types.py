@@ -1,7 +1,5 @@
 """The types of features, from the types of columns, and checks of their values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A patch has a root, never another patch, as its base: all changes since the root are one patch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The texts that the catalog stores: dataclasses, columns of tables, and commit records, with their hashes and log."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

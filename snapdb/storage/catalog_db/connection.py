@@ -1,7 +1,5 @@
 """The SQLite file behind the catalog: one connection, short transactions; pending deletes; upgrades of the format."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """The database directory: created, recognised or rejected, and the kind of disk that it is on."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

@@ -3,8 +3,6 @@
 All are kernel locks: they vanish with the process, even one that was killed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import struct

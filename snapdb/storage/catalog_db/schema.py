@@ -1,7 +1,5 @@
 """The catalog's tables, as an ordered tuple of migrations: a catalog of format n has the first n applied."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

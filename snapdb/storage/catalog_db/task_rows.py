@@ -1,7 +1,5 @@
 """Tasks, their runs and exports, and the leader that starts them, as rows of the catalog."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

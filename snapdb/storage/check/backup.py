@@ -4,8 +4,6 @@ SQLite's backup interface copies the catalog. All other files are immutable, so 
 is a copy; elsewhere the bytes are copied.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3

@@ -3,8 +3,6 @@
 The chains must be unbroken, and replaying their commit records must give the rows of tables and files.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import defaultdict, deque

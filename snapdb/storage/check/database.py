@@ -1,7 +1,5 @@
 """The check of a whole database: its files, its catalog and its version log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath

@@ -1,7 +1,5 @@
 """What a commit changes, as data, and how it is written into the catalog as one version."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -1,7 +1,5 @@
 """Compaction: small files of tables and id maps are merged into larger ones, whose rows keep their ids."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby

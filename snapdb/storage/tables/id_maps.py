@@ -1,7 +1,5 @@
 """Id maps: each key of a vertex table has a dense id, which never changes. Keys are appended, in key order."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Rows as immutable Parquet files, synced and hashed before a version names them: written anew, or copied."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
