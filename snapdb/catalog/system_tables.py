@@ -20,7 +20,6 @@ from snapdb.types import (
     Properties,
     Schedule,
     Snapshot,
-    TaskRun,
     TimeUnit,
     VertexElement,
 )
@@ -391,16 +390,13 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     """The runs that began first come first; runs of tasks that were dropped are among them."""
     with raise_if_misread(catalog_db.db_dir), catalog_db.reading() as connection:
-        runs = sorted(read_runs(connection), key=_began)
+        runs = list(read_runs(connection))
+    runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))
     for r in runs:
         times = (moment(r.scheduled), _moment(r.started), _moment(r.ended))
         seconds = None if r.started is None or r.ended is None else (r.ended - r.started) / 1e6
         own = (r.attempt, r.cause, r.version, list(r.published), _moment(r.retry), seconds, r.log)
         yield r.name, r.run, r.state, *times, r.rows, r.bytes, r.error, *own
-
-
-def _began(run: TaskRun) -> tuple[int, int, int, int]:
-    return run.scheduled if run.started is None else run.started, run.task, run.run, run.attempt
 
 
 def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:

@@ -314,7 +314,11 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
     if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models take memory too
         return view
     features = {
-        kind: {name: _scarce(feature) for name, feature in named.items()} for kind, named in view.node_features.items()
+        kind: {
+            name: feature._replace(scarce=True) if isinstance(feature, ArrayFeature) else feature
+            for name, feature in named.items()
+        }
+        for kind, named in view.node_features.items()
     }
     return replace(view, node_features=features)
 
@@ -329,8 +333,3 @@ def _arrays(feature: Feature) -> Iterator[Array]:
             yield from (feature.base.indices, feature.base.values, feature.newer.indices, feature.newer.values)
         case HistoryFeature():
             yield from (feature.arrays.rows, feature.arrays.time)
-
-
-def _scarce(feature: Feature) -> Feature:
-    """The feature, which asks for pages ahead where its rows lie in one array."""
-    return feature._replace(scarce=True) if isinstance(feature, ArrayFeature) else feature

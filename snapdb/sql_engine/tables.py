@@ -327,7 +327,7 @@ def parquet_form(type_: str) -> str:
     ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
     """
     for pattern, form in _FORMS:
-        type_ = _outside_quotes(type_, pattern, form)
+        type_ = "".join(p if _QUOTED.fullmatch(p) else pattern.sub(form, p) for p in _QUOTED.split(type_))
     return type_
 
 
@@ -380,7 +380,3 @@ def check_storable(columns: Iterable[Column]) -> None:
                 f'columns "{seen[folded]}" and "{column.name}" differ only in case; rename one', code="duplicate-name"
             )
         seen[folded] = column.name
-
-
-def _outside_quotes(text: str, pattern: re.Pattern[str], form: str) -> str:
-    return "".join(part if _QUOTED.fullmatch(part) else pattern.sub(form, part) for part in _QUOTED.split(text))

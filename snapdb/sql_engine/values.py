@@ -112,7 +112,9 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
             "moments with a zone in a UNION or VARIANT need pytz, which is not here: pip install pytz",
             code="package-missing",
         ) from error
-    return list(_zoned(rows, zones)) if any(zones) else rows
+    if not any(zones):
+        return rows
+    return [tuple(v if zone is None else zone(v) for v, zone in zip(row, zones, strict=True)) for row in rows]
 
 
 def _is_extended(kind: pa.DataType) -> bool:
@@ -215,11 +217,6 @@ def _changed(kind: Any, changes: Mapping[str, str]) -> str:
 
 
 _Change = Callable[[Any], Any]
-
-
-def _zoned(rows: list[tuple[Any, ...]], zones: Sequence[_Change | None]) -> Iterator[tuple[Any, ...]]:
-    for row in rows:
-        yield tuple(value if zone is None else zone(value) for value, zone in zip(row, zones, strict=True))
 
 
 def _zoning(kind: Any) -> _Change | None:

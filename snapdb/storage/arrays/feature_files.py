@@ -331,7 +331,11 @@ def _fill_features(
         if spec.sparse:
             _write_sparse(session, source, spec, facts["parts"][spec.name][0], slots, directory)
     dense = (spec for spec in own if not spec.sparse)
-    slices = [place for spec in dense for place in _slices(source, spec, facts["parts"][spec.name], slots, directory)]
+    slices: list[_ArraySlice] = []
+    for spec in dense:
+        lengths = facts["parts"][spec.name]
+        out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.count, sum(lengths))
+        slices += slices_of(parts_of(source, spec), lengths, spec.default, out)
     if not slices:
         return
     values = ", ".join(place.part.value for place in slices)
@@ -361,13 +365,6 @@ def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> Array:
     return out
 
 
-def _slices(
-    source: FeatureSource, spec: FeatureSpec, lengths: Sequence[int], slots: Slots, directory: Path
-) -> list[_ArraySlice]:
-    out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.count, sum(lengths))
-    return slices_of(parts_of(source, spec), lengths, spec.default, out)
-
-
 def _fill_target(
     session: SqlSession,
     source: FeatureSource,
@@ -393,12 +390,6 @@ def _fill_target(
         out[slots.at(batch.column(0).to_numpy())] = values.to_numpy(zero_copy_only=False)
     np.save(directory / "target.npy", out)
     return {"target": {"column": kind.name, "classes": None if classes is None else list(classes), "dtype": kind.dtype}}
-
-
-def _text_of_target(source: FeatureSource, name: str) -> str | None:
-    """SQL of a target that is stored as codes of its text; None when it is a number."""
-    kind = _target_kind(source, name)
-    return kind.sql if kind.text else None
 
 
 def has_lists(session: SqlSession, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
@@ -447,7 +438,8 @@ def growth_spec(
     Args:
         classes: The classes of the target, when the graph declares them.
     """
-    text = None if target is None or classes is not None else _text_of_target(source, target)
+    kind = None if target is None or classes is not None else _target_kind(source, target)
+    text = kind.sql if kind is not None and kind.text else None
     growing = (spec for spec in specs if spec.sparse and spec.width is None)
     return GrowthSpec(text, classes, {spec.name: parts_of(source, spec)[0].plain for spec in growing})
 

@@ -107,7 +107,8 @@ class FeatureColumn(NamedTuple):
     @property
     def missing(self) -> str:
         """SQL: whether a row has NULL or NaN."""
-        return self._any(f"v IS NULL OR {_nan(self.base, 'v')}", f"{self.sql} IS NULL OR ")
+        nan = "isnan(v)" if self.base in _FLOATS else "false"
+        return self._any(f"v IS NULL OR {nan}", f"{self.sql} IS NULL OR ")
 
     @property
     def misfit(self) -> str | None:
@@ -199,10 +200,6 @@ def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> 
 def _over(expression: str, column: str) -> str:
     """An expression of v, for a column."""
     return re.sub(r"\bv\b", lambda _: column, expression)
-
-
-def _nan(base: str, value: str) -> str:
-    return f"isnan({value})" if base in _FLOATS else "false"
 
 
 def _misfit(base: str, dtype: str) -> str | None:

@@ -106,8 +106,7 @@ def read_patch(directory: Path, root: AdjacencyRows) -> Patch[AdjacencyRows]:
     """
     rows = read_rows(directory)
     nodes, kept = (map_array(directory / f"{name}.npy") for name in ("nodes", "kept"))
-    _check_patch(directory, root, nodes, kept, rows)
-    return Patch(nodes, kept, rows)
+    return _checked_patch(directory, root, Patch(nodes, kept, rows))
 
 
 def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
@@ -118,26 +117,24 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
     """
     rows = open_rows(directory)
     nodes, kept = (directory.array(f"{name}.npy") for name in ("nodes", "kept"))
-    _check_patch(directory.path, root, nodes, kept, rows)
-    return Patch(nodes, kept, rows)
+    return _checked_patch(directory.path, root, Patch(nodes, kept, rows))
 
 
-def _check_patch(
-    directory: Path,
-    root: AdjacencyRows | LazyRows,
-    nodes: Array,
-    kept: Array,
-    rows: AdjacencyRows | LazyRows,
-) -> None:
-    """Raise CorruptError when these are no changed rows of `root`."""
+def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
+    """The patch, after a check that its nodes ascend and keep edges that `root` has."""
+    nodes, kept, rows = patch.nodes, patch.kept, patch.rows
     sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
     sound = sizes == [rows.indptr.size - 1] * 2
     sound = sound and list(rows.columns) == list(root.columns) and rows.indices.dtype == root.indices.dtype
-    if not sound or not _stands_on(root, nodes, kept, rows):
+    if sound:
+        starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
+        sound = bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
+    if not sound:
         raise CorruptError(
             f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL",
             code="damaged-snapshot",
         )
+    return patch
 
 
 def merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
@@ -183,12 +180,6 @@ def _damaged() -> CorruptError:
     return CorruptError(
         "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file", code="damaged-snapshot"
     )
-
-
-def _stands_on(root: AdjacencyRows | LazyRows, nodes: Int64s, kept: Int64s, rows: AdjacencyRows | LazyRows) -> bool:
-    """Whether the nodes ascend, and keep edges that the root has."""
-    starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
-    return bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
 
 
 def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, AdjacencyRows]:
