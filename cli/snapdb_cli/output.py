@@ -127,7 +127,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
+_TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
     {
         "csv": partial(_delimited, delimiter=","),
         "tsv": partial(_delimited, delimiter="\t"),
@@ -291,7 +291,7 @@ class Output:
         if self.terminal:
             raise InputError(
                 f"{self.format} is for programs and stdout is a terminal; send it to a file (-o FILE, > FILE) or "
-                f"choose one of {', '.join(('table', *TEXTUAL))}",
+                f"choose one of {', '.join(('table', *_TEXTUAL))}",
                 code="output-format",
             )
         if self._written:
@@ -301,8 +301,8 @@ class Output:
             )
 
     def _pieces(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-        if self.format in TEXTUAL:
-            yield from TEXTUAL[self.format](schema, _begun(batches), self.style)
+        if self.format in _TEXTUAL:
+            yield from _TEXTUAL[self.format](schema, _begun(batches), self.style)
         elif self.style.expanded:
             yield from _records(schema, batches, self._null)
         else:

@@ -26,7 +26,7 @@ class PagerClosed(Exception):  # noqa: N818  # a wish, not an error
     """The reader of a result went away before its end."""
 
 
-def pager_command(setting: str) -> str | None:
+def _pager_command(setting: str) -> str | None:
     """The command of the pager for a value of `\\pager`; None where nothing is paged.
 
     `auto` takes $PAGER, else less where there is one; and none in a dumb terminal.
@@ -104,7 +104,7 @@ class Pager(io.TextIOBase):
             self._end()
 
     def _pages(self) -> str | None:
-        return pager_command(self.setting) if self.isatty() and sys.stdin.isatty() else None
+        return _pager_command(self.setting) if self.isatty() and sys.stdin.isatty() else None
 
     def _start(self, command: str) -> None:
         environment = {"LESS": _LESS, "LV": "-c", **os.environ}

@@ -134,7 +134,7 @@ def _edges(
     element = data.rows.element
     adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)
-    let_in = admission(session, limits, data, adjacency, alive)
+    let_in = _admission(session, limits, data, adjacency, alive)
     kept = topology.edges if let_in is None else let_in.edges
     prefix = let_in is None or let_in.prefix
     patched = topology.patch is not None
@@ -241,7 +241,7 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
     return _Limits(narrowed, tuple(f for f in filters if f not in pushed.filters))
 
 
-def admission(
+def _admission(
     session: SqlSession, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
 ) -> Admission | None:
     """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""

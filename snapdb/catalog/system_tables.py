@@ -78,7 +78,7 @@ def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
         return f"{time} us since 1970"
 
 
-def bounds_text(snapshot: Snapshot) -> tuple[str | None, str | None]:
+def _bounds_text(snapshot: Snapshot) -> tuple[str | None, str | None]:
     """The first and the last moment of a snapshot's window as they were said."""
     window = snapshot.window
     stop = window.stop - 1 if window.stop is not None and window.closed else window.stop
@@ -91,7 +91,7 @@ def window_text(snapshot: Snapshot) -> str:
     return prefix + _window_now(snapshot)
 
 
-def moves_text(snapshot: Snapshot) -> str | None:
+def _moves_text(snapshot: Snapshot) -> str | None:
     """What REFRESH resolves again; None when nothing moves."""
     pin = snapshot.pin
     parts = ["head"] if pin.head else []
@@ -100,10 +100,10 @@ def moves_text(snapshot: Snapshot) -> str | None:
     return " + ".join(parts) or None
 
 
-def age_text(microseconds: int) -> str:
+def _age_text(microseconds: int) -> str:
     """A span of time for a person.
 
-    >>> age_text(0), age_text(86_400_000_000 * 3 + 7_500_000_000)
+    >>> _age_text(0), _age_text(86_400_000_000 * 3 + 7_500_000_000)
     ('00:00', '3 days 02:05')
     """
     minutes = max(microseconds, 0) // 60_000_000
@@ -113,7 +113,7 @@ def age_text(microseconds: int) -> str:
 
 
 def _window_now(snapshot: Snapshot) -> str:
-    start, stop = bounds_text(snapshot)
+    start, stop = _bounds_text(snapshot)
     if stop is None:
         return "all time"
     if start is None:
@@ -234,9 +234,9 @@ def _snapshots(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
         by_version.setdefault(tag.version, []).append(tag.name)
     today = now()
     for s in catalog.snapshots.values():
-        own = (s.name, s.graph.name, s.version, *bounds_text(s), s.form, s.nodes, s.edges, s.bytes)
+        own = (s.name, s.graph.name, s.version, *_bounds_text(s), s.form, s.nodes, s.edges, s.bytes)
         tagged = ", ".join(by_version.get(s.version, ())) or None
-        yield *own, moment(s.created), _moment(s.refreshed), age_text(today - s.built_at), tagged, moves_text(s)
+        yield *own, moment(s.created), _moment(s.refreshed), _age_text(today - s.built_at), tagged, _moves_text(s)
 
 
 def _samplers(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:

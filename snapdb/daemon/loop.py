@@ -31,7 +31,7 @@ _unless_recorded = suppress(CommitConflict)
 """A firing that is on record, as after the clock was set back, is settled: nothing is to be done about it."""
 
 
-class Claim(NamedTuple):
+class _Claim(NamedTuple):
     """Firings of a task that are settled together."""
 
     task: Task
@@ -45,7 +45,7 @@ class Claim(NamedTuple):
     """The one that runs now."""
 
 
-def claim(catalog_db: CatalogDb, holder: str, decision: Claim, now: int) -> TaskRun | None:
+def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> TaskRun | None:
     """The run that was begun, if one was to begin and its firing was not on record already.
 
     Raises:
@@ -130,7 +130,7 @@ def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
     return {task.id: task for task in read_tasks(connection).values()}
 
 
-def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
+def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> _Claim | None:
     """What to settle of the firings after `was` and not after `now`; None: nothing yet.
 
     A firing that came due while a daemon led is missed under overlap = skip where the run before it is not over, and
@@ -153,7 +153,7 @@ def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | 
         else:
             considered = moment - 1
             break
-    return Claim(task, was, considered, tuple(missed), run) if missed or run is not None else None
+    return _Claim(task, was, considered, tuple(missed), run) if missed or run is not None else None
 
 
 def _missed(decision: Decision) -> list[tuple[int, str]]:
@@ -302,7 +302,7 @@ class Loop:
             self._stuck[task.id] = why
             return None
         self._stuck.pop(task.id, None)
-        run = claim(self._catalog_db, self._holder, decision, now)
+        run = _claim(self._catalog_db, self._holder, decision, now)
         if run is not None:
             self._start(task, run)
         self._log_missed(task, decision.missed)

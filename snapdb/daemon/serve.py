@@ -112,7 +112,7 @@ class LeaseHolder:
         return _Heartbeat(self._catalog_db.db_dir, holder, now, self._clock, self._intervals)
 
 
-def notify(state: str) -> None:
+def _notify(state: str) -> None:
     """Send a state such as READY=1 to the socket that $NOTIFY_SOCKET names; nothing where it names none."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
@@ -161,11 +161,11 @@ def serve(
     daemon = _Daemon(catalog_db, own, intervals or Intervals(), log, command, jobs)
     with _handling_signals(daemon.note_signal):
         log.info("daemon.start", database=str(db_dir.path), pid=os.getpid(), jobs=jobs, version=__version__)
-        notify("READY=1")
+        _notify("READY=1")
         try:
             return daemon.serve(grace)
         finally:
-            notify("STOPPING=1")
+            _notify("STOPPING=1")
             catalog_db.close()
             if clock is None:
                 own.close()

@@ -209,7 +209,7 @@ def _view(
             }
         ),
         keys=keys,
-        lineage=snapshot_lineage(snapshot, db_dir) | codings(db_dir, snapshot.graph, layout),
+        lineage=_snapshot_lineage(snapshot, db_dir) | codings(db_dir, snapshot.graph, layout),
     )
 
 
@@ -275,7 +275,7 @@ class Pinned:
     """What the window counts in."""
 
 
-def snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]:
+def _snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]:
     """What a snapshot is, and which database it is in; a stream adds how it samples."""
     plain = json.loads(encode(pinned(snapshot)))
     return {

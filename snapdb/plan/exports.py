@@ -25,7 +25,7 @@ from snapdb.types.text import counted, did_you_mean
 
 FileFormat = Literal["parquet", "csv", "tsv", "json", "jsonl", "arrow"]
 SnapshotFormat = Literal["parquet", "npz", "pyg"]
-BatchFormat = Literal["arrow", "parquet", "npz", "safetensors", "pt"]
+_BatchFormat = Literal["arrow", "parquet", "npz", "safetensors", "pt"]
 _FILE_FORMATS: dict[str, FileFormat] = {
     "parquet": "parquet",
     "csv": "csv",
@@ -98,7 +98,7 @@ _SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": 
 _SPLIT = "split"
 """The column that tells splits where nothing else was said."""
 _COPY_SAMPLE = "COPY (SAMPLE …) TO"
-_BATCH_FORMATS: dict[str, BatchFormat] = by_word(BatchFormat)
+_BATCH_FORMATS: dict[str, _BatchFormat] = by_word(_BatchFormat)
 _BATCH_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
 _VALUE_WORDS = {bool: "true or false", int: "a whole number", str: "one name"}
 
@@ -161,7 +161,7 @@ class CopySamplePlan(Plan):
     path: str
     span: Span
     """Of the path."""
-    format: BatchFormat
+    format: _BatchFormat
     overwrite: bool
     """An earlier export that stands there is replaced."""
 

@@ -71,7 +71,7 @@ def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
     if (there := check_own(statement, "task", existing)) is not None:
         return NothingPlan(there)
     if statement.when is not None:
-        check_condition(statement.when, context.store.sql_engine)
+        _check_condition(statement.when, context.store.sql_engine)
     created = now()
     task = Task(
         id=0,
@@ -191,7 +191,7 @@ _READ: dict[str, Callable[[BindContext, TaskOption], str | int]] = {"timeout": _
 """Options that are not kept as they are said."""
 
 
-def check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
+def _check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
     """Nothing when a condition can be read; no name in it is looked up.
 
     Raises:

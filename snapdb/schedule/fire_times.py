@@ -294,7 +294,7 @@ _LATE = 60_000_000
 _WHY = "no daemon led when it came due"
 
 
-class Older(NamedTuple):
+class _Older(NamedTuple):
     """Missed firings that are too many to be listed one by one: those before the ones that are."""
 
     total: int
@@ -310,7 +310,7 @@ class Decision(NamedTuple):
     """Oldest first."""
     missed: tuple[tuple[int, str], ...]
     """Firings that do not run, and why, oldest first."""
-    older: Older | None
+    older: _Older | None
     """Come before all in `missed`."""
     considered: int
     """The firings up to here are in this decision. It is before now where more are to run than one decision takes:
@@ -352,7 +352,7 @@ def decide(
 
 def _missed(
     schedule: Schedule, policy: CatchUp, after: int, until: int, now: int, cap: int
-) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...], Older | None]:
+) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...], _Older | None]:
     """The last firing where it runs nevertheless, and the missed ones with the reason: the last, and the older ones."""
     gone = newest(schedule, after, until, cap + 2)
     saved = gone[-1:] if gone and (policy == "last" or _hardly_late(schedule, gone[-1], now)) else ()
@@ -361,7 +361,7 @@ def _missed(
     more = count(schedule, after, until) - len(saved) - len(listed)
     why = f"{_WHY}, and catch_up = last runs the last one only" if policy == "last" else _WHY
     first = next_firing(schedule, after) if more else None
-    older = None if first is None else Older(more, first, gone[-len(listed) - 1], why)
+    older = None if first is None else _Older(more, first, gone[-len(listed) - 1], why)
     return saved, tuple((moment, why) for moment in listed), older
 
 

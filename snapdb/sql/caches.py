@@ -23,7 +23,7 @@ from snapdb.sql.syntax import (
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRoom:
+class _CacheRoom:
     """IN MEMORY 'size' | IN FILE 'size'."""
 
     where: Literal["MEMORY", "FILE"]
@@ -37,7 +37,7 @@ class CreateCache(Statement):
 
     name: Name
     sampler: Name
-    room: CacheRoom | None
+    room: _CacheRoom | None
     or_replace: bool
     if_not_exists: bool
 
@@ -77,7 +77,7 @@ def _refresh(tree: Tree, place: Place) -> RefreshCache:
     return RefreshCache(*place, name=name(cache), concurrently=has(tree, "concurrently"))
 
 
-def _room(tree: Tree | None) -> CacheRoom | None:
+def _room(tree: Tree | None) -> _CacheRoom | None:
     if tree is None:
         return None
     where, size_leaf = leaves(tree)
@@ -87,7 +87,7 @@ def _room(tree: Tree | None) -> CacheRoom | None:
             span=span_of(size_leaf),
             code="bad-size",
         )
-    return CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))
+    return _CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))
 
 
 FAMILY = Family(

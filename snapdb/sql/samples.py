@@ -34,7 +34,7 @@ from snapdb.types import FULL, Backend, Direction, Method, SeedOrder, by_word, d
 
 
 @dataclass(frozen=True, slots=True)
-class SeedsClause:
+class _SeedsClause:
     """SEEDS (query) AS vertex_type, or SEEDS EDGES edge_type (query)."""
 
     query: SqlFragment
@@ -72,7 +72,7 @@ WeightColumn = tuple[Name | None, Name]
 
 
 @dataclass(frozen=True, slots=True)
-class NegativesClause:
+class _NegativesClause:
     """NEGATIVES n PER POSITIVE [WEIGHTED BY column | DEGREE]."""
 
     count: int
@@ -81,7 +81,7 @@ class NegativesClause:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownClause:
+class _KnownClause:
     """EXCLUDE KNOWN [EVER | BEFORE SEED_TIME | AT SEED_TIME] [IN (edge type, …)]."""
 
     value: Literal["EVER", "BEFORE", "AT"]
@@ -118,7 +118,7 @@ class Clauses:
     Each has the `span` of its whole text.
     """
 
-    seeds: SeedsClause | None = None
+    seeds: _SeedsClause | None = None
     fanouts: Spanned[tuple[FanoutClause, ...]] | None = None
     method: MethodClause | None = None
     weights: Spanned[tuple[WeightColumn, ...]] | None = None
@@ -128,8 +128,8 @@ class Clauses:
     """TEMPORAL <= is true, TEMPORAL < false."""
     within: Spanned[SqlFragment] | None = None
     """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
-    negatives: NegativesClause | None = None
-    known: KnownClause | None = None
+    negatives: _NegativesClause | None = None
+    known: _KnownClause | None = None
     exclude: Spanned[Literal["NONE", "PAIR", "BOTH"]] | None = None
     """KEEP SEEDS, EXCLUDE SEEDS, EXCLUDE SEEDS BOTH DIRECTIONS."""
     subset: Spanned[Decimal] | None = None
@@ -156,7 +156,7 @@ class Sample(Statement):
     clauses: Clauses
 
     @property
-    def seeds(self) -> SeedsClause:
+    def seeds(self) -> _SeedsClause:
         assert self.clauses.seeds is not None, "the parser wants SEEDS"
         return self.clauses.seeds
 
@@ -275,14 +275,14 @@ def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
     return Clauses(**clauses)
 
 
-def _seeds(tree: Tree) -> SeedsClause:
+def _seeds(tree: Tree) -> _SeedsClause:
     query, vertex = leaves(tree)
-    return SeedsClause(fragment(query), name(vertex), False, span_of(tree))
+    return _SeedsClause(fragment(query), name(vertex), False, span_of(tree))
 
 
-def _seed_edges(tree: Tree) -> SeedsClause:
+def _seed_edges(tree: Tree) -> _SeedsClause:
     edge, query = leaves(tree)
-    return SeedsClause(fragment(query), name(edge), True, span_of(tree))
+    return _SeedsClause(fragment(query), name(edge), True, span_of(tree))
 
 
 def _fanout(tree: Tree) -> Spanned[tuple[FanoutClause, ...]]:
@@ -338,20 +338,20 @@ def _within(tree: Tree, source: str) -> Spanned[SqlFragment]:
     return Spanned(SqlFragment(source[span.start : span.stop], span), span_of(tree))
 
 
-def _negatives(tree: Tree) -> NegativesClause:
+def _negatives(tree: Tree) -> _NegativesClause:
     weighted = first_tree(tree, "weighted")
     weight: Name | Literal["DEGREE"] | None = None
     if weighted is not None:
         (by,) = leaves(weighted)
         weight = "DEGREE" if by.type == "DEGREE" else name(by)
-    return NegativesClause(integer(trees(tree, "number")[0], "NEGATIVES"), weight, span_of(tree))
+    return _NegativesClause(integer(trees(tree, "number")[0], "NEGATIVES"), weight, span_of(tree))
 
 
-def _known(tree: Tree) -> KnownClause:
+def _known(tree: Tree) -> _KnownClause:
     """Build EXCLUDE KNOWN; EVER is the default."""
     when, among = leaves(tree), first_tree(tree, "among")
     types = () if among is None else tuple(name(leaf) for leaf in leaves(among)[1:])
-    return KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
+    return _KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
 
 
 def _exclude(tree: Tree) -> Spanned[Literal["NONE", "PAIR", "BOTH"]]:
@@ -509,7 +509,7 @@ def _print_choice(clause: Spanned[T] | None, words: Mapping[T, str]) -> str | No
     return None if clause is None else words[clause.value]
 
 
-def _print_seeds(seeds: SeedsClause) -> str:
+def _print_seeds(seeds: _SeedsClause) -> str:
     if seeds.edges:
         return f"SEEDS EDGES {print_name(seeds.type)} ({seeds.query.text})"
     return f"SEEDS ({seeds.query.text}) AS {print_name(seeds.type)}"
@@ -533,13 +533,13 @@ def _print_weight(weight: WeightColumn) -> str:
     return print_name(column) if edge is None else f"{print_name(edge)}.{print_name(column)}"
 
 
-def _print_negatives(negatives: NegativesClause) -> str:
+def _print_negatives(negatives: _NegativesClause) -> str:
     by = negatives.weight
     weighted = "" if by is None else f" WEIGHTED BY {by if isinstance(by, str) else print_name(by)}"
     return f"NEGATIVES {negatives.count} PER POSITIVE{weighted}"
 
 
-def _print_known(known: KnownClause) -> str:
+def _print_known(known: _KnownClause) -> str:
     types = f" IN ({', '.join(map(print_name, known.types))})" if known.types else ""
     return f"{_KNOWN_WORDS[known.value]}{types}"
 

@@ -52,7 +52,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
         files = _settled(disk, sorted(staging.iterdir()))
         manifest = staging / MANIFEST
         content = {**facts, "files": files}
-        manifest.write_text(json.dumps({**content, "seal": seal(content)}, indent=1))
+        manifest.write_text(json.dumps({**content, "seal": _seal(content)}, indent=1))
         disk.settle(manifest)
         disk.settle(staging)
         disk.rename(staging, final)
@@ -74,19 +74,19 @@ def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
     return {path.name: {"bytes": size, "sha256": sha256} for path, (size, sha256) in zip(paths, facts, strict=True)}
 
 
-def seal(content: Metadata) -> str:
+def _seal(content: Metadata) -> str:
     """The sha256 of a manifest's content, which is its entry `seal`."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def unsealed(manifest: Metadata) -> Metadata:
+def _unsealed(manifest: Metadata) -> Metadata:
     """A manifest's content, without the seal.
 
     Raises:
         ValueError: the seal does not match; a manifest of format 1 has none.
     """
     content = {key: value for key, value in manifest.items() if key != "seal"}
-    if manifest.get("seal", seal(content)) != seal(content):
+    if manifest.get("seal", _seal(content)) != _seal(content):
         raise ValueError("it is not what was published")
     return content
 
@@ -106,7 +106,7 @@ class PublishedDir:
         """
         path = self.path / MANIFEST
         try:
-            manifest: Metadata = unsealed(json.loads(path.read_text()))
+            manifest: Metadata = _unsealed(json.loads(path.read_text()))
             names = [str(name) for name, entry in manifest["files"].items() if int(entry["bytes"]) >= 0]
         except (OSError, *_MISREAD) as error:
             raise _unread(path, error) from error
@@ -212,7 +212,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
     """
     path = directory / MANIFEST
     try:
-        manifest: Metadata = unsealed(json.loads(path.read_bytes()))
+        manifest: Metadata = _unsealed(json.loads(path.read_bytes()))
         files = {str(name): (int(e["bytes"]), str(e["sha256"])) for name, e in manifest["files"].items()}
         directories = _directories(manifest.get("layout", {"vertices": [], "edges": []}))
         if strange := [name for name in files if (directory / name).parent != directory]:
@@ -300,7 +300,7 @@ class FolderWriter:
         files = [self._files[name] for name in sorted(self._files)]
         content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
         path = self._staging / MANIFEST
-        path.write_text(json.dumps({**content, "seal": seal(content)}, indent=1))
+        path.write_text(json.dumps({**content, "seal": _seal(content)}, indent=1))
         self._disk.settle(path)
         for folder, _, _ in os.walk(self._staging):
             self._disk.settle(Path(folder))
@@ -420,7 +420,7 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
                 f"{__version__}, which reads up to {_FORMAT}: install that one",
                 code="newer-format",
             )
-        files = {str(facts["path"]): _facts(facts) for facts in unsealed(manifest)["files"]}
+        files = {str(facts["path"]): _facts(facts) for facts in _unsealed(manifest)["files"]}
         actual = str(manifest["kind"])
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptError(f"{folder / MANIFEST} is damaged: {error}; {_AGAIN}", code="damaged-file") from error

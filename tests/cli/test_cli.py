@@ -25,7 +25,7 @@ from snapdb.errors import CommitConflict, LockedError
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
 from snapdb_cli.main import FORMATS, main
-from tests.support.inside.cli import BINARY, TEXTUAL, Diagnostics, ExitCode, Progress, only_reads, worse
+from tests.support.inside.cli import _TEXTUAL, BINARY, Diagnostics, ExitCode, Progress, _only_reads, worse
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, spawned, until
 
@@ -143,7 +143,7 @@ def test_a_warning_is_a_line_that_names_no_place_in_the_program() -> None:
 
 
 def test_the_formats_of_the_help_are_those_of_the_output() -> None:
-    assert ("table", *TEXTUAL, *BINARY) == FORMATS
+    assert ("table", *_TEXTUAL, *BINARY) == FORMATS
 
 
 def test_statements_come_from_stdin_when_none_are_given() -> None:
@@ -357,7 +357,7 @@ def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
 )
 def test_what_only_reads_is_told_alike_from_a_text_and_from_its_plan(text: str, graph: Database) -> None:
     (statement,) = parse(text)
-    assert only_reads(statement) == graph.plan(statement).is_read()
+    assert _only_reads(statement) == graph.plan(statement).is_read()
 
 
 def test_read_only_refuses_to_write_and_to_create(shop: Path, tmp_path: Path) -> None:

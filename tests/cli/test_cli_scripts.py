@@ -21,7 +21,7 @@ import snapdb
 from snapdb_cli.commands.maintenance import bench
 from snapdb_cli.main import main
 from tests.support.cli_reference import reference
-from tests.support.inside.cli import Diagnostics, ExitCode, atomic_file
+from tests.support.inside.cli import Diagnostics, ExitCode, _atomic_file
 from tests.support.places import ROOT
 from tests.support.processes import FreshProcess
 from tests.support.program import run
@@ -172,7 +172,7 @@ def test_a_link_is_followed_and_a_pipe_is_written_itself(tmp_path: Path) -> None
     assert run("-c", "SELECT 1 AS n", "-o", tmp_path / "link.csv").exit_code == 0
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "n\n1\n"
-    with atomic_file(Path(os.devnull)) as target:
+    with _atomic_file(Path(os.devnull)) as target:
         assert target.path == Path(os.devnull)
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import snapdb
 from snapdb_cli.main import FORMATS, main
-from tests.support.inside.cli import BINARY, TEXTUAL, Output, OutputStyle
+from tests.support.inside.cli import _TEXTUAL, BINARY, Output, OutputStyle
 from tests.support.refusals import refused
 
 TYPES = """SELECT 170141183460469231731687303715884105727::HUGEINT % 10**30 AS huge, 1.50::DECIMAL(9, 2) AS price,
@@ -66,7 +66,7 @@ def test_many_small_batches_make_few_row_groups() -> None:
     assert (metadata.num_rows, metadata.num_row_groups) == (300_000, 3)
 
 
-@pytest.mark.parametrize("kind", [*BINARY, *TEXTUAL])
+@pytest.mark.parametrize("kind", [*BINARY, *_TEXTUAL])
 def test_a_large_result_goes_out_while_it_is_made(kind: str) -> None:
     schema, made = pa.schema({"i": pa.int64()}), 0
 
@@ -77,7 +77,7 @@ def test_a_large_result_goes_out_while_it_is_made(kind: str) -> None:
             yield pa.record_batch({"i": range(i * 100_000, (i + 1) * 100_000)}, schema=schema)
 
     source = batches()
-    pieces = iter(BINARY[kind](schema, source) if kind in BINARY else TEXTUAL[kind](schema, source, OutputStyle()))
+    pieces = iter(BINARY[kind](schema, source) if kind in BINARY else _TEXTUAL[kind](schema, source, OutputStyle()))
     size = 0
     while size < 10_000:
         size += len(next(pieces))
@@ -127,7 +127,7 @@ def test_a_row_of_markdown_is_one_line() -> None:
 
 
 def test_every_format_of_the_help_is_written() -> None:
-    assert set(FORMATS) == {"table", *TEXTUAL, *BINARY}
+    assert set(FORMATS) == {"table", *_TEXTUAL, *BINARY}
     for kind in FORMATS:
         done = run("--format", kind, "-c", "SELECT 1 AS n")
         assert done.exit_code == 0, done.stderr

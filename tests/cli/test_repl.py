@@ -24,11 +24,11 @@ from tests.support.inside.cli import (
     Preferences,
     ReplSession,
     Shell,
+    _history_file,
+    _is_whole,
     ask,
     find,
-    history_file,
     is_command,
-    is_whole,
     loop,
     run_command,
     run_typed,
@@ -132,8 +132,8 @@ def test_an_empty_line_does_nothing(room: Room) -> None:
 
 def test_what_was_typed_is_kept_for_the_next_session(room: Room) -> None:
     type_in(room, "SELECT 1 AS a;\n")
-    assert "SELECT 1 AS a;" in history_file().read_text()
-    assert history_file().stat().st_mode & 0o077 == 0
+    assert "SELECT 1 AS a;" in _history_file().read_text()
+    assert _history_file().stat().st_mode & 0o077 == 0
     type_in(room, "\x1b[A\n")
     assert room.shown() == "a\n1\n" * 2
 
@@ -201,8 +201,8 @@ def test_nothing_to_run_is_no_unfinished_statement(room: Room, nothing: str) -> 
 
 
 def test_half_a_character_is_told_and_does_not_hold_the_prompt(room: Room) -> None:
-    assert not is_whole("SELECT '\udcc3'")
-    assert is_whole("SELECT '\udcc3'; ")
+    assert not _is_whole("SELECT '\udcc3'")
+    assert _is_whole("SELECT '\udcc3'; ")
     run_typed(room.session, "SELECT '\udcc3';")
     assert "half of a character" in room.said()
 

@@ -14,7 +14,7 @@ import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
 from snapdb_cli.repl.commands import COMMANDS
-from tests.support.inside.cli import DatabaseNames, Highlighter, NamesCompleter, complete, suggest
+from tests.support.inside.cli import DatabaseNames, NamesCompleter, _Highlighter, complete, suggest
 
 SOCIAL = """
 CREATE TABLE person AS SELECT i AS pid, i % 2 AS half FROM range(4) r(i);
@@ -224,7 +224,7 @@ def test_tab_asks_and_letters_do_not_unless_there_are_some(known: DatabaseNames)
     ],
 )
 def test_what_is_typed_is_coloured_by_what_it_is(text: str, piece: str, style: str) -> None:
-    line = Highlighter().lex_document(Document(text))(0)
+    line = _Highlighter().lex_document(Document(text))(0)
     assert style in next(kind for kind, part, *_ in line if part == piece)
     assert "".join(part for _, part, *_ in line) == text
 

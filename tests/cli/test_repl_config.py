@@ -16,13 +16,13 @@ from tests.support.inside.cli import (
     PagerClosed,
     Preferences,
     ReplSession,
+    _pager_command,
+    _question,
     changed,
     config_file,
     load,
     named_query,
-    pager_command,
     queries,
-    question,
     run_typed,
     save_query,
 )
@@ -38,8 +38,8 @@ class Desk:
         output, diagnostics = Output(stream=self.out), Diagnostics(stream=self.err)
         self.session = ReplSession(snapdb.connect(), output, diagnostics, Preferences(format="csv"), ask=self._ask)
 
-    def _ask(self, question: str) -> bool:
-        self.asked.append(question)
+    def _ask(self, _question: str) -> bool:
+        self.asked.append(_question)
         return self.answer
 
     def type(self, text: str) -> str:
@@ -208,7 +208,7 @@ def test_a_drop_tells_what_goes_with_it(desk: Desk) -> None:
     desk.type("CREATE SNAPSHOT now OF g; CREATE SNAPSHOT later OF g;")
     database = desk.session.database
     asked = {
-        text: question(database, snapdb.sql.parse(text)[0])
+        text: _question(database, snapdb.sql.parse(text)[0])
         for text in (
             "DROP TABLE p CASCADE",
             "DROP TABLE p",
@@ -260,12 +260,12 @@ def test_results_go_to_a_program_until_they_come_back(tmp_path: Path, monkeypatc
 def test_the_pager_is_what_the_person_wants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGER", "most -w")
     monkeypatch.setenv("TERM", "xterm")
-    assert pager_command("auto") == "most -w"
-    assert pager_command("off") is None
-    assert pager_command("cat -n") == "cat -n"
+    assert _pager_command("auto") == "most -w"
+    assert _pager_command("off") is None
+    assert _pager_command("cat -n") == "cat -n"
     monkeypatch.setenv("TERM", "dumb")
-    assert pager_command("auto") is None
-    assert pager_command("on") == "most -w"
+    assert _pager_command("auto") is None
+    assert _pager_command("on") == "most -w"
 
 
 def test_a_folder_or_bytes_among_the_queries_hide_no_other(desk: Desk) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from snapdb.types import Task, TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, World
-from tests.support.inside.daemon import Claim, again, claim, resume
+from tests.support.inside.daemon import _Claim, _claim, again, resume
 from tests.support.inside.storage import (
     Leader,
     acquire_lease,
@@ -34,9 +34,9 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "d", NOW)
 
 
-def wish(task: Task, was: int = NOW) -> Claim:
+def wish(task: Task, was: int = NOW) -> _Claim:
     """A firing was missed, and the one after it runs."""
-    return Claim(task, was, NOW + 2 * MINUTE, ((NOW + MINUTE, "nobody led"),), NOW + 2 * MINUTE)
+    return _Claim(task, was, NOW + 2 * MINUTE, ((NOW + MINUTE, "nobody led"),), NOW + 2 * MINUTE)
 
 
 def by_hand(world: World, task: Task) -> TaskRun:
@@ -51,15 +51,15 @@ def end(world: World, run: TaskRun, retry: int | None = None) -> None:
 
 def test_a_claim_settles_its_firings_once(world: World) -> None:
     task = world.task("t", MINUTE)
-    run = claim(world.catalog_db, LEADER, wish(task), NOW)
+    run = _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert run is not None
     end(world, run)
     with refused("task-moved"):
-        claim(world.catalog_db, LEADER, wish(task), NOW)
+        _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert [(run.scheduled - NOW) // MINUTE for run in world.runs()] == [1, 2]
     # The clock was set back: the same firings come due again, and are on record.
     resume(world.catalog_db, LEADER, task, None, NOW)
-    assert claim(world.catalog_db, LEADER, wish(task), NOW) is None
+    assert _claim(world.catalog_db, LEADER, wish(task), NOW) is None
     assert [run.state for run in world.runs()] == ["missed", "failed"]
     with world.catalog_db.reading() as connection:
         assert considered(connection) == {task.id: NOW + 2 * MINUTE}
@@ -81,7 +81,7 @@ def test_a_claim_is_refused_whole_where_something_moved(
     moved(world, task)
     before = world.runs()
     with refused(code):
-        claim(world.catalog_db, LEADER, wish(task), NOW)
+        _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert world.runs() == before
     with world.catalog_db.reading() as connection:
         assert considered(connection) == {task.id: NOW}
@@ -92,19 +92,19 @@ def test_a_claim_is_refused_where_its_task_is_another_now(world: World) -> None:
     with world.catalog_db.writing() as connection:
         alter_task(connection, task, replace(task, retries=9), None)
     with refused("task-moved"):
-        claim(world.catalog_db, LEADER, wish(task), NOW)
+        _claim(world.catalog_db, LEADER, wish(task), NOW)
     with refused("task-moved"):
         resume(world.catalog_db, LEADER, task, None, NOW)
     with world.catalog_db.writing() as connection:
         drop_task(connection, task)
     with refused("task-moved"):
-        claim(world.catalog_db, LEADER, wish(task), NOW)
+        _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert world.runs() == []
 
 
 def test_an_attempt_is_made_once_and_not_beside_another_run(world: World) -> None:
     task = world.task("t", MINUTE)
-    first = claim(world.catalog_db, LEADER, wish(task), NOW)
+    first = _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert first is not None
     end(world, first, NOW + SECOND)
     hand = by_hand(world, task)
@@ -124,7 +124,7 @@ def test_an_attempt_is_made_once_and_not_beside_another_run(world: World) -> Non
 
 def test_no_attempt_is_made_of_a_task_that_was_replaced(world: World) -> None:
     task = world.task("t", MINUTE)
-    first = claim(world.catalog_db, LEADER, wish(task), NOW)
+    first = _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert first is not None
     end(world, first, NOW + SECOND)
     with world.catalog_db.writing() as connection:
@@ -135,7 +135,7 @@ def test_no_attempt_is_made_of_a_task_that_was_replaced(world: World) -> None:
 
 def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:
     task = world.task("t", MINUTE)
-    run = claim(world.catalog_db, LEADER, wish(task), NOW)
+    run = _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert run is not None
     with refused("run-lost"):
         end(world, replace(run, holder="another"))

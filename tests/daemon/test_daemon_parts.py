@@ -18,7 +18,7 @@ import pytest
 from snapdb.types import TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
-from tests.support.inside.daemon import Clock, Died, Field, Intervals, LeaseHolder, Log, WorkerPool, notify
+from tests.support.inside.daemon import Clock, Died, Field, Intervals, LeaseHolder, Log, WorkerPool, _notify
 from tests.support.inside.execute import Ended
 from tests.support.inside.storage import begin_run, heartbeat, open_db_dir, read_leader
 from tests.support.places import ROOT
@@ -202,11 +202,11 @@ def test_a_wait_is_cut_short_by_a_wake_before_or_during_it() -> None:
 
 def test_systemd_is_told_where_it_wants_to_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    notify("READY=1")
+    _notify("READY=1")
     place = os.path.relpath(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(place)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        notify("READY=1")
+        _notify("READY=1")
         assert listener.recv(100) == b"READY=1"
-    notify("STOPPING=1")  # nobody listens any more
+    _notify("STOPPING=1")  # nobody listens any more

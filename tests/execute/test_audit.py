@@ -21,7 +21,7 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.sql import parse
 from snapdb.types import Negatives, Relation, Temporal
 from tests.support.inside import engine_of
-from tests.support.inside.execute import CHECKS, Opened, Truth, audited, open_sample, snapshot_truth
+from tests.support.inside.execute import _CHECKS, Opened, _audited, _snapshot_truth, _Truth, open_sample
 from tests.support.inside.graph import Adjacency, EdgeColumn
 from tests.support.shops import SHOP
 
@@ -55,7 +55,7 @@ def shop() -> Iterator[Database]:
 class Case:
     """A statement, opened: what it makes can be changed before it is audited."""
 
-    truth: Truth
+    truth: _Truth
     opened: Opened
     plan: SamplePlan
 
@@ -70,7 +70,7 @@ class Case:
         truth = replace(self.truth, spec=replace(self.truth.spec, **changes))
         relations = [relation for fanout in self.plan.spec.fanouts for relation in fanout.relations]
         found: Counter[str] = Counter()
-        for rows in audited(truth, self.opened, relations, batches, chunk):
+        for rows in _audited(truth, self.opened, relations, batches, chunk):
             for row in rows.to_pylist():
                 found[row["check"]] += row["violations"]
         return found
@@ -84,13 +84,13 @@ def opened(db: Database, statement: str) -> Iterator[Case]:
     assert isinstance(plan, SamplePlan)
     found = open_sample(engine, plan)
     try:
-        yield Case(snapshot_truth(engine, plan), found, plan)
+        yield Case(_snapshot_truth(engine, plan), found, plan)
     finally:
         found.lease.release()
 
 
 def none() -> Counter[str]:
-    return Counter(dict.fromkeys(CHECKS, 0))
+    return Counter(dict.fromkeys(_CHECKS, 0))
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
@@ -98,8 +98,8 @@ def test_a_correct_engine_breaks_no_rule(shop: Database, statement: str) -> None
     rows = shop.execute(f"AUDIT SAMPLE FROM {statement}").fetchall()
     assert rows
     assert [row for row in rows if row[2]] == []
-    batches = len(rows) // len(CHECKS)
-    assert [row[:2] for row in rows] == [(number, check) for number in range(batches) for check in CHECKS]
+    batches = len(rows) // len(_CHECKS)
+    assert [row[:2] for row in rows] == [(number, check) for number in range(batches) for check in _CHECKS]
     for batch in shop.stream(f"SAMPLE FROM {statement.partition(' EPOCHS')[0]}"):
         assert not any(batch.audit().values())
 
@@ -299,7 +299,7 @@ def test_vertices_that_are_not_in_the_snapshot_are_seen(shop: Database) -> None:
             batches = case.batches()
             engine = engine_of(shop)
             few = engine.bind_context.catalog.snapshots["few"]
-            truth = snapshot_truth(engine, replace(case.plan, snapshot=few))
+            truth = _snapshot_truth(engine, replace(case.plan, snapshot=few))
             found = replace(case, truth=truth).counts(batches)
             entered = [i for b in batches for i in (*b.dst_pos_index.tolist(), *b.dst_neg_index.flatten().tolist())]
             assert found["snapshot"] > len(entered) // 2
@@ -333,7 +333,7 @@ def test_composite_keys_and_timestamps_are_held_against_sql_too(db: Database) ->
     rest = "FANOUT (road BOTH => [5, 5]) BATCH 50 NEGATIVES 2 PER POSITIVE"
     for clauses in ("TEMPORAL < SEED_TIME WITHIN INTERVAL '9 days' EXCLUDE KNOWN BEFORE SEED_TIME", "EXCLUDE KNOWN"):
         found = db.execute(f"AUDIT SAMPLE FROM m {seeds} {rest} {clauses}").fetchall()
-        assert len(found) == 4 * len(CHECKS)
+        assert len(found) == 4 * len(_CHECKS)
         assert not any(violations for _, _, violations in found)
     with opened(db, f"m {seeds} {rest} TEMPORAL <= SEED_TIME") as case:
         batches = case.batches()

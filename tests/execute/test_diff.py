@@ -14,7 +14,7 @@ from snapdb.catalog import tables_at
 from snapdb.execute.diff.rows import ElementRows
 from tests.support.inside import catalog_db_of, engine_of
 from tests.support.inside.catalog import snapshot_rows
-from tests.support.inside.execute import degree_bins, difference, quantile_bins, stability
+from tests.support.inside.execute import _quantile_bins, degree_bins, difference, stability
 
 SETUP = """
 CREATE TABLE person AS SELECT range::INTEGER AS id, 0 AS v, range % 7 AS team FROM range(40);
@@ -192,7 +192,7 @@ def test_features_are_told_by_component_and_the_summary_names_the_one_that_drift
     rows = db.execute("DIFF SNAPSHOT new WITH old FEATURES").fetchall()
     assert [row[:3] for row in rows] == [("n", "x", 0), ("n", "x", 1), ("n", "flat", 0)]
     then, now = np.arange(1000.0), np.arange(1000.0) + 500 * (np.arange(1000) % 2 == 0)
-    cuts = quantile_bins(then)
+    cuts = _quantile_bins(then)
     psi = stability(*(np.bincount(np.searchsorted(cuts, v, side="right"), minlength=10) for v in (then, now)))
     assert rows[1][3:] == pytest.approx((then.mean(), now.mean(), then.std(), now.std(), psi))
     assert rows[0][7] == 0

@@ -27,7 +27,7 @@ import snapdb
 from snapdb import Batch, Database
 from tests.support.crashing import Crash, CrashingDisk
 from tests.support.inside.loading import CONTAINERS, Flat, flatten, read, restored, write
-from tests.support.inside.storage import Disk, FolderWriter, read_folder, seal
+from tests.support.inside.storage import Disk, FolderWriter, _seal, read_folder
 from tests.support.refusals import refused
 
 FORMATS = tuple(CONTAINERS)
@@ -471,7 +471,7 @@ def test_a_folder_that_is_none_of_ours_is_refused(world: Database, folder: Path)
 
     def refuses(code: str, *named: str, path: str = "o", **changes: Any) -> None:
         content = {key: value for key, value in {**manifest, **changes}.items() if key != "seal"}
-        Path("o/manifest.json").write_text(json.dumps({**content, "seal": seal(content), **changes}))
+        Path("o/manifest.json").write_text(json.dumps({**content, "seal": _seal(content), **changes}))
         with refused(code, *named, recorded=False):
             list(snapdb.read_batches(path))
 

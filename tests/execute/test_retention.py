@@ -22,7 +22,7 @@ from snapdb.sql import parse
 from snapdb.types import Snapshot
 from tests.support.crashing import crash_everywhere, script
 from tests.support.inside import catalog_db_of, db_dir_of
-from tests.support.inside.cli import question
+from tests.support.inside.cli import _question
 from tests.support.inside.execute import apply_retentions
 from tests.support.inside.storage import MANIFEST, Disk, TablesLock, decode, encode
 from tests.support.refusals import refused
@@ -388,7 +388,7 @@ def test_the_prompt_asks_before_snapshots_go_and_not_before_a_retention_does(sho
         db.execute(KEEP_LAST)
 
         def asked(sql: str) -> str | None:
-            return question(db, parse(sql)[0])
+            return _question(db, parse(sql)[0])
 
         assert asked("EXPIRE SNAPSHOTS OF g BY RETENTION") == "expire 2 snapshots: s1, s2?"
         assert asked("EXPIRE SNAPSHOTS BY RETENTION DRY RUN") is None

@@ -25,7 +25,7 @@ from snapdb.types import Period, Task, TaskRun
 from tests.support.checks import problems, spoil
 from tests.support.crashing import crash_everywhere, script
 from tests.support.inside import catalog_db_of, db_dir_of
-from tests.support.inside.cli import question
+from tests.support.inside.cli import _question
 from tests.support.inside.plan import AlterTaskPlan, CreateTaskPlan, DropPlan
 from tests.support.inside.storage import (
     Leader,
@@ -301,8 +301,8 @@ def test_tasks_are_made_in_no_transaction_and_in_nothing_that_is_read_only(own: 
 
 
 def test_dropping_a_task_is_asked_about(own: Database) -> None:
-    assert question(own, parse("DROP TASK often")[0]) == "drop task often?"
-    assert question(own, parse("DROP TASK IF EXISTS other")[0]) is None
+    assert _question(own, parse("DROP TASK often")[0]) == "drop task often?"
+    assert _question(own, parse("DROP TASK IF EXISTS other")[0]) is None
 
 
 @pytest.mark.parametrize(

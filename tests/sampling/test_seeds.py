@@ -19,7 +19,7 @@ from snapdb.sampling import Entrance, Seeds, batches_before, batches_in, epoch_o
 from snapdb.types import EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
-from tests.support.inside.execute import find_ends
+from tests.support.inside.execute import _find_ends
 from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")
@@ -330,7 +330,7 @@ def test_ends_are_found_for_all_edges_of_the_rows_and_no_others(before: int | No
     assert listed.time is not None
     told: list[float] = []
     asked = np.concatenate([np.arange(200)[::-1], [7, 7, -5, 200, 2**62]])
-    sources, destinations = find_ends(graph.view(), edge, asked, 200, told.append)
+    sources, destinations = _find_ends(graph.view(), edge, asked, 200, told.append)
     there = np.array([0 <= i < 200 and (before is None or listed.time[i] < before) for i in asked])
     assert ((sources >= 0) == there).all()
     assert sources[there].tolist() == listed.source[asked[there]].tolist()
@@ -341,7 +341,7 @@ def test_ends_are_found_for_all_edges_of_the_rows_and_no_others(before: int | No
 def test_an_edge_id_beyond_its_table_is_damage() -> None:
     edge = EdgeType("customer", "bought", "product")
     with refused("corrupt", "CHECK DATABASE"):
-        find_ends(ties().view(), edge, np.arange(3), 150, lambda share: None)
+        _find_ends(ties().view(), edge, np.arange(3), 150, lambda share: None)
 
 
 # Which seeds an epoch takes

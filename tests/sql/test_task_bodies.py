@@ -16,7 +16,7 @@ from snapdb import Database
 from snapdb.errors import ParseError, Span
 from snapdb.sql import parse
 from snapdb.sql_engine import SqlEngine
-from tests.support.inside.plan import check_condition
+from tests.support.inside.plan import _check_condition
 from tests.support.inside.sql import (
     _READERS,
     CreateTask,
@@ -302,7 +302,7 @@ def test_a_wrong_condition_is_told_at_its_place(sql_engine: SqlEngine, condition
     text = f"{TASK}WHEN ({condition}) AS VACUUM"
     start = text.index(condition)
     with pytest.raises(ParseError) as caught:
-        check_condition(SqlFragment(condition, Span(start, start + len(condition))), sql_engine)
+        _check_condition(SqlFragment(condition, Span(start, start + len(condition))), sql_engine)
     assert caught.value.span is not None
     assert text[slice(*caught.value.span)] == place
 
@@ -316,4 +316,4 @@ def test_right_conditions_need_no_names_yet(sql_engine: SqlEngine) -> None:
         "true",
         "'{date}' IS DISTINCT FROM '{time}'",
     ):
-        check_condition(SqlFragment(condition, Span(0, len(condition))), sql_engine)
+        _check_condition(SqlFragment(condition, Span(0, len(condition))), sql_engine)

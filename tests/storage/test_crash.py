@@ -11,7 +11,7 @@ import pytest
 import snapdb
 from tests.support.crashing import Crash, CrashingDisk, _copy, crash_everywhere, script
 from tests.support.format_one import write_format_one
-from tests.support.inside.storage import MANY, upgrade
+from tests.support.inside.storage import _MANY, upgrade
 from tests.support.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def test_a_crash_leaves_the_old_or_the_new_version(shop: Path, tmp_path: Path, n
 def test_a_crash_while_small_files_are_merged_leaves_the_old_or_the_new_version(shop: Path, tmp_path: Path) -> None:
     original = tmp_path / "shop.snapdb"
     _copy(shop, original)
-    script("; ".join(f"INSERT INTO knows VALUES ('p1', 'p5', {100 + i})" for i in range(MANY - 1)))(original, None)
+    script("; ".join(f"INSERT INTO knows VALUES ('p1', 'p5', {100 + i})" for i in range(_MANY - 1)))(original, None)
     insert = script("INSERT INTO knows VALUES ('p1', 'p6', 500)")
     alone = crash_everywhere(shop, tmp_path / "copy.snapdb", insert)
     assert crash_everywhere(original, tmp_path / "copy.snapdb", insert) > alone

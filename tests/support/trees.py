@@ -20,7 +20,6 @@ from tests.support.inside.sql import (
     Audit,
     BackupDatabase,
     Begin,
-    CacheRoom,
     CheckDatabase,
     Clauses,
     Commit,
@@ -52,11 +51,9 @@ from tests.support.inside.sql import (
     FeatureClause,
     HistoryClause,
     Insert,
-    KnownClause,
     LabelClause,
     MethodClause,
     Name,
-    NegativesClause,
     PropertiesClause,
     Query,
     RefreshCache,
@@ -68,7 +65,6 @@ from tests.support.inside.sql import (
     Sample,
     SampleUsing,
     Schedule,
-    SeedsClause,
     SetRetention,
     Show,
     Spanned,
@@ -82,6 +78,10 @@ from tests.support.inside.sql import (
     VersionBound,
     VertexClause,
     WindowBound,
+    _CacheRoom,
+    _KnownClause,
+    _NegativesClause,
+    _SeedsClause,
 )
 
 T = TypeVar("T")
@@ -405,7 +405,7 @@ expire_snapshots = st.one_of(
     _tree(ExpireSnapshots, graph=_maybe(names), older=st.none(), last=st.none(), by_retention=st.just(True)),
 )
 
-seeds = _tree(SeedsClause, query=_island(QUERIES), type=names)
+seeds = _tree(_SeedsClause, query=_island(QUERIES), type=names)
 fanout = st.one_of(
     _tree(
         FanoutClause,
@@ -458,7 +458,7 @@ refresh = st.one_of(
     ),
 )
 weights = _some(st.tuples(_maybe(names), names))
-negatives = _tree(NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
+negatives = _tree(_NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
 
 
 def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
@@ -472,7 +472,7 @@ def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
         "temporal": _clause(st.booleans()),
         "within": _clause(_island(LENGTHS)),
         "negatives": _maybe(negatives),
-        "known": _maybe(_tree(KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))),
+        "known": _maybe(_tree(_KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))),
         "exclude": _clause(st.sampled_from(["NONE", "PAIR", "BOTH"])),
         "subset": _clause(decimals),
         "allow_duplicates": _clause(flag),
@@ -531,7 +531,7 @@ diff_graph = _tree(DiffGraph, graph=names, start=bounds, stop=_maybe(bounds), de
 diff_snapshot = _tree(DiffSnapshot, after=names, before=names, detail=details)
 vacuum = _tree(Vacuum, table=_maybe(names), retain=_maybe(_island(["INTERVAL '7 days'", "INTERVAL (1) days"])))
 
-rooms = _tree(CacheRoom, where=st.sampled_from(["MEMORY", "FILE"]), bytes=st.sampled_from([1, 1536, 4 * 10**9]))
+rooms = _tree(_CacheRoom, where=st.sampled_from(["MEMORY", "FILE"]), bytes=st.sampled_from([1, 1536, 4 * 10**9]))
 create_cache = _tree(CreateCache, name=names, sampler=names, room=_maybe(rooms))
 task_options = st.one_of(
     _tree(TaskOption, name=st.just("timeout"), value=st.just("1 hour")),

@@ -54,21 +54,21 @@ def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagn
         return connect(path, **settings.opening)
     decisive = (step.statement for step in steps if not isinstance(step.statement, _BRACKETS))
     first = next(decisive, None)
-    if first is None or only_reads(first):
+    if first is None or _only_reads(first):
         open_db_dir(path, read_only=settings.read_only, make=False)
     database = connect(path, **settings.opening)
     diagnostics.announce(f"created the database {path}")
     return database
 
 
-def only_reads(statement: Statement) -> bool:
+def _only_reads(statement: Statement) -> bool:
     """Whether a statement leaves every database as it is, by its text alone, before a database is open.
 
     `Plan.is_read` decides the same by its plan.
     """
     match statement:
         case Explain():
-            return not statement.analyze or only_reads(statement.statement)
+            return not statement.analyze or _only_reads(statement.statement)
         case _:
             return isinstance(statement, _READS) or bool(getattr(statement, "dry_run", False))
 
@@ -83,7 +83,7 @@ class _AtomicFile:
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[_AtomicFile]:
+def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
     """A new file beside `path`, which takes its name and its rights when the block ends and `kept` is set.
 
     A pipe or device is written in place. Raises OSError when the file cannot be created.
@@ -111,7 +111,7 @@ def run(path: Path | None, steps: Sequence[ScriptStep], diagnostics: Diagnostics
     A file for the output is replaced when all statements ran, or when `keep_going` let the last one be tried.
     """
     with ExitStack() as stack:
-        target = None if settings.output is None else stack.enter_context(atomic_file(settings.output))
+        target = None if settings.output is None else stack.enter_context(_atomic_file(settings.output))
         # A script shows all rows, on a terminal too
         style = OutputStyle(settings.null, settings.header, settings.max_rows, screen_rows=None)
         output = Output(settings.format or "table", style=style)

@@ -44,10 +44,10 @@ def is_command(text: str) -> bool:
     return line.startswith(("\\", ".")) or line.rstrip("; ").lower() in _BARE
 
 
-def is_whole(text: str) -> bool:
+def _is_whole(text: str) -> bool:
     """Whether what was typed can run: a command, ended statements, statements with a command behind them, or nothing.
 
-    >>> is_whole("SELECT 1"), is_whole("SELECT 1;"), is_whole("SELECT 1 \\\\gx"), is_whole("-- SELECT 1")
+    >>> _is_whole("SELECT 1"), _is_whole("SELECT 1;"), _is_whole("SELECT 1 \\\\gx"), _is_whole("-- SELECT 1")
     (False, True, True, True)
     """
     if is_command(text) or is_complete(text) or trailing(text) is not None or is_empty(text):
@@ -92,7 +92,7 @@ _UNFINISHED = "class:unfinished"
 _GAP_COMMENT = re.compile(r"(--[^\r\n]*|/\*.*?\*/)", re.DOTALL)
 
 
-class Highlighter(Lexer):
+class _Highlighter(Lexer):
     """Reads what is typed as the language itself does, so that both agree on where a string ends."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
@@ -155,7 +155,7 @@ def _lines(pieces: StyleAndTextTuples) -> list[StyleAndTextTuples]:
     return lines
 
 
-def history_file() -> Path:
+def _history_file() -> Path:
     """Where what was typed is kept."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "snapdb" / "history"
@@ -164,7 +164,7 @@ def history_file() -> Path:
 def history() -> History:
     """The file when it can be written, else only this session's memory."""
     try:
-        path = history_file()
+        path = _history_file()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600))  # what people type may be private
     except (OSError, RuntimeError):  # RuntimeError: there is no home
@@ -224,7 +224,7 @@ def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSe
         prompt_continuation=lambda width, number, wrapped: ("" if wrapped else "...> ").rjust(width),
         multiline=True,
         key_bindings=_keys(host),
-        lexer=Highlighter(),
+        lexer=_Highlighter(),
         style=_styles(wanted.style),
         completer=completer,
         complete_while_typing=wanted.completion == "typing",
@@ -268,7 +268,7 @@ def _keys(host: _Host) -> KeyBindings:
     @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & ~completion_is_selected)
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if is_whole(buffer.text) or not host.preferences.multiline:
+        if _is_whole(buffer.text) or not host.preferences.multiline:
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")

@@ -88,7 +88,7 @@ class ReplSession:
         """Whether a statement that was typed shall run; the user confirms one that removes something."""
         if self._ask is None or not self.preferences.confirm:
             return True
-        text = question(self.database, statement)
+        text = _question(self.database, statement)
         return text is None or self._ask(text)
 
     def abandon(self) -> None:
@@ -243,7 +243,7 @@ def _open(text: str) -> bool:
     return bool(statements) and not statements[-1].ended
 
 
-def question(database: Database, statement: Statement) -> str | None:
+def _question(database: Database, statement: Statement) -> str | None:
     """The question before a statement runs; None when it removes nothing, or fails anyway."""
     idle = database.transaction_state == "idle"  # in a transaction the others raise anyway
     try:

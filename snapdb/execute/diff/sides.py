@@ -252,7 +252,7 @@ def _shifts(
         return [None] * width
     if same:
         return [0.0] * width
-    edges = [quantile_bins(sample[:, i]) for i in range(width)]
+    edges = [_quantile_bins(sample[:, i]) for i in range(width)]
     return [stability(p, q) for p, q in zip(_histograms(before, edges), _histograms(after, edges), strict=True)]
 
 
@@ -302,12 +302,12 @@ def degree_bins(degrees: Array) -> Int64s:
     return bins
 
 
-def quantile_bins(sample: Float64s) -> Float64s:
+def _quantile_bins(sample: Float64s) -> Float64s:
     """The edges between ten bins that hold equally many of these values; a value that fills one has it to itself.
 
-    >>> quantile_bins(np.arange(11.0)).tolist()
+    >>> _quantile_bins(np.arange(11.0)).tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
-    >>> np.searchsorted(quantile_bins(np.zeros(5)), [-1.0, 0.0, 1.0], side="right").tolist()
+    >>> np.searchsorted(_quantile_bins(np.zeros(5)), [-1.0, 0.0, 1.0], side="right").tolist()
     [0, 1, 2]
     """
     if not sample.size:

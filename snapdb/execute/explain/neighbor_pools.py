@@ -67,7 +67,7 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) -
         if not visited.any():  # no seed leads there
             continue
         degrees, visited, edges = degrees[kept], visited[kept], np.count_nonzero(degrees)
-        drawn = chances(refresh, visited)
+        drawn = _chances(refresh, visited)
         read = degrees if spec.drawing.method == "PRIORITY" else np.full(degrees.size, table.size)
         costs.rows, costs.aliased = costs.rows + degrees.size, costs.aliased + int(edges) - degrees.size
         costs.drawn += float(drawn.sum())
@@ -76,7 +76,7 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) -
         weights += float(visited.sum())
         for hop in hops:
             fanout = table.walk.fanout.counts[hop]
-            draws = visited * life(refresh)
+            draws = visited * _life(refresh)
             factor = variance_factor(degrees, table.size, fanout, draws, refresh.kept(fanout))
             variances += float(visits[table.walk.relation, hop][kept] @ factor)
     if weights:
@@ -84,12 +84,12 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) -
     return costs
 
 
-def life(refresh: Refresh) -> float:
+def _life(refresh: Refresh) -> float:
     """For how many batches a row stays the same; under SCOPE VISITED, while batches come by in each period."""
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 
-def chances(refresh: Refresh, visited: Float64s) -> Float64s:
+def _chances(refresh: Refresh, visited: Float64s) -> Float64s:
     """The chance of each row to be drawn anew in a period, where batches come by so often."""
     if refresh.visited:
         probabilities: Float64s = -np.expm1(-visited * refresh.period)
@@ -100,7 +100,7 @@ def chances(refresh: Refresh, visited: Float64s) -> Float64s:
 def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
     """Return the age of each row when a batch reads it; under SCOPE VISITED, rows also age while unvisited."""
     if not refresh.visited:
-        return np.full(drawn.size, (life(refresh) - 1) / 2)
+        return np.full(drawn.size, (_life(refresh) - 1) / 2)
     idle = np.divide(1 - drawn, drawn, out=np.zeros_like(drawn), where=drawn > 0)
     return (refresh.period - 1) / 2 + refresh.period * idle
 
@@ -206,7 +206,7 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Visits, batches: int) -> t
     later = (
         max(0, batches - 1) / refresh.period if refresh.strategy == "OTF" else math.ceil(batches / refresh.period) - 1
     )
-    times = 1 + later * chances(refresh, sum(met, np.zeros(choice.nodes.size)))
+    times = 1 + later * _chances(refresh, sum(met, np.zeros(choice.nodes.size)))
     weighed = spec.drawing.method == "PRIORITY"
     edges = table.walk.adjacency.degrees()[choice.nodes] if weighed else choice.lengths
     return float(times.sum()), float(times @ edges)
@@ -220,8 +220,8 @@ def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> Nu
     if refresh.strategy == "FCR":
         ages = number % refresh.period
     else:  # those that were not drawn anew yet are as old as the epoch
-        since = np.minimum(number, life(refresh))
-        ages = since - since**2 / (2 * life(refresh))
+        since = np.minimum(number, _life(refresh))
+        ages = since - since**2 / (2 * _life(refresh))
     return {"age": round(float(ages.mean()), 1)} if batches else {}
 
 

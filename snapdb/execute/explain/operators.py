@@ -32,11 +32,11 @@ def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
     bound = (plan.plan if plan.bound is None else plan.bound).describe()
     root = _explained(context, plan.plan, analyze=plan.analyze)
     if plan.json:
-        explained = {"statement": plan.text, "bound": node_json(bound, numbers=False), "rules": list(plan.rules)}
-        lines = [json.dumps({**explained, "plan": node_json(root)}, indent=2)]
+        explained = {"statement": plan.text, "bound": _node_json(bound, numbers=False), "rules": list(plan.rules)}
+        lines = [json.dumps({**explained, "plan": _node_json(root)}, indent=2)]
     else:
         rules = f"Rules: {', '.join(plan.rules) or 'none changed it'}"
-        lines = ["Bound", *node_lines(bound, 1), *wrapped(rules), "Plan", *node_lines(root, 1)]
+        lines = ["Bound", *_node_lines(bound, 1), *_wrapped(rules), "Plan", *_node_lines(root, 1)]
     yield listing([("plan", pa.string())], [(line,) for line in lines])
     return None
 
@@ -58,7 +58,7 @@ def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanN
 
 def _explained_query(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> PlanNode:
     started = time.perf_counter()
-    below = query_nodes(context, query, analyze=analyze)
+    below = _query_nodes(context, query, analyze=analyze)
     root = PlanNode("Query", "by DuckDB", below, dict(below[0].estimates) if below else {})
     if analyze and below:
         seconds = round(time.perf_counter() - started, 6)
@@ -80,7 +80,7 @@ def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) ->
         root.children = (below,)
         root.estimates = {name: number * plan.sample.epochs for name, number in below.estimates.items()}
     elif (query := plan.source()) is not None:
-        root.children = query_nodes(context, query, analyze=False)
+        root.children = _query_nodes(context, query, analyze=False)
         root.estimates = dict(root.children[0].estimates) if root.children else {}
     if analyze:
         _measure(context, root, run(plan, context))
@@ -168,19 +168,19 @@ _BITMAP = "get_bit('"
 _LIVE = "the row is not deleted"
 
 
-def node_json(node: PlanNode, *, numbers: bool = True) -> dict[str, Any]:
+def _node_json(node: PlanNode, *, numbers: bool = True) -> dict[str, Any]:
     """A node and those below it as plain values for JSON; an unknown number is None."""
     shown = {"estimates": {**_UNKNOWN, **node.estimates}, "actual": node.actual} if numbers else {}
-    children = [node_json(child, numbers=numbers) for child in node.children]
+    children = [_node_json(child, numbers=numbers) for child in node.children]
     return {"operator": node.operator, "detail": node.detail, **shown, "children": children}
 
 
-def node_lines(node: PlanNode, depth: int = 0) -> list[str]:
+def _node_lines(node: PlanNode, depth: int = 0) -> list[str]:
     """A node and those below it as text that fits a terminal: each operator, under it its estimates and measures.
 
     >>> scan = PlanNode("Scan", "of t", estimates={"rows": 1200})
     >>> scan.measure({"rows": 1500})
-    >>> for line in node_lines(PlanNode("Limit", "to 9", (scan,), {"rows": 9})):
+    >>> for line in _node_lines(PlanNode("Limit", "to 9", (scan,), {"rows": 9})):
     ...     print(line)
     Limit to 9
       expected rows 9
@@ -196,10 +196,10 @@ def node_lines(node: PlanNode, depth: int = 0) -> list[str]:
         if numbers:
             text = f"{when} {_numbers(numbers)}"
             lines += textwrap.wrap(text, WIDTH, initial_indent=under, subsequent_indent=under + "  ")
-    return [*lines, *(below for child in node.children for below in node_lines(child, depth + 1))]
+    return [*lines, *(below for child in node.children for below in _node_lines(child, depth + 1))]
 
 
-def wrapped(text: str) -> list[str]:
+def _wrapped(text: str) -> list[str]:
     """A line of text as lines that fit a terminal."""
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
@@ -230,7 +230,7 @@ def _value_text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
+def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
     """The operators of a query in DuckDB, a tree for each; `analyze` runs it. None where DuckDB reports nothing."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
     with context.bind_context.session(query) as session, context.watching(session, "running the query"):

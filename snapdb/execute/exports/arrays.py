@@ -298,7 +298,7 @@ _Element = VertexElement | EdgeElement
 _PYG_FILE = "data.pt"
 
 
-class Export(NamedTuple):
+class _Export(NamedTuple):
     """What is written, and where."""
 
     context: ExecutionContext
@@ -307,7 +307,7 @@ class Export(NamedTuple):
     folder: FolderWriter
 
 
-class Written(NamedTuple):
+class _Written(NamedTuple):
     """One element in its file."""
 
     element: _Element
@@ -329,7 +329,7 @@ class _Filled(NamedTuple):
         return {array.name: {"type": str(array.dtype), "shape": list(array.shape)} for array in self.arrays}
 
 
-def _tables(export: Export) -> list[Written]:
+def _tables(export: _Export) -> list[_Written]:
     """Write each element as Parquet, with the columns that the snapshot shows."""
     context, plan, entries = export.context, export.plan, []
     views = context.bind_context.views(plan.snapshot)
@@ -339,11 +339,11 @@ def _tables(export: Export) -> list[Written]:
             context.check_stopped()
             columns = {column.name: column.type for column in session.describe(query.text)}
             rows = write_rows(session, query, export.folder.file(file), "parquet", "FORMAT parquet")
-        entries.append(Written(element, rows, file, columns))
+        entries.append(_Written(element, rows, file, columns))
     return entries
 
 
-def _archives(export: Export) -> list[Written]:
+def _archives(export: _Export) -> list[_Written]:
     """Write each element as an .npz archive."""
     entries = []
     for filled in _elements(export):
@@ -351,11 +351,11 @@ def _archives(export: Export) -> list[Written]:
         with ArrayArchive(export.folder.file(file)) as archive:
             for array in filled.arrays:
                 archive.add(array.name, array.dtype, array.shape, array.parts())
-        entries.append(Written(filled.element, filled.rows, file, filled.fields))
+        entries.append(_Written(filled.element, filled.rows, file, filled.fields))
     return entries
 
 
-def _pyg(export: Export) -> list[Written]:
+def _pyg(export: _Export) -> list[_Written]:
     """Write all elements into one file for PyG."""
     loading.pyg_package("FORMAT pyg")  # it is missed before anything is read
     elements = list(_elements(export, _as_pyg))
@@ -366,10 +366,10 @@ def _pyg(export: Export) -> list[Written]:
         {each.element.name: each.rows for each in elements},
         {element.type: fields for element, fields in whole if isinstance(element, EdgeElement)},
     )
-    return [Written(each.element, each.rows, _PYG_FILE, each.fields) for each in elements]
+    return [_Written(each.element, each.rows, _PYG_FILE, each.fields) for each in elements]
 
 
-WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
+_WRITERS: Mapping[SnapshotFormat, Callable[[_Export], list[_Written]]] = {
     "parquet": _tables,
     "npz": _archives,
     "pyg": _pyg,
@@ -391,7 +391,7 @@ def _as_pyg(array: OutputArray) -> OutputArray:
     return array._replace(dtype=single, parts=lambda: (part.astype(single) for part in array.parts()))
 
 
-def _elements(export: Export, changed: Callable[[OutputArray], OutputArray] = _as_written) -> Iterator[_Filled]:
+def _elements(export: _Export, changed: Callable[[OutputArray], OutputArray] = _as_written) -> Iterator[_Filled]:
     """Yield every element with its arrays, unread; those of edges are converted."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: _numbering_of(view, vertex.name) for vertex in graph.vertices}
@@ -407,7 +407,7 @@ def _elements(export: Export, changed: Callable[[OutputArray], OutputArray] = _a
         yield _Filled(edge, arrays[0].shape[1], _reporting(export, edge.name, arrays))
 
 
-def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering) -> list[OutputArray]:
+def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering) -> list[OutputArray]:
     """Return the masks of a split; none where the split is the default and the column is no split."""
     try:
         return masks(export.reading, vertex_type, column, numbering)
@@ -417,7 +417,7 @@ def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering)
         raise
 
 
-def _reporting(export: Export, element: str, arrays: list[OutputArray]) -> list[OutputArray]:
+def _reporting(export: _Export, element: str, arrays: list[OutputArray]) -> list[OutputArray]:
     """The arrays, which tell what is being written while they are read, and stop where that was asked for."""
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
@@ -481,7 +481,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
     try:
         with _export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
             reading = Reading.of(context, snapshot, opened.view, opened.id_maps)
-            written = WRITERS[plan.format](Export(context, plan, reading, folder))
+            written = _WRITERS[plan.format](_Export(context, plan, reading, folder))
             files = {each.file: each.element for each in written}
             size = sum(folder.wrote(file) for file in files)
             folder.finish(_manifest(plan, written) | {"lineage": {**opened.view.lineage, "rng": RNG_SCHEME}})
@@ -493,7 +493,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
     return Outcome(f"{counts} to {plan.path}, {size_words(size)} in {counted(len(files), 'file')}", vertices + edges)
 
 
-def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, Any]:
+def _manifest(plan: CopySnapshotPlan, written: Sequence[_Written]) -> dict[str, Any]:
     """Return the folder's manifest: each element's file, number of rows, and fields."""
     schema: dict[str, dict[str, Any]] = {"vertices": {}, "edges": {}}
     for element, rows, file, fields in written:

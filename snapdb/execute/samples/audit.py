@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from snapdb.loading import Batch, BatchStream
 
 
-CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
+_CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
 """In this order: edges and vertices from beyond their seed's time; values that were not known then; edges and vertices
 that the snapshot does not have; what seeds must not see; targets of others than seeds, and seeds that were not born."""
 
@@ -53,7 +53,7 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
     """AUDIT SAMPLE: sample the epochs' batches and give a row for each batch and check."""
     sample = plan.sample
     yield listing(_FIELDS, [])
-    truth = snapshot_truth(context, sample)
+    truth = _snapshot_truth(context, sample)
     opened = open_sample(context, sample)
     try:
         context.check_stopped()
@@ -62,14 +62,14 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
             loading.BatchStream(opened.view, opened.seeds, opened.spec, most=context.threads, way=sample.way) as stream,
         ):
             batches = _batches(context, stream, sample.epochs)
-            yield from audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
+            yield from _audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
     finally:
         opened.lease.release()
     return None
 
 
-def audited(
-    truth: Truth, opened: Opened, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
+def _audited(
+    truth: _Truth, opened: Opened, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
     """`batch, check, violations` for each of the batches, which are numbered from 0, some `chunk` rows at a time."""
     evidence, violations, first, number = _Evidence(), Counts(), 0, -1
@@ -99,12 +99,12 @@ def _of_batch(number: int, batch: Batch, opened: Opened) -> Counts:
 
 def _listed(start: int, stop: int, violations: Counts) -> pa.RecordBatch:
     return listing(
-        _FIELDS, [(number, check, violations[number, check]) for number in range(start, stop) for check in CHECKS]
+        _FIELDS, [(number, check, violations[number, check]) for number in range(start, stop) for check in _CHECKS]
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class _Truth:
     """The snapshot as SQL sees it, and the statement whose batches are held against it."""
 
     context: ExecutionContext
@@ -213,7 +213,7 @@ class Truth:
             return session.table(query)
 
 
-def snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> Truth:
+def _snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> _Truth:
     """What SQL sees of a sampler's snapshot.
 
     Raises:
@@ -224,7 +224,7 @@ def snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> Truth:
     tables = tables_at(context.store.catalog_db, snapshot.version)
     layout = read_layout(context.store.db_dir, snapshot)
     ids = {v.name: read_map(context.store.catalog_db, v.map_id).sql(context.store.db_dir) for v in layout.vertices}
-    return Truth(context, plan.spec, snapshot_rows(snapshot, tables, context.store.db_dir.path), ids)
+    return _Truth(context, plan.spec, snapshot_rows(snapshot, tables, context.store.db_dir.path), ids)
 
 
 def _untimely(spec: SampleSpec) -> str:

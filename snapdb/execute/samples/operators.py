@@ -54,7 +54,7 @@ def _sampled_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all batches in their order, made by one thread or by several; these end when the reader does."""
 
-    def rows_of(task: BatchSeeds) -> list[pa.RecordBatch]:
+    def rows_of(task: _BatchSeeds) -> list[pa.RecordBatch]:
         context.check_stopped()
         return maker.rows(task)
 
@@ -73,12 +73,12 @@ def _sampled_rows(
         results.close()
 
 
-def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[BatchSeeds]:
+def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[_BatchSeeds]:
     """The batches of one epoch, in their order."""
     order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
     first = batches_before(seeds.ids.size, spec, epoch)
     for index, start in enumerate(range(0, order.size, spec.batch_size)):
-        yield BatchSeeds(first + index, epoch, index, order[start : start + spec.batch_size])
+        yield _BatchSeeds(first + index, epoch, index, order[start : start + spec.batch_size])
 
 
 def _read(
@@ -125,7 +125,7 @@ def _unreached(spec: SampleSpec) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSeeds:
+class _BatchSeeds:
     """A batch whose rows are to be made."""
 
     number: int
@@ -162,7 +162,7 @@ class RowMaker:
         """Whether rows depend on which batches came by them before, so that batches are made one after another."""
         return self._spec.in_order
 
-    def rows(self, task: BatchSeeds) -> list[pa.RecordBatch]:
+    def rows(self, task: _BatchSeeds) -> list[pa.RecordBatch]:
         """The batch's edges, hop after hop, in emission order; runs on any thread."""
         try:
             scratch = self._idle.pop()

@@ -84,7 +84,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
         ids = _lookup(context, table.select(list(columns.key)), id_map)
         _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
     else:
-        ids = edge_ids(table.column(columns.key[0]))
+        ids = _edge_ids(table.column(columns.key[0]))
         ends = _ends(context, plan, view, spec.link, ids)
         _check_found(plan, table, ends[0] < 0)
     time = None if columns.time is None else _seed_times(context, plan, table, described[columns.time])
@@ -155,7 +155,9 @@ def _ends(
     element = plan.snapshot.graph.edge(link.edge.edge)
     assert element is not None, "the edge type was looked up"
     limit = read_tables(context, plan.snapshot)[element.table.lower()].next_row
-    return find_ends(view, link.edge, ids, limit, lambda share: context.step(f"finding seeds in {element.name}", share))
+    return _find_ends(
+        view, link.edge, ids, limit, lambda share: context.step(f"finding seeds in {element.name}", share)
+    )
 
 
 def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
@@ -236,7 +238,7 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
     return moments
 
 
-def edge_ids(values: pa.ChunkedArray) -> Int64s:
+def _edge_ids(values: pa.ChunkedArray) -> Int64s:
     """[rows] the ids of seed edges; -1, which no edge has, for NULL and what is beyond 64 bits."""
     try:
         whole = values.cast(pa.int64())
@@ -318,7 +320,7 @@ def _shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
     return ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in keys)
 
 
-def find_ends(
+def _find_ends(
     view: GraphView, edge: EdgeType, ids: Int64s, limit: int, step: Callable[[float], None]
 ) -> tuple[Int64s, Int64s]:
     """[ids] the dense ids of the sources and of the destinations of edges; -1 for one that is not in the snapshot.

@@ -186,7 +186,7 @@ class _Summary:
         live = degrees if alive is None else degrees[alive]
         return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
 
-    def _births(self, rows: ElementRows) -> Growth | None:
+    def _births(self, rows: ElementRows) -> _Growth | None:
         """When vertices came, as SQL sees it: no array tells."""
         if rows.time is None:
             return None
@@ -201,7 +201,7 @@ class _Summary:
         counts = [0] * bins.size
         for at, count in rows_by_bin:
             counts[int(at)] = count
-        return Growth(first, last, counts)
+        return _Growth(first, last, counts)
 
     def _shared(self, *directories: str | None) -> int:
         paths = [self.context.store.db_dir.inside(path) for path in directories if path is not None]
@@ -217,7 +217,7 @@ def _share(count: int, rows: ElementRows) -> tuple[int, float | None]:
     return count, count / rows.table.rows if rows.table.rows else None
 
 
-def _times(rows: ElementRows, growth: Growth | None, degrees: str | None) -> tuple[str | None, str | None, str | None]:
+def _times(rows: ElementRows, growth: _Growth | None, degrees: str | None) -> tuple[str | None, str | None, str | None]:
     """Return a chart, of degrees where there are no times, and the first and the last time."""
     if growth is None or rows.time is None:
         return degrees, None, None
@@ -225,14 +225,14 @@ def _times(rows: ElementRows, growth: Growth | None, degrees: str | None) -> tup
     return _sparkline(growth.counts), time_text(growth.first, unit), time_text(growth.last, unit)
 
 
-def _counts(growth: Growth | None) -> list[int] | None:
+def _counts(growth: _Growth | None) -> list[int] | None:
     return None if growth is None else growth.counts
 
 
 # Edges of a type: how many each vertex has, when they happened, what they carry
 
 
-class Growth(NamedTuple):
+class _Growth(NamedTuple):
     """When things happened."""
 
     first: int
@@ -259,7 +259,7 @@ class _EdgeFacts:
     outgoing: Int64s
     """[dense ids of the sources] Edges that begin in each."""
     count: int = 0
-    growth: Growth | None = None
+    growth: _Growth | None = None
     first: int | None = None
     """The first moment; None: there is none."""
     last: int | None = None
@@ -331,7 +331,7 @@ def _grow(facts: _EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> 
         bins.add(times[times != STATIC], counts)
         done += part.positions.size
         step(0.5 + 0.5 * done / max(facts.count, 1))
-    facts.growth = Growth(facts.first, facts.last, counts.tolist())
+    facts.growth = _Growth(facts.first, facts.last, counts.tolist())
 
 
 # Values of a feature in a line: how many, of which type, their mean and spread, what is missing
@@ -453,7 +453,7 @@ _MOST = 20
 """Bins of a growth."""
 
 
-class Bins(NamedTuple):
+class _Bins(NamedTuple):
     """Stretches of time that cover all moments from the first to the last; the last one may reach beyond."""
 
     first: int
@@ -469,7 +469,7 @@ class Bins(NamedTuple):
         counts += np.bincount(places.astype(np.int64), minlength=self.size)
 
 
-def _bins_of(first: int, last: int, most: int = _MOST) -> Bins:
+def _bins_of(first: int, last: int, most: int = _MOST) -> _Bins:
     """The bins between two moments, both of which are in them.
 
     >>> _bins_of(5, 7), _bins_of(0, 99), _bins_of(-(2**63), 2**63 - 1).size
@@ -477,7 +477,7 @@ def _bins_of(first: int, last: int, most: int = _MOST) -> Bins:
     """
     span = last - first + 1
     width = -(-span // most)
-    return Bins(first, width, -(-span // width))
+    return _Bins(first, width, -(-span // width))
 
 
 def _sparkline(counts: Sequence[int]) -> str:

@@ -165,7 +165,7 @@ def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table],
         )
 
 
-def bind_order(
+def _bind_order(
     session: SqlSession, seeds: BoundQuery, columns: Sequence[Column], order: SeedOrder, place: Span | None
 ) -> tuple[int, ...]:
     """Where among the query's columns those of its ORDER BY stand; none unless `order` is IN ORDER.
@@ -227,7 +227,7 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     with about_seeds(seeds.span, None), context.describing(seeds) as session:
         check_repeatable(context.store.sql_engine, query, _WHY)
         described = session.describe(seeds.text, seeds.parameters)
-        order = bind_order(session, seeds, described, spec.order, clauses.order.span if clauses.order else None)
+        order = _bind_order(session, seeds, described, spec.order, clauses.order.span if clauses.order else None)
     clause = clauses.temporal or clauses.known
     columns = _columns(context, described, spec, snapshot, seeds.span, clause.span if clause else seeds.span)
     epochs = _or(clauses.epochs, EPOCHS)
@@ -249,7 +249,7 @@ def with_seeds(context: BindContext, plan: SamplePlan, seeds: Any) -> SamplePlan
     with about_seeds(query.span, outside):
         with context.describing(query) as session:
             described = session.describe(query.text, query.parameters)
-            order = bind_order(session, query, described, plan.spec.order, None) if outside else ()
+            order = _bind_order(session, query, described, plan.spec.order, None) if outside else ()
         columns = _columns(context, described, plan.spec, plan.snapshot, query.span, query.span)
     return replace(plan, seeds=query, columns=columns._replace(order=order), outside=outside)
 

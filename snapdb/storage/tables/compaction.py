@@ -16,7 +16,7 @@ from snapdb.storage.tables.id_maps import read_map
 from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 
-MANY = 64
+_MANY = 64
 """Small files of a kind that a table may have before commits merge some."""
 _TIER = 1 << 12
 """Bytes up to which a file is in the lowest tier; the bound of each further tier is `_FAN` times higher."""
@@ -32,7 +32,7 @@ _VERSION = "version"
 """The column of merged deletes with the version that removed a row."""
 
 
-class Member(NamedTuple):
+class _Member(NamedTuple):
     """A file as the catalog names it."""
 
     path: str
@@ -55,7 +55,7 @@ class Merge(NamedTuple):
     table: int
     name: str
     """The table's, for messages."""
-    members: tuple[Member, ...]
+    members: tuple[_Member, ...]
 
     @property
     def folder(self) -> str:
@@ -68,16 +68,16 @@ class Merge(NamedTuple):
 
 
 def _adjacent_runs(
-    members: Iterable[Member], follows: Callable[[Member, Member], bool]
-) -> Iterator[tuple[Member, ...]]:
+    members: Iterable[_Member], follows: Callable[[_Member, _Member], bool]
+) -> Iterator[tuple[_Member, ...]]:
     """Runs of two or more adjacent small members, each up to the largest sum of bytes.
 
-    >>> small = [Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
-    >>> big = Member("x", 1, 64 << 20, "", 3, 1, 1)
+    >>> small = [_Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
+    >>> big = _Member("x", 1, 64 << 20, "", 3, 1, 1)
     >>> ["".join(m.path for m in run) for run in _adjacent_runs([*small, big, *small], lambda a, b: True)]
     ['abc', 'abc']
     """
-    run: list[Member] = []
+    run: list[_Member] = []
     for member in members:
         small = member.bytes < _SMALL
         fits = bool(run) and follows(run[-1], member) and sum(m.bytes for m in run) + member.bytes <= _LARGEST
@@ -89,30 +89,30 @@ def _adjacent_runs(
     yield from _worth(run)
 
 
-def tiers(run: Sequence[Member]) -> list[tuple[Member, ...]]:
+def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
     """The adjacent members of a run to merge (tiered compaction): of each tier of sizes, fewer than 8 remain.
 
     So a row is rewritten about once per tier: O(n log n) in all. Only if sizes alternate so that too many files would
     remain, large ones are merged with the small ones between them.
 
-    >>> small = [Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
-    >>> large = [Member("x", 1, 20_000, "", 9, 1, 1), Member("y", 1, 30_000, "", 10, 1, 1)]
-    >>> [len(merge) for merge in tiers([*large, *small])], tiers([*large, *small[:7]])
+    >>> small = [_Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
+    >>> large = [_Member("x", 1, 20_000, "", 9, 1, 1), _Member("y", 1, 30_000, "", 10, 1, 1)]
+    >>> [len(merge) for merge in _tiers([*large, *small])], _tiers([*large, *small[:7]])
     ([9], [])
     """
     groups = _grouped(run, strict=True)
-    if len(groups) > MANY:
+    if len(groups) > _MANY:
         groups = _grouped(run, strict=False)
     return [group for group in groups if len(group) > 1]
 
 
-def _grouped(run: Sequence[Member], *, strict: bool) -> list[tuple[Member, ...]]:
+def _grouped(run: Sequence[_Member], *, strict: bool) -> list[tuple[_Member, ...]]:
     """All members, grouped by the file that they become.
 
     Args:
         strict: Count only files of the same tier.
     """
-    groups: list[tuple[Member, ...]] = [(member,) for member in run]
+    groups: list[tuple[_Member, ...]] = [(member,) for member in run]
     largest, least, top = max((member.bytes for member in run), default=0), 0, _TIER
     while least < largest:
         groups = [group for part in _parts(groups, least if strict else 0, top) for group in part]
@@ -120,7 +120,7 @@ def _grouped(run: Sequence[Member], *, strict: bool) -> list[tuple[Member, ...]]
     return groups
 
 
-def _parts(groups: Sequence[tuple[Member, ...]], least: int, top: int) -> Iterator[list[tuple[Member, ...]]]:
+def _parts(groups: Sequence[tuple[_Member, ...]], least: int, top: int) -> Iterator[list[tuple[_Member, ...]]]:
     """Runs of groups of at most `top` bytes, each joined if many are above `least`, and runs of larger groups."""
     for low, some in groupby(groups, key=lambda group: _bytes(group) <= top):
         part = list(some)
@@ -128,7 +128,7 @@ def _parts(groups: Sequence[tuple[Member, ...]], least: int, top: int) -> Iterat
         yield [tuple(chain.from_iterable(part))] if many else part
 
 
-def _bytes(group: Iterable[Member]) -> int:
+def _bytes(group: Iterable[_Member]) -> int:
     return sum(member.bytes for member in group)
 
 
@@ -138,11 +138,11 @@ def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
         "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
         (table, _SMALL),
     ).fetchone()
-    if (counts[0] or 0) <= MANY:
+    if (counts[0] or 0) <= _MANY:
         return []
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
     merges = [merge for merge in _of_table(connection, table, name) if merge.kind != "ids"]
-    return [merge._replace(members=part) for merge in merges for part in tiers(merge.members)]
+    return [merge._replace(members=part) for merge in merges for part in _tiers(merge.members)]
 
 
 def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
@@ -170,15 +170,15 @@ def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator
             yield Merge("ids", map_id, table, name, run)
 
 
-def _continues(before: Member, after: Member) -> bool:
+def _continues(before: _Member, after: _Member) -> bool:
     return before.first + before.rows == after.first and before.shape == after.shape
 
 
-def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[Member]:
-    return [Member(*row) for row in connection.execute(query, (owner,))]
+def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[_Member]:
+    return [_Member(*row) for row in connection.execute(query, (owner,))]
 
 
-def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
+def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
     return [tuple(run)] if len(run) > 1 else []
 
 
@@ -206,7 +206,7 @@ def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
     return swapped
 
 
-def _check(db_dir: DatabaseDir, member: Member) -> None:
+def _check(db_dir: DatabaseDir, member: _Member) -> None:
     path = db_dir.inside(member.path)
     try:
         hashed: tuple[int, str] | None = hash_file(path)
