@@ -10,17 +10,7 @@ import numpy as np
 
 from snapdb.arrays import Int64s
 from snapdb.sql_engine import ROW_ID, SqlSession, deleted_rows, quote, quote_all, table_rows
-from snapdb.types import (
-    ALL_TIME,
-    Column,
-    EdgeElement,
-    Filter,
-    Properties,
-    Snapshot,
-    Table,
-    VertexElement,
-    Window,
-)
+from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Properties, Snapshot, Table, VertexElement, Window
 
 _ID = quote(ROW_ID)
 

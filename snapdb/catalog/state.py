@@ -55,7 +55,7 @@ class Catalog:
     loading: tuple[tuple[int, LoadedFile], ...] = ()
     """Files that an open transaction takes into a table, and the table's id; what was committed is in the catalog."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
-    """The tables of versions that were asked for, as they were committed; only the last few asked for are kept."""
+    """The tables of the last few versions that were read, as they were committed."""
 
     def table(self, name: str) -> Table:
         """The table of that name.

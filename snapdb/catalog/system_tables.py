@@ -79,14 +79,14 @@ def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
 
 
 def _bounds_text(snapshot: Snapshot) -> tuple[str | None, str | None]:
-    """The first and the last moment of a snapshot's window as they were said."""
+    """The first and the last moment of a snapshot's window, as its statement specified them."""
     window = snapshot.window
     stop = window.stop - 1 if window.stop is not None and window.closed else window.stop
     return time_text(window.start, snapshot.unit), time_text(stop, snapshot.unit)
 
 
 def window_text(snapshot: Snapshot) -> str:
-    """A snapshot's window as its statement said it; of one that moves, where it is now too."""
+    """A snapshot's window as its statement specified it; of a relative one, also its current bounds."""
     prefix = f"WINDOW {_length(snapshot.pin.window)}: " if snapshot.pin.window is not None else ""
     return prefix + _window_now(snapshot)
 

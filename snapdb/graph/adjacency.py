@@ -1,4 +1,4 @@
-"""The rows of a relation: IN in each of the four forms, OUT and BOTH made on first need and kept."""
+"""The rows of a relation: IN in each of the four forms, OUT and BOTH built on first use and kept."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ from snapdb.types import EdgeType, PropertyGraph, Relation
 
 @dataclass(frozen=True)
 class AdjacencyOpener:
-    """Opens relations of one snapshot; each is made once, whichever thread asks first."""
+    """Opens relations of one snapshot; each is built once, by the first thread that reads it."""
 
     incoming: Mapping[EdgeType, Callable[[], Adjacency]]
     """Opens an edge type's in-neighbours."""
@@ -50,7 +50,7 @@ class AdjacencyOpener:
             return self._open(relation)
 
     def __getstate__(self) -> dict[str, object]:
-        """For DataLoader workers that are spawned: a lock does not travel, and rows are made again."""
+        """For DataLoader workers that are spawned: a lock cannot be pickled, and rows are built again."""
         return {"incoming": self.incoming, "node_counts": self.node_counts, "outgoing": self.outgoing}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -172,7 +172,7 @@ def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
 
 
 def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nodes: int) -> Adjacency:
-    """The rows of an edge type, memory-mapped; what leads out of them is found when it is met.
+    """The rows of an edge type, memory-mapped; an index that leads out of them raises the error when it is read.
 
     Args:
         root: The database's directory, in which the layout's paths lie.

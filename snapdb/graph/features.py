@@ -61,7 +61,7 @@ class ArrayFeature(NamedTuple):
 
 @dataclass(frozen=True)
 class _Marks:
-    """Which ids have a newer row, found out at the first read and shared by the features of an element."""
+    """Which ids have a newer row, computed at the first read and shared by the features of an element."""
 
     ids: Int64s
     count: int
@@ -133,7 +133,7 @@ class HistoryFeature(NamedTuple):
     arrays: HistoryArrays
     name: str
     stop: int | None
-    """No value from here on is read, whatever is asked; None: all may be."""
+    """Values of this time or later are never read; None: all may be."""
     default: float | None
     """What stands for no value yet; None makes it an error."""
     element: str
@@ -300,7 +300,7 @@ def _default(directory: PublishedDir, name: str) -> float | None:
 def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int) -> GraphView:
     """The view for batches over these relations: where memory cannot hold it, what they read is read page by page.
 
-    The system then reads no page ahead, and rows of features are asked for many at once instead.
+    The system then reads no page ahead, and many rows of features are requested at once instead.
 
     Args:
         taken: Bytes of memory that something else is going to take.

@@ -31,7 +31,7 @@ class VertexLayout:
     target: bool
     """`target.npy` stands beside the features."""
     patch: str | None = None
-    """A directory with the features and targets of those that changed since `features` was made."""
+    """A directory with the features and targets of those that changed since `features` was built."""
     history: tuple[str, ...] = ()
     """Directories of features that change in time, in the order of `history_names`."""
     history_names: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class EdgeLayout:
     patch: str | None = None
     """A directory with the rows that differ from those of `topology`."""
     feature_patch: str | None = None
-    """A directory with the features of edges that came after `features` was made."""
+    """A directory with the features of edges that were added after `features` was built."""
     reason: str = ""
     """Why it has this form, for a person."""
     bytes: int = 0

@@ -111,7 +111,7 @@ def open_snapshot(
     lease holds all files that are there from now on.
 
     Args:
-        opens: Tells of which elements features and targets are opened.
+        opens: Whether the features and targets of an element are opened.
 
     Raises:
         CorruptError: a manifest that is needed, or a feature of a vertex type, is missing or damaged. Other files
@@ -140,7 +140,7 @@ def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Ite
 
 
 def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:
-    """What a snapshot's directory says of itself.
+    """The layout that a snapshot's manifest records.
 
     Raises:
         CorruptError: it cannot be read.
@@ -168,7 +168,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
 
 
 def _reversed(catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
-    """By edge type, the directory of its out-neighbours, where somebody needed them before."""
+    """By edge type, the directory of its out-neighbours, if they were built before."""
     wanted = {e.name: outgoing_artifact(e).digest for e in layout.edges if serves_outgoing(e)}
     paths = {name: locate_artifact(catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
@@ -235,7 +235,7 @@ def _vertex_features(
 
 
 def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Feature]:
-    """The features by name; one that cannot be opened is an error when a batch is asked for it."""
+    """The features by name; one that cannot be opened raises the error when a batch reads it."""
     _check_names(edge.feature_names)
     if edge.features is None:
         return {}
@@ -297,7 +297,6 @@ def pinned(snapshot: Snapshot) -> Pinned:
 
 def published(snapshot: Snapshot) -> Published:
     """The publication that a snapshot is."""
-    moment = snapshot.created if snapshot.refreshed is None else snapshot.refreshed
     window = snapshot.window
     definition = definition_digest(json.loads(encode(pinned(snapshot))))
     return Published(
@@ -305,7 +304,7 @@ def published(snapshot: Snapshot) -> Published:
         graph=snapshot.graph.name,
         version=snapshot.version,
         window=window,
-        time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment),
+        time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=snapshot.built_at),
         id=snapshot.id,
         content=digest_of(definition, snapshot.version, window.start, window.stop),
     )

@@ -90,7 +90,7 @@ class Adjacency:
         return rows_of(indptr, _flat(self.rows, indptr, plain, self._columns()))
 
     def flatten(self) -> LazyRows:
-        """The same rows, whose columns are made when they are read.
+        """The same rows, whose columns are computed when they are read.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -163,7 +163,7 @@ class GraphView:
     """Per vertex type, which dense ids are in the snapshot; None when all are."""
     edge_types: tuple[EdgeType, ...]
     adjacency: EdgeReader
-    """Opens a relation; OUT and BOTH are made on first need, and kept."""
+    """Opens a relation; OUT and BOTH are built on first use and kept."""
     node_features: Mapping[str, Mapping[str, Feature]]
     """Vertex type → name → rows by dense id; the model's input is `x`."""
     edge_features: Mapping[str, Mapping[str, Feature]]

@@ -87,11 +87,11 @@ class _Namespace(NamedTuple):
     cursor: Any
     name: str
     views: tuple[str, ...]
-    """What made the views that are in it."""
+    """The statements that created its views."""
 
 
 class SqlEngine:
-    """DuckDB in memory. It owns no data: sessions read Parquet files through views made for them."""
+    """DuckDB in memory. It owns no data: sessions read Parquet files through views created for them."""
 
     def __init__(self, own: Path, threads: int | None = None, folders: Sequence[str | Path] | None = None) -> None:
         """Opens it.
@@ -268,7 +268,7 @@ class SqlEngine:
 
 @dataclass(frozen=True, slots=True)
 class SqlSession:
-    """One cursor. A result must be read whole before the next is asked for."""
+    """One cursor. A result must be read completely before the next query."""
 
     cursor: Any
     space: str
@@ -462,7 +462,7 @@ def _run_apart(
 
 
 def _end(cursor: Any, done: threading.Event, abandon: Callable[[], None]) -> bool:
-    """Whether the statement ends; it is told more than once, because one that has not begun yet does not listen."""
+    """Whether the statement ends; it is interrupted repeatedly, because one that has not begun yet ignores it."""
     last = time.monotonic() + _PATIENCE
     while not done.is_set() and time.monotonic() < last:
         cursor.interrupt()
@@ -477,7 +477,7 @@ class Conjunct(NamedTuple):
 
     sql: str
     node: dict[str, Any]
-    """What DuckDB's parser made of it."""
+    """Its tree from DuckDB's parser."""
 
     @property
     def references(self) -> set[tuple[str, ...]]:
@@ -526,7 +526,7 @@ def files_behind(session: SqlSession, path: str) -> tuple[str, ...]:
     """The names of the files behind a path or glob, in order; none where nothing is there.
 
     Raises:
-        InputError: a name cannot be said in SQL.
+        InputError: a name cannot be written in SQL.
     """
     try:
         rows = session.rows(f"SELECT file FROM glob({text_literal(path)}) ORDER BY file")

@@ -122,7 +122,7 @@ _CPU = 1
 
 @dataclass(slots=True)
 class Stream:
-    """Batches that can be read once, while they are made: they need not fit in memory."""
+    """Batches that can be read once, while they are produced: they need not fit in memory."""
 
     batches: pa.RecordBatchReader
     started: bool = False
@@ -158,7 +158,7 @@ def as_arrow(data: Any) -> pa.Table:
         table = _table(data)
     except InputError:
         raise
-    except Exception as error:  # objects of any library are asked what they are, and may raise anything
+    except Exception as error:  # attributes of any library's objects are read, which may raise anything
         raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
         raise InputError("cannot read data without columns as a table", code="not-a-table")
@@ -333,7 +333,7 @@ def _within(folder: str | Path) -> str:
 
 
 def outside(path: str) -> str:
-    """What is said of a path in none of the folders."""
+    """The message for a path in none of the folders."""
     return (
         f'"{path}" is in no folder that may be read or written here: a connection may be restricted to some (folders=, '
         "--folder), and a task's run to the files and folders that its body names; name the path there, without links "

@@ -192,7 +192,7 @@ class FeatureSpec:
     sparse: bool = False
     """Rows are kept as (index, value) pairs and delivered as a torch CSR tensor."""
     width: int | None = None
-    """Of sparse rows, where it was said; None: one more than the greatest index."""
+    """Of sparse rows, if the graph declares it; None: one more than the greatest index."""
     history: FeatureHistory | None = None
 
 

@@ -1,4 +1,4 @@
-"""What samplers and SAMPLE statements specify once their names are bound, how batches are made, and caches."""
+"""What samplers and SAMPLE statements specify once their names are bound, how batches are built, and caches."""
 
 import math
 from dataclasses import dataclass, replace
@@ -150,7 +150,7 @@ class Link:
 class Refresh:
     """A node's row, so many of its edges, is drawn once and serves many batches; each batch draws from it.
 
-    Which batches share a row is told by its round, a number in the row's key that grows with batches. The strategies
+    The row's round, a number in its key that grows with batches, determines which batches share a row. The strategies
     are GraphSnapShot's; that a row is a pure function of a key is ours. FBL draws afresh for each batch: no Refresh.
     """
 
@@ -236,7 +236,7 @@ class SampleSpec:
     allow_duplicates: bool = False
     """The same seed may occur more than once."""
     device: str | None = None
-    """Where batches are made, e.g. 'cuda:0'; None: on the CPU."""
+    """Where batches are built, e.g. 'cuda:0'; None: on the CPU."""
     backend: Backend | None = None
     """None: torch on a GPU, else numba."""
     memory: int | None = None
@@ -263,7 +263,7 @@ class SampleSpec:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How batches are made; none of it changes one."""
+    """How batches are built; none of it changes their content."""
 
     threads: int | None = None
     """How many make them; None: all that there are."""

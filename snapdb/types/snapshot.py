@@ -27,7 +27,7 @@ class Window:
     """Microseconds since 1970 UTC for timestamps and dates, else the user's integer."""
     stop: int | None = None
     closed: bool = False
-    """The last moment was said as included (AS OF, BETWEEN, WINDOW): it is stop - 1."""
+    """The last moment was specified as included (AS OF, BETWEEN, WINDOW): it is stop - 1."""
 
     @property
     def until_after(self) -> int | None:
@@ -51,7 +51,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What of a snapshot REFRESH resolves again; what is not said here stays as it was."""
+    """What of a snapshot REFRESH resolves again; all else stays as it was."""
 
     head: bool = False
     """The version: the newest one."""
@@ -95,7 +95,7 @@ class Snapshot:
     """Its directory, relative to the database directory."""
     pin: Pin = PINNED
     layout: str | None = None
-    """The form that WITH (layout = …) asked for."""
+    """The form that WITH (layout = …) requested."""
     refreshed: int | None = None
     """When it was last refreshed: microseconds since 1970, UTC."""
 

@@ -23,7 +23,7 @@ class Schedule:
     """When a task runs: by a cron line in a time zone, or in equal steps from an anchor."""
 
     text: str
-    """As it is said: USING CRON 0 3 * * * UTC, or EVERY INTERVAL '2 seconds'."""
+    """As a statement writes it: USING CRON 0 3 * * * UTC, or EVERY INTERVAL '2 seconds'."""
     cron: str | None
     """The five fields of a cron line; None: in steps."""
     zone: str
@@ -47,7 +47,7 @@ class Task:
     body: str
     """The statements, without dollars around them; {date} and the like stand in it still."""
     folder: str
-    """The absolute path that relative paths of the body count from: where the task was made."""
+    """The absolute path that relative paths of the body count from: where the task was created."""
     timeout: int | None
     """Microseconds; None: however long it takes."""
     retries: int
@@ -82,7 +82,7 @@ class TaskRun:
     step: int
     """So many statements of the body are done, in all attempts together: the next attempt goes on after them."""
     published: tuple[int, ...]
-    """The versions that it made."""
+    """The versions that it published."""
     retry: int | None
     """When it is to be tried again; None: it is not."""
     rows: int

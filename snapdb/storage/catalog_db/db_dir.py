@@ -60,9 +60,6 @@ def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
     return kind if kind in _NETWORK else None
 
 
-# The database directory: made, recognised or refused
-
-
 @dataclass(frozen=True, slots=True)
 class DatabaseDir:
     """A directory that holds, or will hold, a database."""
@@ -311,7 +308,7 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
 
 
 def read_format(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The number of a catalog's format, 0 for a new file, and the id of the application that made it."""
+    """The number of a catalog's format, 0 for a new file, and the id of the application that created it."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return int(version), int(application)

@@ -373,7 +373,7 @@ class _CommitApplier:
             "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, ?)",
             (change.map_id, file.path, file.rows, file.bytes, file.sha256, first),
         )
-        facts = {"change": "ids", "map": change.map_id, **_facts(file), "first": first}
+        facts = {"change": "ids", "map": change.map_id, **file_facts(file), "first": first}
         self.facts.append({**facts, "merged": list(change.merged)})
 
     def _record_loaded(self, change: Loaded) -> None:
@@ -437,7 +437,7 @@ class _CommitApplier:
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (table, kind, file.path, file.rows, file.bytes, file.sha256, first, self.version, shape),
         )
-        self.facts.append({"change": kind, "table": table, **_facts(file), "first": first})
+        self.facts.append({"change": kind, "table": table, **file_facts(file), "first": first})
 
     def _note(self, table: int, kind: str, added: int, removed: int) -> None:
         self.connection.execute(
@@ -486,7 +486,8 @@ def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = 
     return moved(f"{name} moved: {how}", code=code)
 
 
-def _facts(file: Segment) -> dict[str, Any]:
+def file_facts(file: Segment) -> dict[str, str | int]:
+    """What a commit record states of a file."""
     return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
 
 

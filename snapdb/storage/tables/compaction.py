@@ -11,7 +11,7 @@ from snapdb.storage.catalog_db.codec import decode_columns, facts_text, link
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import hash_file
-from snapdb.storage.tables.commit import now
+from snapdb.storage.tables.commit import file_facts, now
 from snapdb.storage.tables.id_maps import read_map
 from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
@@ -306,10 +306,7 @@ def _note(connection: sqlite3.Connection, merge: Merge, file: Segment, first: in
         "change": merge.kind,
         "owner": merge.owner,
         "replaced": [m.path for m in merge.members],
-        "path": file.path,
-        "rows": file.rows,
-        "bytes": file.bytes,
-        "sha256": file.sha256,
+        **file_facts(file),
         "first": first,
     }
     (head,) = connection.execute("SELECT max(version) FROM versions").fetchone()
