@@ -13,16 +13,7 @@ from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
 from snapdb.storage.catalog_db.task_rows import considered, read_leader, read_runs
 from snapdb.storage.tables.commit import now
-from snapdb.types import (
-    Cache,
-    CacheStats,
-    EdgeElement,
-    Properties,
-    Schedule,
-    Snapshot,
-    TimeUnit,
-    VertexElement,
-)
+from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, Snapshot, TimeUnit, VertexElement
 
 MOMENT = pa.timestamp("us", tz="UTC")
 

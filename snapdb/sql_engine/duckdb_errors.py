@@ -123,10 +123,7 @@ def _missing(detail: dict[str, Any], code: str | None) -> str | None:
 
 
 def _code(detail: dict[str, Any]) -> str | None:
-    known = {
-        ("MISSING_ENTRY", "Table"): "unknown-table",
-        ("COLUMN_NOT_FOUND", None): "unknown-column",
-    }
+    known = {("MISSING_ENTRY", "Table"): "unknown-table", ("COLUMN_NOT_FOUND", None): "unknown-column"}
     return known.get((str(detail.get("error_subtype")), detail.get("type")))
 
 

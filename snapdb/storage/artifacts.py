@@ -78,10 +78,7 @@ def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool
 
 
 def find_or_build(
-    catalog_db: CatalogDb,
-    wanted: ArtifactSpec,
-    build: Callable[[Path], Metadata],
-    base: Path | None = None,
+    catalog_db: CatalogDb, wanted: ArtifactSpec, build: Callable[[Path], Metadata], base: Path | None = None
 ) -> CachedArtifact:
     """The artifact with the wanted digest, built when it does not exist.
 

@@ -25,7 +25,6 @@ from snapdb.storage.array_files import prefer_huge_pages
 from snapdb.storage.arrays.feature_types import (
     FeatureColumn,
     FeatureSource,
-    Slots,
     fill_value,
     is_feature_type,
     numbers_of,
@@ -50,6 +49,19 @@ class _WidthStep(NamedTuple):
 
     version: int
     width: int
+
+
+class _Slots(NamedTuple):
+    """The rows of ids in the arrays that are written."""
+
+    rows: int
+    """The number of rows of the arrays."""
+    ids: Int64s | None = None
+    """Sorted: row i belongs to ids[i]. None: row i belongs to id i."""
+
+    def at(self, ids: Int64s) -> Int64s:
+        """The rows of some ids."""
+        return ids if self.ids is None else np.searchsorted(self.ids, ids).astype(np.int64, copy=False)
 
 
 class _First(NamedTuple):
@@ -208,11 +220,11 @@ def _index_type(width: int) -> type[np.signedinteger[Any]]:
 
 
 def _write_sparse(
-    session: SqlSession, source: FeatureSource, spec: FeatureSpec, width: int, slots: Slots, directory: Path
+    session: SqlSession, source: FeatureSource, spec: FeatureSpec, width: int, slots: _Slots, directory: Path
 ) -> None:
     """Write a sparse feature's rows at their slots; other slots are empty. Run `check_features` first."""
     index, value = parts_of(source, spec)
-    counts = np.zeros(slots.count + 1, np.int64)
+    counts = np.zeros(slots.rows + 1, np.int64)
     lengths = f"SELECT {_ID}, CAST(len({index.sql}) AS BIGINT) FROM ({source.rows})"
     for batch in session.reader(lengths):
         counts[slots.at(batch.column(0).to_numpy()) + 1] = batch.column(1).to_numpy()
@@ -322,7 +334,7 @@ def _fill_features(
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
     facts: Metadata,
-    slots: Slots,
+    slots: _Slots,
     directory: Path,
 ) -> None:
     """Write the arrays of features with the measured `facts`, with the rows of `source` at their slots."""
@@ -334,7 +346,7 @@ def _fill_features(
     slices: list[_ArraySlice] = []
     for spec in dense:
         lengths = facts["parts"][spec.name]
-        out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.count, sum(lengths))
+        out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.rows, sum(lengths))
         slices += slices_of(parts_of(source, spec), lengths, spec.default, out)
     if not slices:
         return
@@ -369,7 +381,7 @@ def _fill_target(
     session: SqlSession,
     source: FeatureSource,
     name: str,
-    slots: Slots,
+    slots: _Slots,
     directory: Path,
     classes: Sequence[str] | None = None,
 ) -> Metadata:
@@ -379,7 +391,7 @@ def _fill_target(
         classes: All classes of a target that is text; the code of each is its position.
     """
     kind = _target_kind(source, name)
-    out = np.full(slots.count, np.nan if kind.dtype == "float32" else -1, kind.dtype)
+    out = np.full(slots.rows, np.nan if kind.dtype == "float32" else -1, kind.dtype)
     known = pa.array(classes or (), pa.string())
     for batch in session.reader(f"SELECT {_ID}, {kind.sql} AS y FROM ({source.rows})", rows=ROWS_AT_ONCE):
         values = batch.column(1)
@@ -456,7 +468,7 @@ def write_features(
     A sparse feature becomes three CSR arrays; features from histories are left out (`write_history`).
     """
     facts = measure_features(session, source, specs, growth)
-    _fill_features(session, source, specs, facts, Slots(source.count), directory)
+    _fill_features(session, source, specs, facts, _Slots(source.count), directory)
     return facts | {"growth": growth.facts}
 
 
@@ -464,7 +476,7 @@ def write_target(
     session: SqlSession, source: FeatureSource, name: str, directory: Path, growth: FeatureGrowth = NO_GROWTH
 ) -> Metadata:
     """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or the codes of the classes of `growth`."""
-    return _fill_target(session, source, name, Slots(source.count), directory, growth.classes)
+    return _fill_target(session, source, name, _Slots(source.count), directory, growth.classes)
 
 
 def write_feature_patch(
@@ -490,7 +502,7 @@ def write_feature_patch(
     if not (growth.continues(FeatureGrowth.of(base_facts)) and _fits(specs, facts, base_facts)):
         return None
     ids = _ids(session, source)
-    slots = Slots(ids.size, ids)
+    slots = _Slots(ids.size, ids)
     if target is not None:
         facts |= _fill_target(session, source, target, slots, directory, growth.classes)
     np.save(directory / "ids.npy", ids)

@@ -119,12 +119,7 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
 
 
 def check_history(
-    directory: Path,
-    alive: Bools | None,
-    stop: int | None,
-    element: str,
-    name: str,
-    shown: _Shown = list,
+    directory: Path, alive: Bools | None, stop: int | None, element: str, name: str, shown: _Shown = list
 ) -> None:
     """Check that every vertex has a value before the window's end, for a feature without a DEFAULT.
 

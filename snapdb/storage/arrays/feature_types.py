@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from snapdb.arrays import Array, Int64s
+from snapdb.arrays import Array
 from snapdb.errors import DataError
 from snapdb.sql_engine import ROW_ID, SqlSession, quote
 from snapdb.types import Column, FeatureSpec
@@ -132,20 +132,6 @@ class FeatureColumn(NamedTuple):
         if self.is_list:
             return f"{before}len(list_filter({self.plain}, lambda v: {condition})) > 0"
         return f"({_over(condition, self.sql)})"
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """The rows of ids in the arrays that are written."""
-
-    count: int
-    """The number of rows of the arrays."""
-    ids: Int64s | None = None
-    """Sorted: row i belongs to ids[i]. None: row i belongs to id i."""
-
-    def at(self, ids: Int64s) -> Int64s:
-        """The rows of some ids."""
-        return ids if self.ids is None else np.searchsorted(self.ids, ids).astype(np.int64, copy=False)
 
 
 def is_feature_type(type_: str) -> bool:

@@ -559,8 +559,7 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
         deleted = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
         if not deleted.rowcount:
             raise moved(
-                f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile",
-                code="snapshot-moved",
+                f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile", code="snapshot-moved"
             )
         _check_no_dependent(connection, snapshot, Sampler)
     add_pending_deletes(connection, [snapshot.path for snapshot in change.snapshots])
@@ -572,8 +571,7 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
         snapshot = decode(Snapshot, row["definition"])
         if snapshot.graph.name.lower() in dropped:
             raise moved(
-                f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile",
-                code="graph-moved",
+                f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile", code="graph-moved"
             )
 
 
@@ -582,10 +580,7 @@ def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sample
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:
-        raise moved(
-            f"{owner.name} moved: {kind.word} {used['name']} of it was made meanwhile",
-            code=kind.of_moved,
-        )
+        raise moved(f"{owner.name} moved: {kind.word} {used['name']} of it was made meanwhile", code=kind.of_moved)
 
 
 def _check_unused(connection: sqlite3.Connection, table: str) -> None:
@@ -597,7 +592,4 @@ def _check_unused(connection: sqlite3.Connection, table: str) -> None:
     for row in connection.execute("SELECT definition FROM graphs").fetchall():
         graph = decode(PropertyGraph, row["definition"])
         if table.lower() in map(str.lower, graph.tables):
-            raise moved(
-                f"{table} moved: graph {graph.name} began to use it meanwhile",
-                code="graph-moved",
-            )
+            raise moved(f"{table} moved: graph {graph.name} began to use it meanwhile", code="graph-moved")
