@@ -13,7 +13,7 @@ from snapdb.arrays import Array, Bools
 from snapdb.errors import CorruptError
 from snapdb.graph.layout import EdgeLayout, damaged_file
 from snapdb.graph.view import Adjacency, EdgeColumn, EdgeReader, Source
-from snapdb.kernels.forms import LiveArrays, PatchArrays, RowArrays, live_arrays, patch_arrays, plain_array, row_arrays
+from snapdb.kernels.forms import PatchArrays, RowArrays, live_arrays, patch_arrays, plain_array, row_arrays
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.kernels.topology import merge_rows
@@ -115,25 +115,21 @@ def rows_adjacency(
     patch: Patch[AdjacencyRows] | Patch[LazyRows] | None = None,
     *,
     nodes: int | None = None,
-    degrees: Array | None = None,
-    live: LiveArrays | None = None,
     outward: Bools | None = None,
 ) -> Adjacency:
-    """Rows as a sampler reads them, in any form.
+    """Rows as a sampler reads them, whole or over a patch.
 
     Args:
         patch: What some rows are instead.
         nodes: How many nodes have a row; None: those of `rows`.
-        degrees: [nodes] how many edges of each logical row count; None: all.
-        live: Which physical positions count; None: all.
         outward: For BOTH: by position, whether the edge is walked from its source.
 
     Raises:
-        CorruptError: there is not a degree for each node or a bit for each position, or the patch is of other nodes.
+        CorruptError: the patch is of other nodes.
     """
     count = rows.indptr.size - 1 if nodes is None else nodes
     tails = None if patch is None else _tails(patch, count, rows)
-    arrays = row_arrays(rows.indptr, rows.indices, nodes=count, degrees=degrees, live=live, patch=tails)
+    arrays = row_arrays(rows.indptr, rows.indices, nodes=count, patch=tails)
     columns = _columns(rows, {} if patch is None else patch.rows.columns)
     return Adjacency(arrays, outward=outward, **columns)
 

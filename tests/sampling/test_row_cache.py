@@ -33,6 +33,7 @@ from tests.support.inside.kernels import (
     mark_changed,
     neighbours_of,
     plain_array,
+    row_arrays,
 )
 from tests.support.inside.loading import CacheShelf, CacheSource, Keeper, open_keeper
 from tests.support.inside.sampling import RowCache, choose_rows, expected_visits, layout_of
@@ -238,14 +239,14 @@ def moved(form: str) -> tuple[Adjacency, Adjacency]:
         return rows_adjacency(root), rows_adjacency(root, patch, nodes=40)
     degrees = np.bincount(ends[1], minlength=40)
     if form == "ends":
-        return rows_adjacency(root, degrees=degrees), rows_adjacency(
-            root, degrees=degrees - np.isin(np.arange(40), MOVED)
-        )
+        counts = degrees, degrees - np.isin(np.arange(40), MOVED)
+        forms = [row_arrays(root.indptr, root.indices, degrees=each) for each in counts]
+        return replace(rows_adjacency(root), rows=forms[0]), replace(rows_adjacency(root), rows=forms[1])
     live = [np.ones(1100 + -1100 % 64, np.bool_) for _ in range(2)]
     live[1][root.indptr[list(MOVED)]] = False
     both = (live_arrays(np.packbits(each, bitorder="little").view(np.uint64)) for each in live)
-    before, after = (rows_adjacency(root, live=bits) for bits in both)
-    return before, after
+    forms = [row_arrays(root.indptr, root.indices, live=bits) for bits in both]
+    return replace(rows_adjacency(root), rows=forms[0]), replace(rows_adjacency(root), rows=forms[1])
 
 
 @pytest.mark.parametrize("form", ["patch", "ends", "bitmap"])

@@ -18,6 +18,7 @@ from snapdb.sampling import Seeds, Subgraph, node_entry
 from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
 from tests.support import oracle
 from tests.support.inside.graph import Adjacency, GraphView, rows_adjacency
+from tests.support.inside.kernels import row_arrays
 from tests.support.inside.sampling import Entry, open_sampler
 from tests.support.inside.storage import AdjacencyRows as StoredRows
 
@@ -103,7 +104,10 @@ class EdgeList:
         ids = taken.astype(indices) if self.ids is None else self.ids[taken]  # as files hold them, for the same kernels
         rows = StoredRows(bounds, neighbour[order].astype(indices), ids, *values)
         both = outward[order].astype(np.bool_) if direction == "BOTH" else None
-        return rows_adjacency(rows, degrees=degrees, outward=both)
+        adjacency = rows_adjacency(rows, outward=both)
+        return (
+            adjacency if degrees is None else replace(adjacency, rows=row_arrays(bounds, rows.indices, degrees=degrees))
+        )
 
     def listed(self, weights: Floats | None) -> list[oracle.Edge]:
         """As the oracle reads them; `weights` by edge id stand in for the graph's own."""
