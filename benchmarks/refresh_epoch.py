@@ -43,10 +43,7 @@ def main() -> None:
     """Measures what is wished for."""
     wish = wished()
     path, _, sampler = wish.database.rpartition(":")
-    with (
-        snapdb.connect(path, read_only=True) as database,
-        database.stream(sampler, threads=wish.workers) as stream,
-    ):
+    with snapdb.connect(path, read_only=True) as database, database.stream(sampler, threads=wish.workers) as stream:
 
         def epoch() -> Iterator[Ready]:
             for batch in stream:

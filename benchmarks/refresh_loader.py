@@ -92,10 +92,7 @@ Spent = dict[str, list[tuple[float, float]]]
 
 
 def _turns(
-    sources: dict[str, Iterator[int]],
-    rounds: int,
-    batches: int,
-    settle: Callable[[str], object] = lambda name: None,
+    sources: dict[str, Iterator[int]], rounds: int, batches: int, settle: Callable[[str], object] = lambda name: None
 ) -> Spent:
     """Round after round, each takes its batches; who begins changes, so that all meet the same weather."""
     spent: Spent = {name: [] for name in sources}

@@ -55,11 +55,7 @@ def duckdb_copy(found: Edges, folder: Path) -> None:
     _connection(folder).execute(f"COPY ({ordered}) TO '{folder}/sorted.parquet'")
 
 
-METHODS: dict[str, Callable[[Edges, Path], None]] = {
-    OURS: snapdb_rows,
-    IN_MEMORY: duckdb_table,
-    AS_FILE: duckdb_copy,
-}
+METHODS: dict[str, Callable[[Edges, Path], None]] = {OURS: snapdb_rows, IN_MEMORY: duckdb_table, AS_FILE: duckdb_copy}
 """What each process may run: with its edges, and a folder to write to."""
 
 

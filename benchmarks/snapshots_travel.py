@@ -27,13 +27,7 @@ def measure_travel(setting: Setting) -> Section:
         return setting.run("first_batch", warm=(copy,), database=copy, sql=sql, sample=sample, times=times)
 
     travelled, built = "the topology is there", "nothing is there"
-    seen = turns(
-        setting.bench,
-        {
-            travelled: lambda: run("base", HALF, TIMES),
-            built: lambda: run("bare", HALF, 1),
-        },
-    )
+    seen = turns(setting.bench, {travelled: lambda: run("base", HALF, TIMES), built: lambda: run("bare", HALF, 1)})
     heads = (
         "when",
         "form",

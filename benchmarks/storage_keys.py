@@ -115,14 +115,7 @@ def _goals(allotted: dict[str, Figures], mapped: dict[str, Figures]) -> tuple[Go
 
 
 def _table(seen: dict[str, Figures], baseline: str) -> str:
-    heads = (
-        "what",
-        "seconds",
-        "rounds",
-        f"time against {baseline}",
-        "peak RSS, MiB",
-        "peak PSS, MiB",
-    )
+    heads = ("what", "seconds", "rounds", f"time against {baseline}", "peak RSS, MiB", "peak PSS, MiB")
     base = seen[baseline]["seconds"]
     rows = [
         (name, f"{row['seconds']:.2f}", row["spread"], f"{row['seconds'] / base:.2f}x", *memory_cells(row))

@@ -15,10 +15,7 @@ PLAIN, KEYED = "a plain table", "the vertex table of a graph with a string key"
 
 BEFORE = {
     PLAIN: ("CREATE TABLE t (name VARCHAR, n BIGINT)",),
-    KEYED: (
-        "CREATE TABLE t (name VARCHAR, n BIGINT)",
-        "CREATE PROPERTY GRAPH g VERTEX TABLES (t KEY (name))",
-    ),
+    KEYED: ("CREATE TABLE t (name VARCHAR, n BIGINT)", "CREATE PROPERTY GRAPH g VERTEX TABLES (t KEY (name))"),
 }
 
 INSERT = "INSERT INTO t VALUES ('w{writer}-{number}', {number})"

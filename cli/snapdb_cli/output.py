@@ -137,7 +137,6 @@ _TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
     }
 )
 
-
 _Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
 """Pieces of a file for a schema and its batches; a file that was not finished cannot be read."""
 
@@ -231,7 +230,6 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 
 
 BINARY: Mapping[str, _Packer] = MappingProxyType({"parquet": _parquet, "arrow": _arrow})
-
 
 _Piece = TypeVar("_Piece", str, bytes)
 

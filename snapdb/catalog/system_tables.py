@@ -23,7 +23,6 @@ Fields = Sequence[tuple[str, pa.DataType]]
 _LITERAL = re.compile(r"\s*(INTERVAL\s*('[^']*'|-?\s*[\d.]+|\([^()]*\))\s*\w*|-?\s*\w+)\s*", re.IGNORECASE)
 """A length that is not computed from others."""
 
-
 _TYPES = {
     "VARCHAR": pa.string(),
     "BIGINT": pa.int64(),

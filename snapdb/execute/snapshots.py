@@ -102,10 +102,7 @@ def _record(context: ExecutionContext, plan: CreateSnapshotPlan, built: Snapshot
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
-                raise moved(
-                    f"{plan.name} moved: it was replaced or dropped meanwhile",
-                    code="snapshot-moved",
-                )
+                raise moved(f"{plan.name} moved: it was replaced or dropped meanwhile", code="snapshot-moved")
             forget_deleted(connection, context.store.db_dir)
             add_pending_deletes(connection, [plan.replaces.path])
         check_free(connection, plan.name)

@@ -17,17 +17,7 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import DAMAGED, ByPosition, RowArrays, by_part, live_arrays, parts_of, plain_array
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rows import Part, logical_parts
-from snapdb.kernels.spans import (
-    AHEAD,
-    ALIVE,
-    BLOCK,
-    FIELDS,
-    FIRST,
-    KEPT,
-    REST,
-    SECOND,
-    locate_range,
-)
+from snapdb.kernels.spans import AHEAD, ALIVE, BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 
 STATIC = -(2**63)
 """The event time of edges that have none."""

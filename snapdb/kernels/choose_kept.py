@@ -16,16 +16,7 @@ from snapdb.kernels.eligible_windows import find_windows
 from snapdb.kernels.kept_rows import draw_apart
 from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.rng import fold
-from snapdb.kernels.row_cache import (
-    HEAD,
-    TORN,
-    BaseRows,
-    CachedRows,
-    find_records,
-    is_torn,
-    load_kept,
-    take_recorded,
-)
+from snapdb.kernels.row_cache import HEAD, TORN, BaseRows, CachedRows, find_records, is_torn, load_kept, take_recorded
 from snapdb.kernels.scores import FLOYD, PRIORITY
 from snapdb.kernels.spans import BLOCK, DEGREE
 

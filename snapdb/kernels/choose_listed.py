@@ -7,17 +7,7 @@ import numpy as np
 from snapdb.arrays import Float64s, Int64s, UInt64s
 from snapdb.kernels.choose_ranks import draw_ranks
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.eligible import (
-    LISTED,
-    TOTAL,
-    Moments,
-    Pairs,
-    WalkArrays,
-    drop_zeros,
-    list_live,
-    list_row,
-    value_at,
-)
+from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays, drop_zeros, list_live, list_row, value_at
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import (
     LABOR,

@@ -6,14 +6,7 @@ from snapdb.arrays import Array, Float64s, Int64s, UInt64s
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.choose_ranks import draw_ranks, place_ranks
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.drawn_rows import (
-    RowKeys,
-    draw_best,
-    place_row,
-    row_key,
-    row_parts,
-    row_round,
-)
+from snapdb.kernels.drawn_rows import RowKeys, draw_best, place_row, row_key, row_parts, row_round
 from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays, drop_zeros, list_live, list_row
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.kept_meet import meet, rank_all
@@ -119,13 +112,7 @@ def _most(rule: KeptRule) -> int:
 
 @kernel
 def _read_record(
-    records: Array,
-    scores: Float64s,
-    record: _Number,
-    weighted: bool,
-    row: Int64s,
-    ids: Int64s,
-    bounds: Float64s,
+    records: Array, scores: Float64s, record: _Number, weighted: bool, row: Int64s, ids: Int64s, bounds: Float64s
 ) -> tuple[_Number, _Number]:
     """Copies a row of the cache to `row` and `ids`; returns what `_draw_row` does."""
     size = row.size

@@ -71,13 +71,7 @@ def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> in
 
 
 @kernel
-def _list_ending(
-    indptr: Int64s,
-    indices: Array,
-    near: Bools,
-    far: Bools,
-    found: Int64s,
-) -> None:
+def _list_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools, found: Int64s) -> None:
     at = 0
     for v in range(indptr.size - 1):
         for p in range(indptr[v], indptr[v + 1]):
@@ -87,12 +81,7 @@ def _list_ending(
 
 
 def find_edges(
-    indptr: Int64s,
-    time: Int64s | None,
-    edge_id: Array,
-    nodes: Int64s,
-    times: Int64s | None,
-    ids: Int64s,
+    indptr: Int64s, time: Int64s | None, edge_id: Array, nodes: Int64s, times: Int64s | None, ids: Int64s
 ) -> Int64s:
     """[edges] the position of each edge in its node's row, which is sorted by (time, edge id); -1 when not there."""
     out = np.empty(nodes.size, np.int64)
@@ -105,13 +94,7 @@ def find_edges(
 
 @kernel
 def _find_edges(
-    indptr: Int64s,
-    time: Int64s,
-    edge_id: Array,
-    nodes: Int64s,
-    times: Int64s,
-    ids: Int64s,
-    out: Int64s,
+    indptr: Int64s, time: Int64s, edge_id: Array, nodes: Int64s, times: Int64s, ids: Int64s, out: Int64s
 ) -> None:
     timed = time.size > 0
     for i in range(nodes.size):

@@ -141,14 +141,7 @@ def _newer(words: UInt64s, ranks: Int64s, id_: int) -> Any:
 
 @kernel
 def _gather_over(
-    rows: Array,
-    newer: Array,
-    words: UInt64s,
-    ranks: Int64s,
-    blank: Array,
-    count: int,
-    ids: Int64s,
-    out: Array,
+    rows: Array, newer: Array, words: UInt64s, ranks: Int64s, blank: Array, count: int, ids: Int64s, out: Array
 ) -> int:
     """Fills `out`; the first bad place of `ids`, or -1."""
     for i in range(ids.size):

@@ -38,13 +38,7 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
 
 @kernel
 def _search(
-    rows: RowArrays,
-    root: Int64s,
-    patch: Int64s,
-    stop: int,
-    degrees: npt.NDArray[np.uint32],
-    begin: int,
-    end: int,
+    rows: RowArrays, root: Int64s, patch: Int64s, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int
 ) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     held = rows.indices.size

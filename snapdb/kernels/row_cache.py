@@ -97,14 +97,7 @@ def is_torn(records: Array, record: _Number, sequence: _Number) -> bool:
 
 @inlined
 def take_recorded(
-    records: Array,
-    record: _Number,
-    size: int,
-    limit: int,
-    positions: Int64s,
-    neighbours: Int64s,
-    begin: int,
-    end: int,
+    records: Array, record: _Number, size: int, limit: int, positions: Int64s, neighbours: Int64s, begin: int, end: int
 ) -> bool:
     """Turns numbers of a record's edges into their positions and neighbours; whether those are 0 ≤ id < limit."""
     outside: bool | np.bool_ = False
@@ -190,13 +183,7 @@ def _count_known(sides: Int64s, neighbours: Int64s, begin: int, end: int) -> tup
 
 @kernel
 def _load_unknown(
-    indices: Array,
-    tail: Array,
-    positions: Int64s,
-    begin: int,
-    end: int,
-    nodes: int,
-    neighbours: Int64s,
+    indices: Array, tail: Array, positions: Int64s, begin: int, end: int, nodes: int, neighbours: Int64s
 ) -> bool:
     """Reads from the adjacency what is still negative; whether all ids are 0 ≤ id < nodes."""
     held = indices.size

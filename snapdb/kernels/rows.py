@@ -8,10 +8,7 @@ import numpy as np
 from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.forms import (
-    DAMAGED,
-    RowArrays,
-)
+from snapdb.kernels.forms import DAMAGED, RowArrays
 from snapdb.kernels.gather import gather
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, list_spans, locate_range
 

@@ -171,13 +171,7 @@ def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbours: Int64s
 
 @kernel
 def _load_either(
-    indices: Array,
-    tail: Array,
-    stamps: Int32s,
-    positions: Int64s,
-    neighbours: Int64s,
-    begin: int,
-    end: int,
+    indices: Array, tail: Array, stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int
 ) -> bool:
     outside: bool | np.bool_ = False
     held = indices.size

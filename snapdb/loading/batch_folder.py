@@ -115,8 +115,7 @@ class BatchFolder(Dataset[Batch]):
             batch = restored(read(self._format, content))
         except Exception as error:  # a parser may raise anything at damaged bytes
             raise CorruptError(
-                f"{self._folder.path / name} is no {self._format} file of a batch; export it again",
-                code="damaged-file",
+                f"{self._folder.path / name} is no {self._format} file of a batch; export it again", code="damaged-file"
             ) from error
         if batch.index != self._places[index]:
             raise CorruptError(

@@ -26,12 +26,7 @@ def zero_weight(sampler: _Walks) -> ZeroWeight | None:
 
 
 def stream_lineage(
-    view: GraphView,
-    spec: SampleSpec,
-    seeds: str,
-    rules: Mapping[str, Any],
-    epoch: int,
-    zeros: ZeroWeight | None = None,
+    view: GraphView, spec: SampleSpec, seeds: str, rules: Mapping[str, Any], epoch: int, zeros: ZeroWeight | None = None
 ) -> dict[str, Any]:
     """The lineage of the batches of one epoch, as plain values for JSON.
 

@@ -124,7 +124,6 @@ _OPTIONS = {
 }
 """Option → its field of `_Options`, and its value (empty for a switch)."""
 
-
 _CONVERSIONS: Mapping[str, Callable[[Result], Any]] = {
     "result": lambda result: result,
     "df": Result.df,

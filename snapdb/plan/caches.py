@@ -62,10 +62,7 @@ def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> Refres
 
 
 FAMILY = PlanFamily(
-    binders={
-        CreateCache: _bind_create_cache,
-        RefreshCache: _bind_refresh_cache,
-    },
+    binders={CreateCache: _bind_create_cache, RefreshCache: _bind_refresh_cache},
     operators={
         CreateCachePlan: "snapdb.execute.caches:create_cache",
         RefreshCachePlan: "snapdb.execute.caches:refresh_cache",

@@ -50,8 +50,5 @@ def bind_explain(statement: Explain, context: BindContext, bind: Binder) -> Expl
 
 FAMILY = PlanFamily(
     binders={},  # that of EXPLAIN binds other statements, and is called where they are dispatched
-    operators={
-        ExplainPlan: "snapdb.execute.explain.operators:explain",
-        NothingPlan: "snapdb.execute.session:nothing",
-    },
+    operators={ExplainPlan: "snapdb.execute.explain.operators:explain", NothingPlan: "snapdb.execute.session:nothing"},
 )

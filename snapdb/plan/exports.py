@@ -432,11 +432,7 @@ def _overwrites(options: Mapping[str, _Chosen]) -> bool:
 
 
 FAMILY = PlanFamily(
-    binders={
-        CopyTo: _bind_copy_to,
-        CopySnapshotTo: _bind_copy_snapshot,
-        CopySampleTo: _bind_copy_sample,
-    },
+    binders={CopyTo: _bind_copy_to, CopySnapshotTo: _bind_copy_snapshot, CopySampleTo: _bind_copy_sample},
     operators={
         CopyToPlan: "snapdb.execute.exports.files:copy_to",
         CopySnapshotPlan: "snapdb.execute.exports.arrays:copy_snapshot",

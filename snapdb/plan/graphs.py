@@ -619,10 +619,5 @@ def _taken(name: Name, before: str, column: str) -> BindError:
 
 
 FAMILY = PlanFamily(
-    binders={
-        CreateGraph: _bind_create_graph,
-    },
-    operators={
-        CreateGraphPlan: "snapdb.execute.graphs:create_graph",
-    },
+    binders={CreateGraph: _bind_create_graph}, operators={CreateGraphPlan: "snapdb.execute.graphs:create_graph"}
 )

@@ -16,7 +16,6 @@ from snapdb.types.text import did_you_mean
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
-
 _QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
 _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
 """How the codes of errors about a name begin."""

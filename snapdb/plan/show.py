@@ -238,12 +238,7 @@ def _find_target(
 
 
 FAMILY = PlanFamily(
-    binders={
-        Show: _bind_show,
-        Describe: _bind_describe,
-        Summarize: _bind_summarize,
-        Drop: _bind_drop,
-    },
+    binders={Show: _bind_show, Describe: _bind_describe, Summarize: _bind_summarize, Drop: _bind_drop},
     operators={
         ShowPlan: "snapdb.execute.show.operators:show",
         DescribePlan: "snapdb.execute.show.operators:describe",

@@ -556,10 +556,7 @@ def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
 
 
 FAMILY = PlanFamily(
-    binders={
-        CreateSnapshot: _bind_create_snapshot,
-        RefreshSnapshot: _bind_refresh,
-    },
+    binders={CreateSnapshot: _bind_create_snapshot, RefreshSnapshot: _bind_refresh},
     operators={
         CreateSnapshotPlan: "snapdb.execute.snapshots:create_snapshot",
         RefreshPlan: "snapdb.execute.snapshots:refresh_snapshot",

@@ -230,11 +230,7 @@ def _original_span(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span
 
 
 FAMILY = PlanFamily(
-    binders={
-        CreateTask: _bind_create_task,
-        AlterTask: _bind_alter_task,
-        ExecuteTask: _bind_execute_task,
-    },
+    binders={CreateTask: _bind_create_task, AlterTask: _bind_alter_task, ExecuteTask: _bind_execute_task},
     operators={
         CreateTaskPlan: "snapdb.execute.tasks.operators:create_task",
         AlterTaskPlan: "snapdb.execute.tasks.operators:alter_task",

@@ -216,11 +216,7 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
 
 
 def _sorted(
-    edge: EdgeType,
-    ends: Int64s,
-    time: Int64s | None,
-    weight: Float64s | None,
-    counts: Mapping[str, int],
+    edge: EdgeType, ends: Int64s, time: Int64s | None, weight: Float64s | None, counts: Mapping[str, int]
 ) -> Adjacency:
     """The rows of the destinations."""
     count = ends.shape[1]

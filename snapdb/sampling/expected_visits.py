@@ -65,11 +65,7 @@ def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) ->
 
 
 def _hand_on(
-    walk: Walk,
-    hop: int,
-    frontier: Mapping[str, Float64s],
-    reached: Mapping[str, Float64s],
-    check: Callable[[], None],
+    walk: Walk, hop: int, frontier: Mapping[str, Float64s], reached: Mapping[str, Float64s], check: Callable[[], None]
 ) -> None:
     """Adds what a relation's nodes hand on to their neighbours."""
     rows, relation = for_one_pass(walk).arrays.rows, walk.relation

@@ -22,7 +22,6 @@ Rounds = Mapping[tuple[Relation, int], Int32s]
 
 NONE: Int32s = np.empty(0, np.int32)
 
-
 _folded = lru_cache(1 << 10)(fold_parts)
 """Batch after batch asks for the same."""
 

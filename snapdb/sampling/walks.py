@@ -101,11 +101,7 @@ def scores_edges(drawing: Drawing, relation: Relation) -> bool:
 
 
 def _arrays(
-    adjacency: Adjacency,
-    spec: SampleSpec,
-    relation: Relation,
-    weight: EdgeColumn | None,
-    born: Int64s | None,
+    adjacency: Adjacency, spec: SampleSpec, relation: Relation, weight: EdgeColumn | None, born: Int64s | None
 ) -> WalkArrays:
     """The rows with the columns that draws look at; files of others are not opened."""
     rows, outward = adjacency.rows, adjacency.outward

@@ -91,7 +91,5 @@ def _room(tree: Tree | None) -> _CacheRoom | None:
 
 
 FAMILY = Family(
-    grammar="caches",
-    leading=("CREATE CACHE", "REFRESH CACHE"),
-    builders={"create": _create, "refresh": _refresh},
+    grammar="caches", leading=("CREATE CACHE", "REFRESH CACHE"), builders={"create": _create, "refresh": _refresh}
 )

@@ -14,7 +14,6 @@ from snapdb.types import by_word
 
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
-
 TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
 """The kinds in capitals are SQL fragments: a run of tokens folded into one (snapdb.sql.lexer); AMONG is one word."""
 
@@ -35,15 +34,11 @@ class Token(NamedTuple):
 
 _WIDE_SPACE = r"\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"  # exactly what DuckDB skips beyond ASCII
 
-
 _BEYOND_ASCII = rf"[^\x00-\x7f{_WIDE_SPACE}]"
-
 
 _WORD_START = rf"[A-Za-z_]|{_BEYOND_ASCII}"
 
-
 _WORD = rf"(?:{_WORD_START})(?:[A-Za-z0-9_$]|{_BEYOND_ASCII})*+"
-
 
 _PATTERN = re.compile(
     rf"""
@@ -64,13 +59,10 @@ _PATTERN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
-
 
 _KINDS: dict[str | None, TokenKind] = by_word(_Scanned)
 """The end of the other groups, a comment or a quote, is not found by the pattern alone."""
-
 
 _token = tuple.__new__  # a NamedTuple's own constructor takes twice as long, and scripts are long
 
@@ -158,7 +150,6 @@ def identifier(token: Token) -> str:
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL)
 
-
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -186,7 +177,6 @@ def _unescape(escape: re.Match[str], span: Span) -> str:
 
 
 OPENERS = {"(": ")", "[": "]", "{": "}"}
-
 
 CLOSERS = frozenset(OPENERS.values())
 
@@ -295,9 +285,7 @@ class Run(NamedTuple):
 READS = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT", "SUMMARIZE", "TABLE", "DESCRIBE")
 """First words of queries; one may also start with a parenthesis."""
 
-
 Pairs = dict[int, int]
-
 
 Finder = Callable[[Sequence[Token], Pairs], Iterator[Run]]
 """Finds the SQL fragments of a statement, in any order; `Pairs` has the closing bracket of each opening one."""

@@ -132,7 +132,6 @@ class DropRetention(Statement):
 
 _KEEPS: dict[str, Keeps] = by_word(Keeps)
 
-
 _TAGGED = "keep_tagged"
 
 

@@ -11,13 +11,10 @@ from snapdb.sql.syntax import RESERVED, Name, SqlFragment, VersionBound
 WIDTH = 100
 """A statement that fits into so many characters stands on one line."""
 
-
 _TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
-
 
 _QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
 """Words that are printed in quotes where they are names: somewhere a keyword of the same spelling would be read."""
-
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
@@ -81,7 +78,6 @@ def print_at(bound: VersionBound | None) -> str | None:
 
 
 _MOMENT = re.compile(r"(- )?number|(DATE |TIMESTAMP |TIMESTAMPTZ )?string")
-
 
 _LENGTH = re.compile(r"INTERVAL (string( \w+)?|(- )?number \w+)")
 

@@ -26,9 +26,7 @@ class Query(Statement):
 LEADING = (*READS, "DESC")
 """First words of statements that only read."""
 
-
 _WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
-
 
 _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
@@ -89,13 +87,10 @@ _RESERVED = (
     "TUPLE UNION UNIQUE UNPACK UNPIVOT USING VARIADIC VERBOSE WHEN WHERE WINDOW WITH "
 )
 
-
 _DEEPEST = 16
 """Values of AT that stand within one another: each is a query of its own."""
 
-
 _AT = frozenset({"AT", "At", "aT", "at"})
-
 
 NO_NAMES = frozenset(_RESERVED.split())
 """Words that DuckDB takes for a table's name only in quotes."""
@@ -195,9 +190,7 @@ def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> Time
 
 _COUNT = ("SELECT", "COUNT", "(", "*", ")")
 
-
 _BEFORE = ("(", "UNION", "ALL")
-
 
 _AFTER = (")", ";", "UNION")
 
@@ -272,15 +265,11 @@ def _is_name(tokens: Sequence[Token], index: int) -> bool:
 
 _SPACE = r"[\t-\r ]*+"
 
-
 _LITERAL_NUMBER = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:e[+-]?[0-9]++)?+"
-
 
 _LITERAL = rf"{_SPACE}(?:{_LITERAL_NUMBER}|'(?:[^']++|'')*+'|NULL|TRUE|FALSE){_SPACE}"
 
-
 _ROW = rf"{_SPACE}\({_LITERAL}(?:,{_LITERAL})*+\){_SPACE}"
-
 
 _VALUES = re.compile(rf"(VALUES{_ROW})(?:,{_ROW})*+", re.IGNORECASE | re.ASCII)
 
@@ -299,12 +288,9 @@ def first_row(query: str) -> str | None:
 
 Value = int | float | Decimal | bool | str | None
 
-
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
-
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
-
 
 _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 

@@ -236,27 +236,19 @@ def _lacking(what: str, place: Place) -> ParseError:
 
 _Known = Literal["EVER", "BEFORE", "AT"]
 
-
 _Strategy = Literal["FBL", "FCR", "OTF"]
-
 
 _METHODS: dict[str, Method] = by_word(Method)
 
-
 _KNOWN: dict[str, _Known] = by_word(_Known)
-
 
 _EXCLUDED: dict[str, Literal["NONE", "BOTH"]] = {"KEEP": "NONE", "BOTH": "BOTH"}
 
-
 _ORDERS: dict[str, SeedOrder] = {"SHUFFLE": "SHUFFLE", "IN": "IN ORDER", "FIXED": "FIXED"}
-
 
 _DIRECTIONS: dict[str, Direction] = by_word(Direction)
 
-
 _STRATEGIES: dict[str, _Strategy] = by_word(_Strategy)
-
 
 _BACKENDS: dict[str, Backend] = by_word(Backend)
 
@@ -461,7 +453,6 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
 }
 """Rule → the field of `Clauses`, and what reads it; WITHIN is read from the source."""
 
-
 T = TypeVar("T")
 
 
@@ -496,7 +487,6 @@ _KNOWN_WORDS: dict[Literal["EVER", "BEFORE", "AT"], str] = {
     "BEFORE": "EXCLUDE KNOWN BEFORE SEED_TIME",
     "AT": "EXCLUDE KNOWN AT SEED_TIME",
 }
-
 
 _EXCLUDED_WORDS: dict[Literal["NONE", "PAIR", "BOTH"], str] = {
     "NONE": "KEEP SEEDS",

@@ -25,10 +25,8 @@ from snapdb.sql.unsupported import described_tag, unknown_kind, unknown_show
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
 """What DROP takes; a TAG has nothing to describe."""
 
-
 _Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
 """What DESCRIBE takes."""
-
 
 Shown = Literal[
     "TABLES", "COLUMNS", "GRAPHS", "SNAPSHOTS", "SAMPLERS", "TAGS", "VERSIONS", "CACHES", "TASKS", "TASK RUNS"
@@ -152,9 +150,7 @@ def describes_ours(tokens: Sequence[Token]) -> bool:
 
 _DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
 
-
 _DROPPED = _DESCRIBED | {"TAG"}
-
 
 _SHOWN = (
     "TABLES",
@@ -169,7 +165,6 @@ _SHOWN = (
     "TASKS",
     "TASK RUNS",
 )
-
 
 _SHOWN_FIRST = frozenset(words.split()[0] for words in _SHOWN)
 

@@ -174,7 +174,6 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 _AFTER_LENGTH = frozenset({"ENDING", "AT", "ELEMENTS", "WITH", "WHERE"})
 """What may follow the length of a window."""
 
-
 _BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "ENDING"})
 
 

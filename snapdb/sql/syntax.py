@@ -113,7 +113,6 @@ class Spanned(Generic[T]):
 
 _Kind = Literal["VERSION", "TIMESTAMP", "TAG"]
 
-
 BOUNDS: dict[str, _Kind] = by_word(_Kind)
 
 
@@ -132,7 +131,6 @@ def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
 
 
 Tree = lark.Tree[lark.Token]
-
 
 Leaf = lark.Token
 
@@ -277,10 +275,8 @@ def integer(tree: Tree, clause: str) -> int:
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
 """Words that are no names unless they are quoted: without that, a forgotten name would swallow them."""
 
-
 UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 """KB is 1000 bytes and KiB 1024, as in DuckDB."""
-
 
 _SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", re.ASCII)
 

@@ -24,14 +24,11 @@ _READABLE = {
     "$END": "the end of the statement",
 }
 
-
 _LONG = 80
 """Characters of what was expected that are not worth reading where a word was only misspelt."""
 
-
 _STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
 """Words that begin a statement more often than they are misplaced."""
-
 
 _GROUPS = (
     (
@@ -42,13 +39,11 @@ _GROUPS = (
 )
 """Terminals that together stand for one thing."""
 
-
 _REFRESHED_BY = {
     **dict.fromkeys(("EVERY", "AMPLIFY", "SHARED", "DEGREE"), "REFRESH FCR or OTF"),
     **dict.fromkeys(("FETCH", "SCOPE"), "REFRESH OTF"),
 }
 """Parts of a clause that are easily taken for clauses, or for parts of another strategy."""
-
 
 _ROOMS = (["IN", "MEMORY"], ["IN", "FILE"])
 """What the size of a cache follows."""

@@ -254,12 +254,9 @@ def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:
 
 _LATER = "it is not in this version"
 
-
 _CONSTRAINTS = ("the only constraint that is kept is a column's NOT NULL", "find the rows that break it with a SELECT")
 
-
 _COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"
-
 
 _ALTERED = (
     (("SET", "NOT", "NULL"), "UPDATE or DELETE the rows without a value and keep new ones out in the INSERT's query"),

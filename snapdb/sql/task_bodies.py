@@ -26,7 +26,6 @@ from snapdb.sql.lexer import (
 PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
 """What may stand in braces anywhere in a task's body, and a value such as a run puts there."""
 
-
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
@@ -106,10 +105,8 @@ _READERS = frozenset(
 )
 """DuckDB's functions in FROM whose first argument is a path, or a list of them."""
 
-
 _OPENERS = _READERS - {"glob"} | {"query", "query_table"}
 """Functions whose argument opens a file when it is read; glob only lists names."""
-
 
 _ENDS = frozenset(
     (
@@ -132,24 +129,18 @@ _ENDS = frozenset(
 )
 """Words after which a comma names no further table."""
 
-
 _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
 """Words besides FROM and JOIN after which a table stands."""
-
 
 _HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
 """Functions in whose parentheses FROM stands before a value."""
 
-
 WORDS_BEFORE_FILES = frozenset(word.lower() for word in {"FROM", "JOIN", "USING", *_SHOWS}) | _OPENERS
 """A query that has none of these words opens no file."""
 
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
-
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
-
 
 _GLOB = re.compile(r"[*?[]")
 

@@ -111,9 +111,7 @@ class ExecuteTask(Statement):
 
 _Option = Literal["timeout", "retries", "overlap", "catch_up"]
 
-
 _OPTIONS: dict[str, _Option] = by_word(_Option)
-
 
 _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
 """What an option of one word may be."""
@@ -336,9 +334,7 @@ class _Field:
 
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
-
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-
 
 _FIELDS = (
     _Field("minute", 0, 59),
@@ -357,9 +353,7 @@ _FIELDS = (
 )
 """In the order of the line; Sunday is 0 or 7."""
 
-
 _ITEM = re.compile(r"(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,2}))?", re.ASCII)
-
 
 _NICKNAMES = {
     "@yearly": "0 0 1 1 *",
@@ -370,7 +364,6 @@ _NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-
 
 _NO_ZONES = {"Factory", "localtime"}
 """Names that stand for something else on every machine."""

@@ -8,21 +8,15 @@ from snapdb.types import did_you_mean
 
 _ONE_DATABASE = "a snapdb database is one directory of tables, graphs and snapshots"
 
-
 _ENGINE = "it would change the engine under every statement"
-
 
 _SAVEPOINT = ("the whole transaction is the unit", "write ROLLBACK and begin again")
 
-
 _NOT_YET = "it is not in this version"
-
 
 _UPSERT = "write UPDATE t SET … FROM u WHERE …, then INSERT INTO t SELECT … FROM u WHERE NOT EXISTS (…)"
 
-
 _PLAIN_TABLES = "a database holds tables, property graphs, snapshots, samplers, caches and tags only"
-
 
 _LEADING: Mapping[str, tuple[str, str]] = {
     "ANALYZE": ("statistics are kept by themselves", "leave it out"),
@@ -51,7 +45,6 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "USE": (_ONE_DATABASE, "open the other database with snapdb.connect"),
 }
 
-
 _KINDS: Mapping[str, tuple[str, str]] = {
     "DATABASE": (_ONE_DATABASE, "open another directory with snapdb.connect"),
     "FUNCTION": (_PLAIN_TABLES, "write the expression in the query"),
@@ -68,9 +61,7 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "VIEW": (_PLAIN_TABLES, "use CREATE TABLE … AS SELECT …, or WITH … AS (…) in the query"),
 }
 
-
 _OURS = ("TABLE", "PROPERTY", "SNAPSHOT", "SAMPLER", "TAG", "CACHE", "TASK")
-
 
 CREATED = "TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE and TASK"
 """What CREATE and DROP take."""

@@ -130,11 +130,7 @@ def _tag(tree: Tree, place: Place) -> CreateTag:
 def _diff(tree: Tree, place: Place) -> DiffTable:
     start, *stop = (bound(end) for end in trees(tree, "bound"))
     return DiffTable(
-        *place,
-        table=name(leaves(tree)[0]),
-        start=start,
-        stop=stop[0] if stop else None,
-        rows=has(tree, "rows"),
+        *place, table=name(leaves(tree)[0]), start=start, stop=stop[0] if stop else None, rows=has(tree, "rows")
     )
 
 

@@ -22,7 +22,6 @@ from snapdb.errors import DatabaseError
 STATIC = -(2**63)
 """The time of static edges, which sorts before every other."""
 
-
 _BUFFER = 1 << 23
 """Bytes that are written at once, at multiples of this size: the kernel then keeps the file in huge pages."""
 

@@ -22,7 +22,6 @@ _PAIRS = (
 
 BATCH_NAMES = frozenset((*_NODES, *_EDGES, *_PAIRS))
 
-
 FULL = -1
 """A fanout that delivers every neighbour."""
 

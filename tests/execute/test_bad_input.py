@@ -71,10 +71,7 @@ REFUSED = {
     "a date where times are integers": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME AS OF DATE '2026-01-01'", "time-kind"),
     "a window that ends first": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME FROM 9 TO 3", "empty-window"),
     "a version to come": ("CREATE SNAPSHOT t OF g AT (VERSION => 99)", "unknown-version"),
-    "a version before the tables": (
-        "CREATE SNAPSHOT t OF g AT (VERSION => 1)",
-        "does-not-fit",
-    ),
+    "a version before the tables": ("CREATE SNAPSHOT t OF g AT (VERSION => 1)", "does-not-fit"),
     "a filter over two elements": ("CREATE SNAPSHOT t OF g WHERE person.label = 1 OR knows.w > 0", "mixed-condition"),
     "a filter with a subquery": ("CREATE SNAPSHOT t OF g WHERE person.id IN (SELECT 1)", "subquery-here"),
     "a file that is not there": ("COPY person FROM '${TMP}/nope.parquet'", "no-file"),

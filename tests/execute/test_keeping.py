@@ -158,8 +158,7 @@ def test_what_was_made_meanwhile_is_not_left_without_what_it_stands_on(shop: Pat
 
 
 @pytest.mark.parametrize(
-    "statement",
-    ["DROP TABLE knows CASCADE", "DROP GRAPH g CASCADE", "EXPIRE SNAPSHOTS OF g RETAIN LAST 1"],
+    "statement", ["DROP TABLE knows CASCADE", "DROP GRAPH g CASCADE", "EXPIRE SNAPSHOTS OF g RETAIN LAST 1"]
 )
 def test_a_crash_leaves_everything_or_nothing_of_what_goes_together(shop: Path, tmp_path: Path, statement: str) -> None:
     assert crash_everywhere(shop, tmp_path / "copy.snapdb", script(statement)) > 1

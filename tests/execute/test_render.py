@@ -137,12 +137,5 @@ def test_json_texts_are_strict_json() -> None:
 
 def test_types_have_their_sql_names() -> None:
     kinds = [pa.int64(), pa.string(), pa.decimal128(38, 0), pa.decimal128(10, 2), pa.list_(pa.int32()), pa.binary()]
-    assert [type_name(kind) for kind in kinds] == [
-        "bigint",
-        "varchar",
-        "hugeint",
-        "decimal(10,2)",
-        "integer[]",
-        "blob",
-    ]
+    assert [type_name(kind) for kind in kinds] == ["bigint", "varchar", "hugeint", "decimal(10,2)", "integer[]", "blob"]
     assert type_name(pa.struct([("a", pa.bool_()), ("b", pa.timestamp("s"))])) == "struct(a boolean, b timestamp_s)"

@@ -56,11 +56,7 @@ def test_the_clock_goes_on_after_any_end_of_a_transaction(end: str, db: Database
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        "VALUES (1, 'it''s', -2.5e3, NULL, true, .5), (2, '), (', +1, 'b', FALSE, 1.)",
-        "values\n( 1 )\t,\n(2 ) ",
-    ],
+    "query", ["VALUES (1, 'it''s', -2.5e3, NULL, true, .5), (2, '), (', +1, 'b', FALSE, 1.)", "values\n( 1 )\t,\n(2 ) "]
 )
 def test_values_of_literals_are_known(query: str, db: Database) -> None:
     assert (row := first_row(query)) is not None

@@ -463,10 +463,7 @@ def test_a_lineage_that_is_cut_short_or_odd_is_refused_in_words(made: Made, shop
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        (
-            {"rng": "snapdb-2", "snapdb": "9.0.0"},
-            "rng-scheme",
-        ),
+        ({"rng": "snapdb-2", "snapdb": "9.0.0"}, "rng-scheme"),
         ({"rng": "pcg64"}, "rng-scheme"),
         ({"sampler": "SELECT 1"}, "lineage"),
         ({"sampler": "SAMPLE USING train"}, "lineage"),

@@ -122,11 +122,7 @@ def test_the_seed_fixes_the_epochs_whatever_the_number_of_threads() -> None:
 
 def test_numbers_of_neighbours_are_said_as_pyg_says_them() -> None:
     data = peer.heterogeneous()
-    said = (
-        [2, 1],
-        {BOUGHT: [2, 1], BACK: [2, 1]},
-        pyg_sampler.NumNeighbors({BOUGHT: [2, 1]}, default=[2, 1]),
-    )
+    said = ([2, 1], {BOUGHT: [2, 1], BACK: [2, 1]}, pyg_sampler.NumNeighbors({BOUGHT: [2, 1]}, default=[2, 1]))
     first, *others = (seen_by_type(pyg.loader(data, numbers, "customer", batch_size=40)) for numbers in said)
     assert others == [first, first]
 

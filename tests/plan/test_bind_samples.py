@@ -299,11 +299,7 @@ REFUSED = [
         "needs-seed-time",
     ),
     (LINKS + "NEGATIVES 0 PER POSITIVE", "NEGATIVES 0 PER POSITIVE", "out-of-range"),
-    (
-        LINKS + "NEGATIVES 1000001 PER POSITIVE",
-        "NEGATIVES 1000001 PER POSITIVE",
-        "out-of-range",
-    ),
+    (LINKS + "NEGATIVES 1000001 PER POSITIVE", "NEGATIVES 1000001 PER POSITIVE", "out-of-range"),
     (LINKS + "NEGATIVES 1 PER POSITIVE WEIGHTED BY popp", "popp", "unknown-column"),
     (LINKS + "NEGATIVES 1 PER POSITIVE WEIGHTED BY name", "name", "column-type"),
     (LINKS.replace("EDGES bought", "EDGES bougth"), "bougth", "unknown-edge-type"),
@@ -332,17 +328,9 @@ def test_what_does_not_fit_is_refused_at_its_place(world: World, text: str, plac
     ("query", "kind", "code"),
     [
         ("SELECT name FROM person", "person", "seed-type"),
-        (
-            "SELECT t AS seed_time, pid FROM person",
-            "person",
-            "seed-columns",
-        ),
+        ("SELECT t AS seed_time, pid FROM person", "person", "seed-columns"),
         ("SELECT x FROM shop", "shop", "seed-columns"),
-        (
-            "SELECT pid, name FROM person",
-            "person",
-            "seed-type",
-        ),
+        ("SELECT pid, name FROM person", "person", "seed-type"),
         ("SELECT pid, [pop] AS pops FROM person", "person", "seed-type"),
         ("SELECT pid, pop AS N_id FROM person", "person", "seed-columns"),
         ("SELECT pid, pop AS w, 2 AS W FROM person", "person", "duplicate-name"),
@@ -413,11 +401,7 @@ def test_seeds_from_outside_go_through_the_same_sampler(
         (NODES + BOUGHT, ["a"], "seed-type"),
         (NODES + BOUGHT, {"pid": [1], "age": ["old"]}, "seed-type"),
         (LINKS, ["a"], "seed-type"),
-        (
-            LINKS + "NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN BEFORE SEED_TIME",
-            [1],
-            "needs-seed-time",
-        ),
+        (LINKS + "NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN BEFORE SEED_TIME", [1], "needs-seed-time"),
     ],
 )
 def test_seeds_from_outside_that_do_not_fit_are_refused(world: World, text: str, seeds: Any, code: str) -> None:

@@ -150,11 +150,7 @@ def test_vertices_past_two_billion_are_drawn_and_numbered(drawing: str, backend:
 # Physical forms
 
 
-TIMES: dict[str, Temporal | None] = {
-    "all": None,
-    "before": Temporal(False, None),
-    "within": Temporal(True, 3),
-}
+TIMES: dict[str, Temporal | None] = {"all": None, "before": Temporal(False, None), "within": Temporal(True, 3)}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

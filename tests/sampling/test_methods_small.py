@@ -45,12 +45,7 @@ def star(
     return MemoryGraph({"person": size + 1}, {KNOWS: edges}, born=births)
 
 
-def spec(
-    *counts: int,
-    direction: Direction = "IN",
-    drawing: Drawing = PLAIN,
-    **further: Any,
-) -> SampleSpec:
+def spec(*counts: int, direction: Direction = "IN", drawing: Drawing = PLAIN, **further: Any) -> SampleSpec:
     """A statement that walks the one edge type."""
     return sample_spec("person", Fanout(KNOWS, direction, counts), drawing=drawing, **further)
 
@@ -473,11 +468,7 @@ def test_reused_hops_draw_the_same_again() -> None:
 @pytest.mark.parametrize(
     ("weight", "method", "named"),
     [
-        (
-            [1.0, -2.0, np.nan, np.inf, -1.0],
-            "UNIFORM",
-            ("w has 4", "-2.0 at e_id 1", "nan at e_id 2", "inf at e_id 3"),
-        ),
+        ([1.0, -2.0, np.nan, np.inf, -1.0], "UNIFORM", ("w has 4", "-2.0 at e_id 1", "nan at e_id 2", "inf at e_id 3")),
         ([1.0, -2.0, np.nan, 1.0, -1.0], "TOPK", ("w has 1", "nan at e_id 2")),
     ],
 )

@@ -137,11 +137,7 @@ def shown(error: ParseError) -> str:
         ("UPDATE t ST a = 1", "a", "unexpected-word"),
         ("UPDATE t SET a", "", "unexpected-end"),
         ("CREATE CACHE ON SAMPLER t", "SAMPLER", "unexpected-word"),
-        (
-            "SAMPLE USING t REFRESH FBL SHARED",
-            "SHARED",
-            "unexpected-word",
-        ),
+        ("SAMPLE USING t REFRESH FBL SHARED", "SHARED", "unexpected-word"),
         ("SAMPLE USING t REFRESH FCR EVERY 5 BATCHES FETCH 9 PERCENT", "FETCH", "unexpected-word"),
         ("UPDATE t SET a = WHERE b", "WHERE", "unexpected-word"),
         ("UPDATE t SET a = , b = 2", ",", "unexpected-word"),
@@ -167,11 +163,7 @@ def shown(error: ParseError) -> str:
         ("REFRESH SNAPSHT s", "SNAPSHT", "unknown-kind"),
         ("REFRESH SNAPSHOT s FUL", "FUL", "unexpected-word"),
         ("REFRESH SNAPSHOT s DRY", "", "unexpected-end"),
-        (
-            "EXPIRE SNAPSHOTS",
-            "",
-            "missing-clause",
-        ),
+        ("EXPIRE SNAPSHOTS", "", "missing-clause"),
         ("EXPIRE SNAPSHOTS OF g DRY RUN", "", "missing-clause"),
         ("EXPIRE SNAPSHOTS OLDER INTERVAL '1 day'", "INTERVAL", "unexpected-word"),
         ("EXPIRE SNAPSHOTS OLDER THAN", "", "unexpected-end"),
@@ -453,13 +445,7 @@ def assert_it_shows_a_place(error: SnapdbError, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [
-        ("", (0, 0)),
-        (" \n ", (0, 0)),
-        (" -- later", (1, 9)),
-        (";", (0, 1)),
-        ("SELECT 1; SELECT 2", (10, 18)),
-    ],
+    [("", (0, 0)), (" \n ", (0, 0)), (" -- later", (1, 9)), (";", (0, 1)), ("SELECT 1; SELECT 2", (10, 18))],
 )
 def test_a_text_without_one_statement_is_shown_with_what_to_write(text: str, place: tuple[int, int]) -> None:
     with refused("several-statements") as caught:

@@ -19,17 +19,7 @@ from snapdb.kernels.rng import below, draw
 from snapdb.sampling import Seeds, epoch_order, node_entry
 from snapdb.types import Direction, Drawing, EdgeType, Fanout, Link, Negatives, Temporal
 from tests.support import oracle
-from tests.support.chances import (
-    STRICT,
-    alike,
-    drawn_sets,
-    fair,
-    normal,
-    ordered,
-    proportional,
-    sets,
-    unordered,
-)
+from tests.support.chances import STRICT, alike, drawn_sets, fair, normal, ordered, proportional, sets, unordered
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.sampling import Entrance, open_sampler
 
@@ -164,11 +154,7 @@ def test_priority_weights_make_sums_unbiased() -> None:
 def test_smallest_hashes_draw_every_set_equally_often(method: Any) -> None:
     drawn = picks(stars(6), 3, Drawing(method))
     unmixed = (np.arange(HUBS * 6, dtype=np.uint64) * np.uint64(oracle.G)).reshape(-1, 6)
-    fair(
-        f"{method} against unmixed hashes",
-        drawn_sets(drawn, sets(6, 3)),
-        drawn_sets(least(unmixed, 3), sets(6, 3)),
-    )
+    fair(f"{method} against unmixed hashes", drawn_sets(drawn, sets(6, 3)), drawn_sets(least(unmixed, 3), sets(6, 3)))
 
 
 def shared(method: Any, batch: int) -> int:

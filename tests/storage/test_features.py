@@ -370,11 +370,7 @@ def test_a_patch_of_no_rows_changes_nothing(session: SqlSession, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("column", "spec"),
-    [
-        ("[1, 2, 3] AS a", FeatureSpec("x", ("a",))),
-        ("[1] AS a", FeatureSpec("x", ("a",))),
-    ],
+    ("column", "spec"), [("[1, 2, 3] AS a", FeatureSpec("x", ("a",))), ("[1] AS a", FeatureSpec("x", ("a",)))]
 )
 def test_a_patch_that_does_not_fit_its_base_is_refused(
     session: SqlSession, tmp_path: Path, column: str, spec: FeatureSpec

@@ -311,12 +311,7 @@ def all_seeds(graph: MemoryGraph, name: str, y: npt.NDArray[Any] | None = None) 
 
 
 def sample_spec(
-    seed_type: str,
-    *fanouts: Fanout,
-    batch_size: int = 4,
-    seed: int = 42,
-    order: SeedOrder = "SHUFFLE",
-    **further: Any,
+    seed_type: str, *fanouts: Fanout, batch_size: int = 4, seed: int = 42, order: SeedOrder = "SHUFFLE", **further: Any
 ) -> SampleSpec:
     """A bound SAMPLE statement; `further` are fields of SampleSpec."""
     return SampleSpec("s", seed_type, "SELECT …", fanouts, batch_size, seed, order, "SAMPLE FROM s …", **further)

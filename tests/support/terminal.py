@@ -50,13 +50,7 @@ class Terminal:
     """`snapdb` at work in a terminal."""
 
     def __init__(
-        self,
-        arguments: Sequence[str],
-        variables: Mapping[str, str],
-        folder: Path,
-        *,
-        rows: int = 24,
-        columns: int = 80,
+        self, arguments: Sequence[str], variables: Mapping[str, str], folder: Path, *, rows: int = 24, columns: int = 80
     ) -> None:
         self.process: Any = pexpect.spawn(
             sys.executable,

@@ -110,20 +110,7 @@ PLAIN = [
     "-- no",
     "/*",
 ]
-ODD = [
-    "a\nb",
-    "a\r\nb",
-    "tab\t",
-    "\u202egnirts",
-    "zero\u200bwidth",
-    "\\",
-    "$$",
-    "$x",
-    "?",
-    "1st",
-    "\u017fet",
-    "😀",
-]
+ODD = ["a\nb", "a\r\nb", "tab\t", "\u202egnirts", "zero\u200bwidth", "\\", "$$", "$x", "?", "1st", "\u017fet", "😀"]
 NAMES = [*PLAIN, *ODD, *WORDS, *map(str.lower, WORDS)]
 
 QUERIES = [
@@ -325,8 +312,7 @@ properties = _maybe(
     )
 )
 label = st.one_of(
-    _tree(LabelClause, name=names, properties=properties),
-    _tree(LabelClause, name=st.none(), properties=properties),
+    _tree(LabelClause, name=names, properties=properties), _tree(LabelClause, name=st.none(), properties=properties)
 )
 labels = st.lists(label, max_size=2, unique_by=lambda label: label.name and label.name.text.lower()).map(tuple)
 classes = _spanned(st.lists(texts, min_size=1, max_size=3).map(tuple))
@@ -408,10 +394,7 @@ expire_snapshots = st.one_of(
 seeds = _tree(_SeedsClause, query=_island(QUERIES), type=names)
 fanout = st.one_of(
     _tree(
-        FanoutClause,
-        edge=names,
-        direction=st.sampled_from(["IN", "OUT", "BOTH"]),
-        counts=_some(st.integers(-3, 99)),
+        FanoutClause, edge=names, direction=st.sampled_from(["IN", "OUT", "BOTH"]), counts=_some(st.integers(-3, 99))
     ),
     _tree(
         FanoutClause,
@@ -430,11 +413,7 @@ method = st.one_of(
     _tree(MethodClause, method=st.just("LABOR"), dependent=counts),
 )
 decimals = st.decimals(-(10**9), 10**9, places=3) | st.sampled_from([Decimal("1E+99"), Decimal("0.1e-7"), Decimal(20)])
-draws = {
-    "every": _maybe(st.just("AUTO") | counts),
-    "amplify": _maybe(decimals),
-    "above": _maybe(counts),
-}
+draws = {"every": _maybe(st.just("AUTO") | counts), "amplify": _maybe(decimals), "above": _maybe(counts)}
 refresh = st.one_of(
     _tree(
         RefreshClause,

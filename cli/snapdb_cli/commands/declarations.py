@@ -268,12 +268,7 @@ def _upgrade(database: Path) -> ExitCode:
 @_format("How the rows look.")
 @quiet
 def _replay(
-    lineage: Path,
-    batch: int,
-    epoch: int | None,
-    database: Path | None,
-    output_format: str,
-    quiet: bool,
+    lineage: Path, batch: int, epoch: int | None, database: Path | None, output_format: str, quiet: bool
 ) -> ExitCode:
     """Show the sampled edges of a batch that was made before.
 
@@ -302,12 +297,7 @@ def _replay(
 @_format("How the row looks.")
 @quiet
 def _wait(
-    database: Path,
-    snapshot: str,
-    newer_than: int | None,
-    timeout: float | None,
-    output_format: str,
-    quiet: bool,
+    database: Path, snapshot: str, newer_than: int | None, timeout: float | None, output_format: str, quiet: bool
 ) -> ExitCode:
     """Wait until a snapshot of DB is published, by a task or by hand, and show which it is.
 

@@ -276,10 +276,7 @@ _ANYTHING = _kinds(
 _GUARD = r"( IF EXISTS)?"
 _LISTED = r"( .*COMMA)?$"
 _PLACES: tuple[tuple[str, _Names], ...] = (
-    (
-        r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
-        _kinds(),
-    ),
+    (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$", _kinds()),
     (r"SEEDS \(\) AS$", _vertex_types),
     (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", _edge_types),
     (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),

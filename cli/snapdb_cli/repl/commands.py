@@ -20,15 +20,7 @@ from snapdb.errors import SnapdbError
 from snapdb.sql_engine import quote, text_literal
 from snapdb.types.text import counted
 from snapdb_cli.diagnostics import ExitCode
-from snapdb_cli.repl.preferences import (
-    PREFERENCES,
-    Preferences,
-    drop_query,
-    named_query,
-    queries,
-    save_query,
-    spelled,
-)
+from snapdb_cli.repl.preferences import PREFERENCES, Preferences, drop_query, named_query, queries, save_query, spelled
 from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import ReplSession
 
@@ -500,7 +492,6 @@ _KEYS = """Statements end with ; and may take several lines. Esc Enter runs what
 there as it is. Ctrl-C clears the line or stops the statement, Ctrl-D leaves,
 Ctrl-Z suspends, Tab completes, Ctrl-R searches what was typed, Ctrl-X Ctrl-E
 edits it in $EDITOR. A command may stand behind a statement: SELECT 1 \\gx."""
-
 
 COMMANDS = (
     _Command(("\\d", ".schema"), "[NAME]", "list what there is, or describe one thing", _describe, _KINDS),

@@ -24,7 +24,6 @@ _METHODS = {
     "LABOR": f"the least hashes of neighbours, which all rows share: {_SCAN}",
 }
 
-
 _UNITS = (
     (86_400_000_000, "day"),
     (3_600_000_000, "hour"),

@@ -104,10 +104,7 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
         if read_tasks(connection).get(task.name.lower()) != task:
-            raise moved(
-                f"task {task.name} moved: it was altered, replaced or dropped meanwhile",
-                code="task-moved",
-            )
+            raise moved(f"task {task.name} moved: it was altered, replaced or dropped meanwhile", code="task-moved")
         if not any(read_runs(connection, task=task.id, state="running")):
             return begin_run(connection, task, "manual", begins, fresh_name(), begins)
     raise _busy(context, task)

@@ -549,12 +549,7 @@ def _statement(query: str) -> Sample | SampleUsing:
 
 
 FAMILY = PlanFamily(
-    binders={
-        Sample: bind_sample,
-        SampleUsing: bind_sample,
-        CreateSampler: _bind_create_sampler,
-        Audit: _bind_audit,
-    },
+    binders={Sample: bind_sample, SampleUsing: bind_sample, CreateSampler: _bind_create_sampler, Audit: _bind_audit},
     operators={
         SamplePlan: "snapdb.execute.samples.operators:sample",
         CreateSamplerPlan: "snapdb.execute.samples.operators:create_sampler",

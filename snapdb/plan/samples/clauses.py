@@ -326,11 +326,7 @@ def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Bi
 
 
 def _negatives(
-    clauses: Clauses,
-    edge: EdgeElement,
-    snapshot: Snapshot,
-    tables: Mapping[str, Table],
-    among: tuple[EdgeType, ...],
+    clauses: Clauses, edge: EdgeElement, snapshot: Snapshot, tables: Mapping[str, Table], among: tuple[EdgeType, ...]
 ) -> Negatives | None:
     clause = clauses.negatives
     if clause is None:

@@ -101,12 +101,7 @@ def _is_known(edge: Edge, known: Known | None, time: int | None) -> bool:
 
 
 def candidates(
-    graph: Graph,
-    edge: EdgeKey,
-    source: int,
-    known: Known | None,
-    time: int | None,
-    among: Sequence[EdgeKey] = (),
+    graph: Graph, edge: EdgeKey, source: int, known: Known | None, time: int | None, among: Sequence[EdgeKey] = ()
 ) -> list[int]:
     """The destinations, by dense id, that a seed edge from `source` may get as negatives ("Time").
 
