@@ -149,10 +149,6 @@ def _kind(context: BindContext, name: str) -> str:
     return next(kinds, "TABLE")
 
 
-def _bind_summarize(statement: Summarize, context: BindContext) -> SummarizePlan:
-    return SummarizePlan(find_snapshot(context, statement.name))
-
-
 def _bind_drop(statement: Drop, context: BindContext) -> Plan:
     """The thing that goes, and with CASCADE what depends on it."""
     kind, name = statement.kind.lower(), statement.name
@@ -238,7 +234,12 @@ def _find_target(
 
 
 FAMILY = PlanFamily(
-    binders={Show: _bind_show, Describe: _bind_describe, Summarize: _bind_summarize, Drop: _bind_drop},
+    binders={
+        Show: _bind_show,
+        Describe: _bind_describe,
+        Summarize: lambda statement, context: SummarizePlan(find_snapshot(context, statement.name)),
+        Drop: _bind_drop,
+    },
     operators={
         ShowPlan: "snapdb.execute.show.operators:show",
         DescribePlan: "snapdb.execute.show.operators:describe",

@@ -109,11 +109,6 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
             return AlterTaskPlan(task, replace(task, suspended=False), now(), "resumed")
 
 
-def _bind_execute_task(statement: ExecuteTask, context: BindContext) -> ExecuteTaskPlan:
-    """Bind the task of that name; names in its body are resolved when it runs."""
-    return ExecuteTaskPlan(find_task(context, statement.name))
-
-
 def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Schedule:
     """When it runs; steps are counted from the second in which it is made."""
     anchor = created - created % _SECOND
@@ -230,7 +225,11 @@ def _original_span(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span
 
 
 FAMILY = PlanFamily(
-    binders={CreateTask: _bind_create_task, AlterTask: _bind_alter_task, ExecuteTask: _bind_execute_task},
+    binders={
+        CreateTask: _bind_create_task,
+        AlterTask: _bind_alter_task,
+        ExecuteTask: lambda statement, context: ExecuteTaskPlan(find_task(context, statement.name)),
+    },
     operators={
         CreateTaskPlan: "snapdb.execute.tasks.operators:create_task",
         AlterTaskPlan: "snapdb.execute.tasks.operators:alter_task",

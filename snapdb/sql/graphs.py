@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.lexer import Token
 from snapdb.sql.printer import (
     WIDTH,
     join_clauses,
@@ -375,7 +374,7 @@ def _properties(tree: Tree) -> PropertiesClause:
     listed, all_ = trees(tree, "property"), first_tree(tree, "all_columns")
     return PropertiesClause(
         all=all_ is not None,
-        columns=tuple(_property(item) for item in listed),
+        columns=tuple((name(leaves(item)[0]), _alias(item)) for item in listed),
         excepted=() if all_ is None else _excepted(all_),
         span=span_of(tree),
     )
@@ -384,10 +383,6 @@ def _properties(tree: Tree) -> PropertiesClause:
 def _excepted(tree: Tree) -> ColumnList:
     except_ = first_tree(tree, "except")
     return () if except_ is None else columns(first_tree(except_, "columns"))
-
-
-def _property(tree: Tree) -> tuple[Name, Name | None]:
-    return name(leaves(tree)[0]), _alias(tree)
 
 
 def _print_tables(keyword: str, elements: Sequence[str]) -> str:
@@ -488,8 +483,9 @@ def _print_properties(properties: PropertiesClause | None) -> str | None:
     return f"PROPERTIES ({', '.join(items)})" if properties.columns else "NO PROPERTIES"
 
 
-def _check(tokens: Sequence[Token]) -> None:
-    refuse_parameters(tokens, "a property graph")
-
-
-FAMILY = Family(grammar="graphs", leading=("CREATE PROPERTY GRAPH",), builders={"create": _create}, check=_check)
+FAMILY = Family(
+    grammar="graphs",
+    leading=("CREATE PROPERTY GRAPH",),
+    builders={"create": _create},
+    check=lambda tokens: refuse_parameters(tokens, "a property graph"),
+)

@@ -135,10 +135,6 @@ _KEEPS: dict[str, Keeps] = by_word(Keeps)
 _TAGGED = "keep_tagged"
 
 
-def _check_database(_: Tree, place: Place) -> CheckDatabase:
-    return CheckDatabase(*place)
-
-
 def _backup(tree: Tree, place: Place) -> BackupDatabase:
     (path,) = leaves(tree)
     return BackupDatabase(*place, string(path), span_of(path), copies=has(tree, "copies"))
@@ -148,10 +144,6 @@ def _vacuum(tree: Tree, place: Place) -> Vacuum:
     table = [name(leaf) for leaf in leaves(tree)]
     kept, dry_run = part(tree, "retain"), has(tree, "dry_run")
     return Vacuum(*place, table=table[0] if table else None, retain=kept, dry_run=dry_run)
-
-
-def _drop_retention(tree: Tree, place: Place) -> DropRetention:
-    return DropRetention(*place, graph=name(leaves(tree)[0]))
 
 
 def _set_retention(tree: Tree, place: Place) -> SetRetention:
@@ -237,12 +229,12 @@ FAMILY = Family(
     grammar="maintenance",
     leading=("CHECK", "BACKUP", "VACUUM", "EXPIRE", "ALTER PROPERTY GRAPH", "ALTER GRAPH"),
     builders={
-        "check": _check_database,
+        "check": lambda _, place: CheckDatabase(*place),
         "backup": _backup,
         "vacuum": _vacuum,
         "expire": _expire,
         "set_retention": _set_retention,
-        "drop_retention": _drop_retention,
+        "drop_retention": lambda tree, place: DropRetention(*place, graph=name(leaves(tree)[0])),
     },
     fragments=_fragments,
     check=_check,

@@ -277,10 +277,6 @@ def _seed_edges(tree: Tree) -> _SeedsClause:
     return _SeedsClause(fragment(query), name(edge), True, span_of(tree))
 
 
-def _fanout(tree: Tree) -> Spanned[tuple[FanoutClause, ...]]:
-    return Spanned(tuple(_item(item) for item in trees(tree)), span_of(tree))
-
-
 def _item(tree: Tree) -> FanoutClause:
     """Build an item of FANOUT: an edge type or DEFAULT, an optional direction, and the counts."""
     words = leaves(tree)
@@ -293,36 +289,15 @@ def _item(tree: Tree) -> FanoutClause:
     )
 
 
-def _number(clause: str) -> Callable[[Tree], Spanned[int]]:
-    """Return a builder of a clause that is a whole number."""
-    return lambda tree: Spanned(integer(trees(tree)[0], clause), span_of(tree))
-
-
-def _flag(tree: Tree) -> Spanned[bool]:
-    return Spanned(True, span_of(tree))
-
-
 def _method(tree: Tree) -> MethodClause:
     dependent = first_tree(tree, "dependent")
     batches = 1 if dependent is None else integer(trees(dependent)[0], "DEPENDENT BATCHES")
     return MethodClause(_METHODS[leaves(tree)[0].type], batches, span_of(tree))
 
 
-def _weights(tree: Tree) -> Spanned[tuple[WeightColumn, ...]]:
-    return Spanned(tuple(_weight(column) for column in trees(tree, "column")), span_of(tree))
-
-
 def _weight(tree: Tree) -> WeightColumn:
     *edge, column = leaves(tree)
     return (name(edge[0]) if edge else None), name(column)
-
-
-def _replacement(tree: Tree) -> Spanned[bool]:
-    return Spanned(leaves(tree)[0].type == "WITH", span_of(tree))
-
-
-def _temporal(tree: Tree) -> Spanned[bool]:
-    return Spanned(leaves(tree)[0].type == "UP_TO_TIME", span_of(tree))
 
 
 def _within(tree: Tree, source: str) -> Spanned[SqlFragment]:
@@ -346,23 +321,6 @@ def _known(tree: Tree) -> _KnownClause:
     return _KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
 
 
-def _exclude(tree: Tree) -> Spanned[Literal["NONE", "PAIR", "BOTH"]]:
-    words = leaves(tree)
-    return Spanned(_EXCLUDED[words[0].type] if words else "PAIR", span_of(tree))
-
-
-def _order(tree: Tree) -> Spanned[SeedOrder]:
-    return Spanned(_ORDERS[leaves(tree)[0].type], span_of(tree))
-
-
-def _layout(tree: Tree) -> Spanned[Literal["NODES", "BLOCKS"]]:
-    return Spanned("BLOCKS" if leaves(tree)[0].type == "BLOCKS" else "NODES", span_of(tree))
-
-
-def _subset(tree: Tree) -> Spanned[Decimal]:
-    return Spanned(_decimal(trees(tree)[0], "SUBSET"), span_of(tree))
-
-
 def _decimal(tree: Tree, clause: str) -> Decimal:
     """Return the number of a clause exactly as it was written."""
     text = "".join(leaves(tree))
@@ -372,14 +330,6 @@ def _decimal(tree: Tree, clause: str) -> Decimal:
         raise ParseError(
             f"{clause} takes a decimal number, found {text[:40]}", span=span_of(tree), code="bad-number"
         ) from None
-
-
-def _device(tree: Tree) -> Spanned[str]:
-    return Spanned(string(leaves(tree)[0]), span_of(tree))
-
-
-def _backend(tree: Tree) -> Spanned[Backend]:
-    return Spanned(_BACKENDS[leaves(tree)[-1].type.lower()], span_of(tree))
 
 
 def _memory(tree: Tree) -> Spanned[int] | None:
@@ -427,28 +377,38 @@ def _scope(tree: Tree) -> Literal["ALL", "VISITED"]:
     return "ALL" if leaves(tree)[0].type == "ALL" else "VISITED"
 
 
+def _spanned(read: Callable[[Tree], object]) -> Callable[[Tree], Spanned[object]]:
+    """Return a builder of a clause that is one value."""
+    return lambda tree: Spanned(read(tree), span_of(tree))
+
+
+def _number(clause: str) -> Callable[[Tree], Spanned[object]]:
+    """Return a builder of a clause that is a whole number."""
+    return _spanned(lambda tree: integer(trees(tree)[0], clause))
+
+
 _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "seeds": ("seeds", _seeds),
     "seed_edges": ("seeds", _seed_edges),
-    "fanout": ("fanouts", _fanout),
+    "fanout": ("fanouts", _spanned(lambda tree: tuple(map(_item, trees(tree))))),
     "method": ("method", _method),
-    "weight_by": ("weights", _weights),
-    "replacement": ("replace", _replacement),
-    "temporal": ("temporal", _temporal),
+    "weight_by": ("weights", _spanned(lambda tree: tuple(map(_weight, trees(tree, "column"))))),
+    "replacement": ("replace", _spanned(lambda tree: leaves(tree)[0].type == "WITH")),
+    "temporal": ("temporal", _spanned(lambda tree: leaves(tree)[0].type == "UP_TO_TIME")),
     "negatives": ("negatives", _negatives),
     "known": ("known", _known),
-    "exclude": ("exclude", _exclude),
-    "subset": ("subset", _subset),
-    "duplicates": ("allow_duplicates", _flag),
-    "layout": ("layout", _layout),
-    "reuse": ("reuse_hops", _flag),
-    "order": ("order", _order),
+    "exclude": ("exclude", _spanned(lambda tree: _EXCLUDED[leaves(tree)[0].type] if leaves(tree) else "PAIR")),
+    "subset": ("subset", _spanned(lambda tree: _decimal(trees(tree)[0], "SUBSET"))),
+    "duplicates": ("allow_duplicates", _spanned(lambda _: True)),
+    "layout": ("layout", _spanned(lambda tree: "BLOCKS" if leaves(tree)[0].type == "BLOCKS" else "NODES")),
+    "reuse": ("reuse_hops", _spanned(lambda _: True)),
+    "order": ("order", _spanned(lambda tree: _ORDERS[leaves(tree)[0].type])),
     "batch": ("batch", _number("BATCH")),
     "repeatable": ("repeatable", _number("REPEATABLE")),
     "epochs": ("epochs", _number("EPOCHS")),
     "refresh": ("refresh", _refresh),
-    "device": ("device", _device),
-    "backend": ("backend", _backend),
+    "device": ("device", _spanned(lambda tree: string(leaves(tree)[0]))),
+    "backend": ("backend", _spanned(lambda tree: _BACKENDS[leaves(tree)[-1].type.lower()])),
     "options": ("memory", _memory),
 }
 """Rule → the field of `Clauses`, and what reads it; WITHIN is read from the source."""

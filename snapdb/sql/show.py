@@ -118,10 +118,6 @@ def _describe(tree: Tree, place: Place) -> Describe:
     )
 
 
-def _summarize(tree: Tree, place: Place) -> Summarize:
-    return Summarize(*place, name=name(leaves(tree)[0]))
-
-
 def _drop(tree: Tree, place: Place) -> Drop:
     kind, thing, *behaviour = leaves(tree)
     cascade = any(leaf.type == "CASCADE" for leaf in behaviour)
@@ -179,7 +175,12 @@ def _check(tokens: Sequence[Token]) -> None:
 FAMILY = Family(
     grammar="show",
     leading=("SHOW", "DROP"),
-    builders={"show": _show, "describe": _describe, "summarize": _summarize, "drop": _drop},
+    builders={
+        "show": _show,
+        "describe": _describe,
+        "summarize": lambda tree, place: Summarize(*place, name=name(leaves(tree)[0])),
+        "drop": _drop,
+    },
     fragments=at_values,
     check=_check,
 )

@@ -141,10 +141,6 @@ def _alter(tree: Tree, place: Place) -> AlterTask:
     return AlterTask(*place, name(task), "SUSPEND" if action[0].type == "SUSPEND" else "RESUME", ())
 
 
-def _execute(tree: Tree, place: Place) -> ExecuteTask:
-    return ExecuteTask(*place, name=name(leaves(tree)[0]))
-
-
 def _schedule(tree: Tree, source: str) -> Schedule:
     """Build SCHEDULE from a cron line, or from an interval as it was written."""
     every = first_tree(tree, "interval")
@@ -487,7 +483,7 @@ def _check_leading(tokens: Sequence[Token]) -> None:
 FAMILY = Family(
     grammar="tasks",
     leading=("CREATE TASK", "ALTER TASK", "EXECUTE"),
-    builders={"alter": _alter, "execute": _execute},
+    builders={"alter": _alter, "execute": lambda tree, place: ExecuteTask(*place, name=name(leaves(tree)[0]))},
     nesting={"create": _create},
     fragments=_fragments,
     check=_check_leading,

@@ -145,18 +145,6 @@ def _diff_snapshot(tree: Tree, place: Place) -> DiffSnapshot:
     return DiffSnapshot(*place, after=name(after), before=name(before), detail=_detail(tree))
 
 
-def _begin(_: Tree, place: Place) -> Begin:
-    return Begin(*place)
-
-
-def _commit(tree: Tree, place: Place) -> Commit:
-    return Commit(*place, message=message(tree))
-
-
-def _rollback(_: Tree, place: Place) -> Rollback:
-    return Rollback(*place)
-
-
 def _detail(tree: Tree) -> _Detail:
     return "ROWS" if has(tree, "rows") else "FEATURES" if has(tree, "features") else "SUMMARY"
 
@@ -195,9 +183,9 @@ FAMILY = Family(
         "diff": _diff,
         "diff_graph": _diff_graph,
         "diff_snapshot": _diff_snapshot,
-        "begin": _begin,
-        "commit": _commit,
-        "rollback": _rollback,
+        "begin": lambda _, place: Begin(*place),
+        "commit": lambda tree, place: Commit(*place, message=message(tree)),
+        "rollback": lambda _, place: Rollback(*place),
     },
     fragments=_fragments,
     check=_check,

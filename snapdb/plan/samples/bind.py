@@ -234,10 +234,6 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     return SamplePlan(spec, snapshot, seeds, epochs, columns._replace(order=order), _places(clauses))
 
 
-def _bind_audit(statement: Audit, context: BindContext) -> AuditPlan:
-    return AuditPlan(replace(bind_sample(statement.sample, context), delivers="batches"), statement.text)
-
-
 def with_seeds(context: BindContext, plan: SamplePlan, seeds: Any) -> SamplePlan:
     """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow.
 
@@ -549,7 +545,14 @@ def _statement(query: str) -> Sample | SampleUsing:
 
 
 FAMILY = PlanFamily(
-    binders={Sample: bind_sample, SampleUsing: bind_sample, CreateSampler: _bind_create_sampler, Audit: _bind_audit},
+    binders={
+        Sample: bind_sample,
+        SampleUsing: bind_sample,
+        CreateSampler: _bind_create_sampler,
+        Audit: lambda statement, context: AuditPlan(
+            replace(bind_sample(statement.sample, context), delivers="batches"), statement.text
+        ),
+    },
     operators={
         SamplePlan: "snapdb.execute.samples.operators:sample",
         CreateSamplerPlan: "snapdb.execute.samples.operators:create_sampler",
