@@ -10,7 +10,7 @@ def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
     `table` is `LOG_TABLE` on the device.
 
     >>> from snapdb.kernels.logtable import LOG_TABLE
-    >>> lengths = race_lengths(torch.tensor([2**31, 2**31 - 1]), torch.tensor(LOG_TABLE))
+    >>> lengths = _race_lengths(torch.tensor([2**31, 2**31 - 1]), torch.tensor(LOG_TABLE))
     >>> (lengths - 2**40).sign().tolist()
     [-1, 1]
     """

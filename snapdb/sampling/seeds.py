@@ -49,6 +49,7 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
     Raises:
         ValueError: IN ORDER was asked of seeds that came without an order.
 
+    >>> import numpy as np
     >>> people = Seeds("person", np.arange(8), y=None, query_order=None)
     >>> epoch_order(people, seed=42, epoch=1, order="SHUFFLE").tolist()
     [4, 1, 0, 2, 6, 3, 5, 7]

@@ -13,8 +13,8 @@ def _draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None 
     A draw of `fanout` takes `kept` edges from the row's `size` and the others from outside of these; None: all of them
     from the row. A node without more edges than the fanout is drawn whole, without any variance: its correlation is 0.
 
-    >>> draw_correlation(40, 20, 10).item(), draw_correlation(40, 40, 10).item(), draw_correlation(40, 20, 10, 0).item()
-    (0.3333333333333333, 0.0, 0.0)
+    >>> [_draw_correlation(40, size, 10).item() for size in (20, 40)], _draw_correlation(40, 20, 10, 0).item()
+    ([0.3333333333333333, 0.0], 0.0)
     """
     degrees = np.atleast_1d(np.asarray(degree, np.float64))
     kept, drawn = fanout if kept is None else kept, degrees > fanout

@@ -10,7 +10,7 @@ import resource
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -460,7 +460,7 @@ def test_indices_that_lead_out_of_their_rows_are_refused(world: Database) -> Non
         restored(flat)
     file = io.BytesIO()
     ids = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff"))
-    write("npz", replace(flat, values={"user_ids/person": ids}), file)
+    write("npz", flat._replace(values={"user_ids/person": ids}), file)
     with pytest.raises(pa.ArrowInvalid):
         read("npz", file.getvalue())
 

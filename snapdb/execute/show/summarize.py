@@ -473,7 +473,7 @@ def _bins_of(first: int, last: int, most: int = _MOST) -> _Bins:
     """The bins between two moments, both of which are in them.
 
     >>> _bins_of(5, 7), _bins_of(0, 99), _bins_of(-(2**63), 2**63 - 1).size
-    (Bins(first=5, width=1, size=3), Bins(first=0, width=5, size=20), 20)
+    (_Bins(first=5, width=1, size=3), _Bins(first=0, width=5, size=20), 20)
     """
     span = last - first + 1
     width = -(-span // most)
