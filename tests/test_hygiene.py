@@ -17,7 +17,7 @@ import pytest
 
 from snapdb import errors
 from snapdb.plan import Plan
-from tests.support.inside.execute import OPERATORS, operator_of
+from tests.support.inside.execute import _OPERATORS, _operator_of
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
 
@@ -119,7 +119,7 @@ def test_few_modules_import_by_name() -> None:
 
 def test_every_plan_has_an_operator() -> None:
     plans = {plan.__name__ for plan in Plan.__subclasses__()}  # dataclasses with slots are there twice
-    assert {plan.__name__ for plan in OPERATORS if operator_of(plan)} == plans
+    assert {plan.__name__ for plan in _OPERATORS if _operator_of(plan)} == plans
 
 
 def drawn_tree(docstring: str) -> set[tuple[str, str]]:

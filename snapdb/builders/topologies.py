@@ -182,7 +182,7 @@ def rows_apart(one: EdgeData, other: EdgeData) -> int:
     return grown + abs((first.next_row - first.rows) - (second.next_row - second.rows))
 
 
-def _work_text(done: str, change: Change) -> str:
+def _work_text(done: str, change: _Change) -> str:
     return f"{done}: {change.added.edge_id.size:,} edges came, {change.removed.edge_id.size:,} went"
 
 
@@ -192,7 +192,7 @@ def _work_text(done: str, change: Change) -> str:
 _ID = quote(ROW_ID)
 
 
-class Change(NamedTuple):
+class _Change(NamedTuple):
     """The edges of a topology that are no longer there, and those that are new."""
 
     removed: EdgeArrays
@@ -209,7 +209,7 @@ def _edge_change(
     patch: Patch[AdjacencyRows] | None,
     skipped: int,
     limits: tuple[int, int],
-) -> Change:
+) -> _Change:
     """From the edges of `before`, which `root` and its patch hold, to those of `after`.
 
     Args:
@@ -225,7 +225,7 @@ def _edge_change(
     come = rows_beyond(session, after.rows.root, after.rows.table, before.rows.table)
     added, dangling = _edges(session, after, come)
     if patch is not None:
-        return Change(removed, added, 0)
+        return _Change(removed, added, 0)
     lost = [_moved(session, a, b) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     won = [_moved(session, b, a) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     orphaned = _orphaned(root, removed, _only(lost, won), limits)
@@ -233,7 +233,7 @@ def _edge_change(
         check_edges(session, after, edge_rows(after))
     revived = _revived(session, before, after, root, added) if skipped else _none(after)
     left = skipped + dangling + orphaned.edge_id.size - revived.edge_id.size - (gone - removed.edge_id.size)
-    return Change(_joined(removed, orphaned), _joined(added, revived), max(left, 0))
+    return _Change(_joined(removed, orphaned), _joined(added, revived), max(left, 0))
 
 
 def _removed(

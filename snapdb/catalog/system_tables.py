@@ -17,7 +17,7 @@ from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, S
 
 MOMENT = pa.timestamp("us", tz="UTC")
 
-Fields = Sequence[tuple[str, pa.DataType]]
+_Fields = Sequence[tuple[str, pa.DataType]]
 """Names and types of columns."""
 
 _LITERAL = re.compile(r"\s*(INTERVAL\s*('[^']*'|-?\s*[\d.]+|\([^()]*\))\s*\w*|-?\s*\w+)\s*", re.IGNORECASE)
@@ -34,7 +34,7 @@ _TYPES = {
 }
 
 
-def fields(columns: str) -> Fields:
+def fields(columns: str) -> _Fields:
     """Names and types of columns, written as in CREATE TABLE.
 
     >>> fields("name VARCHAR, rows BIGINT")
@@ -43,7 +43,7 @@ def fields(columns: str) -> Fields:
     return [(name, _TYPES[type_]) for name, type_ in (column.split() for column in columns.split(","))]
 
 
-def listing(fields: Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch:
+def listing(fields: _Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch:
     """A batch with these columns and rows.
 
     >>> listing([("name", pa.string())], [["a"], ["b"]]).to_pydict()
@@ -134,7 +134,7 @@ _Rows = Iterable[Sequence[Any]]
 class _SystemTable(NamedTuple):
     """The columns of a system table, and the function that makes its rows."""
 
-    fields: Fields
+    fields: _Fields
     rows: Callable[[Catalog, CatalogDb, Due], _Rows]
 
 

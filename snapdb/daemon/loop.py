@@ -67,7 +67,7 @@ def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> Ta
     return None
 
 
-def again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now: int) -> TaskRun:
+def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now: int) -> TaskRun:
     """The next attempt of a run that failed; errors as of `claim`, and run-lost where it waits no longer."""
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
@@ -75,7 +75,7 @@ def again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now: 
         return retry_run(connection, failed, holder, now)
 
 
-def resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, considered: int) -> None:
+def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, considered: int) -> None:
     """The task's firings count from a moment before the one that they were settled up to; errors as of `claim`.
 
     Args:
@@ -318,7 +318,7 @@ class Loop:
             if now < failed.retry <= now + _RETRY_AT_MOST:
                 soonest = min(soonest, failed.retry)
             elif self._pool.free():
-                self._start(task, again(self._catalog_db, self._holder, task, failed, now))
+                self._start(task, _again(self._catalog_db, self._holder, task, failed, now))
                 busy[task.id] = _GOES_ON
         return soonest
 
@@ -356,7 +356,7 @@ class Loop:
         considered, anchor = after_a_jump(task.schedule, cursor, now)
         if considered == cursor:
             return False
-        resume(self._catalog_db, self._holder, task, anchor, considered)
+        _resume(self._catalog_db, self._holder, task, anchor, considered)
         return True
 
     def _log_tasks(self, state: _SchedulerState, now: int) -> None:

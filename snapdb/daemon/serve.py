@@ -73,7 +73,7 @@ class _Heartbeat:
                 pass  # the disk is full, or the catalog locked: `lost` reports when that is too long
 
 
-class LeaseHolder:
+class _LeaseHolder:
     """Acquires the lease of the leader where it is free, and waits where another process holds it."""
 
     def __init__(self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log) -> None:
@@ -179,7 +179,7 @@ class _Daemon:
     ) -> None:
         self._catalog_db, self._clock, self._intervals, self._log = catalog_db, clock, intervals, log
         self._worker_pool = WorkerPool(command, jobs, clock, intervals, log)
-        self._lease_holder = LeaseHolder(catalog_db, clock, intervals, log)
+        self._lease_holder = _LeaseHolder(catalog_db, clock, intervals, log)
         self._heartbeat: _Heartbeat | None = None
         self._loop: Loop | None = None
         self._trouble: str | None = None

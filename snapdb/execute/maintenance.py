@@ -98,7 +98,7 @@ def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -
     """EXPIRE SNAPSHOTS: a row for each snapshot that the statement is about, with why it stays or went."""
     decisions = _decisions(context, plan)
     by_retention = isinstance(plan, RetainPlan)
-    done = _expected(decisions) if plan.dry_run else expire(context, decisions, by_retention=by_retention)
+    done = _expected(decisions) if plan.dry_run else _expire(context, decisions, by_retention=by_retention)
     yield listing(_EXPIRE_FIELDS, list(_rows(decisions, done)))
     more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
     return Outcome(_summary(decisions, done, plan.dry_run) + more)
@@ -111,7 +111,7 @@ def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatc
     return listing(_EXPIRE_FIELDS, list(_rows(decisions, done))), _summary(decisions, done, dry_run=True)
 
 
-def expire(
+def _expire(
     context: ExecutionContext, decisions: _Decisions, *, by_retention: bool = False, publishes: bool = True
 ) -> _Expired:
     """Take snapshots out of the catalog, all at once, and remove the files of those that nobody reads.
@@ -236,7 +236,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
     decisions = _retained(catalog, context.store.catalog_db, catalog.retentions)
     try:
         deleted = delete_pending(context.store.catalog_db)
-        done = expire(context, decisions, by_retention=True, publishes=False)
+        done = _expire(context, decisions, by_retention=True, publishes=False)
         shared = _remove_shared(context) if done.gone or deleted else 0
     except (CommitConflict, LockedError) as error:
         return [f"retention waits for the next run: {error.message}"]

@@ -335,7 +335,7 @@ def render(
     total = table.num_rows if total_rows is None else total_rows
     cut = sum(page.needs_cut(c, w) for c, w in zip(columns, widths, strict=True))
     left_out = f"; {hint}" if hint and (total > len(shown) or dropped or cut) else ""
-    lines.append(page.paint(footer(total, len(shown), len(everything), dropped, cut) + left_out, _DIM))
+    lines.append(page.paint(_footer(total, len(shown), len(everything), dropped, cut) + left_out, _DIM))
     return "\n".join(lines)
 
 
@@ -351,7 +351,7 @@ def printable(text: str) -> str:
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in expanded)
 
 
-def footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
+def _footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
     """The line under a table: how many rows there are, and whatever is not shown.
 
     >>> footer(100, 40, 9, 2, 1)
@@ -488,7 +488,7 @@ def page(table: pa.Table, *, max_rows: int = 40, max_columns: int = 60) -> str:
     rows = [[_cut(text) for text in row] for row in zip(*columns, strict=True)]
     cut = sum(text is not None and len(text) > _LONGEST for column in columns for text in column)
     dropped = table.num_columns - shown.num_columns
-    return html_table(heads, rows, footer(table.num_rows, len(shown), table.num_columns, dropped, cut))
+    return html_table(heads, rows, _footer(table.num_rows, len(shown), table.num_columns, dropped, cut))
 
 
 def _cut(text: str | None) -> str | None:

@@ -33,7 +33,7 @@ from snapdb.storage.disk import Disk
 from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import Change
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def nothing(plan: NothingPlan, context: ExecutionContext) -> Rows:
     return Outcome(plan.why)
 
 
-OPERATORS = {plan: operator for family in FAMILIES for plan, operator in family.operators.items()}
+_OPERATORS = {plan: operator for family in FAMILIES for plan, operator in family.operators.items()}
 """Plan → the operator that runs it, as 'module:name': a function of the plan and the context.
 
 Its module is imported when the first such plan runs, so that a SELECT loads no numba.
@@ -100,13 +100,13 @@ Its module is imported when the first such plan runs, so that a SELECT loads no 
 
 def run(plan: Plan, context: ExecutionContext) -> Rows:
     """Run a plan in a context. Nothing happens before the first item is requested."""
-    rows: Rows = operator_of(type(plan))(plan, context)
+    rows: Rows = _operator_of(type(plan))(plan, context)
     return rows
 
 
-def operator_of(plan: type) -> Any:
+def _operator_of(plan: type) -> Any:
     """The operator that runs plans of a type."""
-    module, _, name = OPERATORS[plan].partition(":")
+    module, _, name = _OPERATORS[plan].partition(":")
     return getattr(import_module(module), name)
 
 
@@ -201,7 +201,7 @@ class DatabaseSession:
         finally:
             lock.release()
 
-    def read_head(self, read: Callable[[ExecutionContext], T], params: Parameters = None) -> T:
+    def read_head(self, read: Callable[[ExecutionContext], _T], params: Parameters = None) -> _T:
         """What `read` returns of the head, for calls that are no statements; an earlier interrupt is over."""
         self._stopped.clear()
         with self.reading(params, committed=True) as context:

@@ -272,12 +272,12 @@ class TransactionManager:
 # Recovery from what no statement causes: a snapshot that was replaced meanwhile, or a damaged catalog.
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _OPENINGS = 8
 
 
-def retry_if_replaced(act: Callable[[], T]) -> T:
+def retry_if_replaced(act: Callable[[], _T]) -> _T:
     """The result of `act`, retried when a snapshot that it reads was replaced while it was being opened."""
     for _ in range(_OPENINGS):
         try:

@@ -21,7 +21,7 @@ from snapdb.kernels.spans import AHEAD, ALIVE, BLOCK, FIELDS, FIRST, KEPT, REST,
 
 STATIC = -(2**63)
 """The event time of edges that have none."""
-LAST = 2**63 - 1
+_LAST = 2**63 - 1
 
 
 class Admission(NamedTuple):
@@ -92,7 +92,7 @@ def admitted(
     ended = timed and until is not None and until_after is not None
     conditions = _Conditions(
         STATIC if start is None or until is not None else start,
-        LAST if stop is None else stop,
+        _LAST if stop is None else stop,
         STATIC if until_after is None else until_after,
         stop is not None,
         *(_flags(each) for each in (near_alive, far_alive, kept_edges)),

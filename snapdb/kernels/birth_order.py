@@ -15,7 +15,7 @@ from snapdb.kernels.compiled import kernel
 
 _Number = int | np.int64
 
-BLOCK = 512
+_BLOCK = 512
 """Levels begin where a block of ranks does."""
 
 
@@ -45,7 +45,7 @@ def birth_order(born: Int64s) -> _BirthOrder:
     order = np.argsort(born, kind="stable")
     times = np.ascontiguousarray(born[order], np.int64)
     levels = max(1, int(born.size - 1).bit_length()) if born.size else 0
-    stride = (born.size + BLOCK - 1) // BLOCK * BLOCK
+    stride = (born.size + _BLOCK - 1) // _BLOCK * _BLOCK
     words, zeros = np.zeros(levels * stride // 64, np.uint64), np.zeros(levels, np.int64)
     _fill(order.astype(np.int64, copy=False), words, zeros, stride)
     return _BirthOrder(times, words, rank_blocks(words), zeros)
@@ -100,7 +100,7 @@ def rank_born(words: UInt64s, before: Int64s, zeros: Int64s, count: int, there: 
     below: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
-    stride = (count + BLOCK - 1) // BLOCK * BLOCK
+    stride = (count + _BLOCK - 1) // _BLOCK * _BLOCK
     for level in range(zeros.size):
         left, right = _ones_before(words, before, level * stride, low, high)
         if (number >> (zeros.size - 1 - level)) & 1:
@@ -117,7 +117,7 @@ def select_born(words: UInt64s, before: Int64s, zeros: Int64s, count: int, there
     number: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
-    stride = (count + BLOCK - 1) // BLOCK * BLOCK
+    stride = (count + _BLOCK - 1) // _BLOCK * _BLOCK
     for level in range(zeros.size):
         left, right = _ones_before(words, before, level * stride, low, high)
         fewer = (high - right) - (low - left)

@@ -9,7 +9,7 @@ from snapdb.arrays import Array, UInt8s
 
 _SMALLEST = 1 << 18
 """Bytes below which the C library's own recycling does."""
-KEPT = 8
+_KEPT = 8
 """Free blocks of one size that wait for their next use."""
 _ALIGNMENT = 64
 
@@ -34,7 +34,7 @@ class _Lease:
 
     def __del__(self, free: dict[int, deque[UInt8s]] = _free) -> None:
         # Runs at any moment in any thread: each step is atomic, and a lost race only costs a block its next use.
-        free.setdefault(self.size, deque(maxlen=KEPT)).append(self.block)
+        free.setdefault(self.size, deque(maxlen=_KEPT)).append(self.block)
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-F = TypeVar("F", bound=Callable[..., Any])
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent
 _IMPORTED = re.compile(rb"^from snapdb\.kernels\.(\w+) import", re.MULTILINE)
@@ -43,7 +43,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
         self._cache_file = IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
 
 
-def kernel(function: F) -> F:
+def kernel(function: _F) -> _F:
     """The function compiled by numba at its first call, once for each tuple of argument types.
 
     Never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under fork.
@@ -52,7 +52,7 @@ def kernel(function: F) -> F:
     return _compiled(function, njit(nogil=True))
 
 
-def inlined(function: F) -> F:
+def inlined(function: _F) -> _F:
     """The same, and wherever a kernel calls it its code is put in place: for what is called for each row.
 
     A call counts references to all arrays that it hands over, in steps that other threads see: as long as five edges.
@@ -60,8 +60,8 @@ def inlined(function: F) -> F:
     return _compiled(function, njit(nogil=True, forceinline=True))
 
 
-def _compiled(function: F, compile_: Callable[[F], Any]) -> F:
+def _compiled(function: _F, compile_: Callable[[_F], Any]) -> _F:
     compiled = compile_(function)
     with suppress(RuntimeError):  # numba found no directory to cache in
         compiled._cache = _Cache(function)
-    return cast(F, compiled)
+    return cast(_F, compiled)

@@ -45,7 +45,7 @@ class PatchArrays(NamedTuple):
     """Of the root's type."""
 
 
-class LiveArrays(NamedTuple):
+class _LiveArrays(NamedTuple):
     """The physical positions that are in the snapshot; no words at all: every one."""
 
     words: UInt64s
@@ -62,7 +62,7 @@ class RowArrays(NamedTuple):
     indices: Array
     degrees: npt.NDArray[np.uint32]
     """How many logical positions of each row are in the snapshot; empty: all."""
-    live: LiveArrays
+    live: _LiveArrays
     patch: PatchArrays
 
 
@@ -72,7 +72,7 @@ def row_arrays(
     *,
     nodes: int | None = None,
     degrees: Array | None = None,
-    live: LiveArrays | None = None,
+    live: _LiveArrays | None = None,
     patch: PatchArrays | None = None,
 ) -> RowArrays:
     """Rows that kernels can read, without a copy where the arrays have the right type.
@@ -88,7 +88,7 @@ def row_arrays(
         plain_array(indptr, np.int64),
         plain_array(indices, indices.dtype),
         plain_array(np.empty(0) if degrees is None else degrees, np.uint32),
-        live or LiveArrays(bits, none),
+        live or _LiveArrays(bits, none),
         patch or PatchArrays(bits, none, none, none, plain_array(np.empty(0), indices.dtype)),
     )
     held = rows.indices.size + rows.patch.indices.size
@@ -97,10 +97,10 @@ def row_arrays(
     return rows
 
 
-def live_arrays(words: UInt64s) -> LiveArrays:
+def live_arrays(words: UInt64s) -> _LiveArrays:
     """A bitmap over physical positions with its counts."""
     plain = plain_array(words, np.uint64)
-    return LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
+    return _LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
 
 
 def patch_arrays(

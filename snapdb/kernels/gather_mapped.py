@@ -14,7 +14,7 @@ from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.gather import as_words, gather, gather_rows
 
-BLOCK = 1 << 12
+_BLOCK = 1 << 12
 """Rows whose pages are on their way at once: more of them could go again before they are read."""
 
 _madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
@@ -27,9 +27,9 @@ def gather_mapped(rows: Array, ids: Array) -> Array:
     numbers = as_words(ids.astype(np.int64, copy=False)).view(np.int64)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
     base, width = int(rows.ctypes.data), rows.nbytes // rows.shape[0]
-    for first in range(0, numbers.size + BLOCK, BLOCK):
-        _ask(base, width, rows.shape[0], numbers[first : first + BLOCK], mmap.PAGESIZE, mmap.MADV_WILLNEED)
-        done = slice(max(0, first - BLOCK), first)
+    for first in range(0, numbers.size + _BLOCK, _BLOCK):
+        _ask(base, width, rows.shape[0], numbers[first : first + _BLOCK], mmap.PAGESIZE, mmap.MADV_WILLNEED)
+        done = slice(max(0, first - _BLOCK), first)
         gather_rows(rows, numbers[done], out[done])
     return out
 

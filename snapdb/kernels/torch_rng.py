@@ -23,7 +23,7 @@ def signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
-GOLDEN = signed(0x9E3779B97F4A7C15)
+_GOLDEN = signed(0x9E3779B97F4A7C15)
 FIRST, SECOND = signed(0xBF58476D1CE4E5B9), signed(0x94D049BB133111EB)
 
 
@@ -32,7 +32,7 @@ def shifted(words: Tensor, bits: int) -> Tensor:
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def mix(words: Tensor) -> Tensor:
+def _mix(words: Tensor) -> Tensor:
     """Each word scrambled: see `rng.mix`."""
     z = (words ^ shifted(words, 30)) * FIRST
     z = (z ^ shifted(z, 27)) * SECOND
@@ -41,7 +41,7 @@ def mix(words: Tensor) -> Tensor:
 
 def fold(key: Tensor | int, part: Tensor) -> Tensor:
     """The key extended by each part; keys and parts broadcast."""
-    return mix((mix(part + GOLDEN) ^ key) + GOLDEN)
+    return _mix((_mix(part + _GOLDEN) ^ key) + _GOLDEN)
 
 
 def draw(key: Tensor, slot: Tensor | int) -> Tensor:
@@ -52,12 +52,12 @@ def draw(key: Tensor, slot: Tensor | int) -> Tensor:
     >>> [hex(bits % 2**64) for bits in draw(key, torch.arange(2)).tolist()]
     ['0xfbc33fa4663df263', '0xb9945e293c549cf6']
     """
-    return mix(key + (signed(slot * GOLDEN % 2**64) if isinstance(slot, int) else slot * GOLDEN))
+    return _mix(key + (signed(slot * _GOLDEN % 2**64) if isinstance(slot, int) else slot * _GOLDEN))
 
 
 def high_half(key: Tensor) -> Tensor:
     """The upper 32 bits of each key's first draw."""
-    return shifted(mix(key), 32)
+    return shifted(_mix(key), 32)
 
 
 def below(bits: Tensor, n: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from snapdb.sampling import Edges, Entry, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType, Relation, SampleSpec
 
-Nodes = Mapping[str, Callable[[], Int64s]]
+_Nodes = Mapping[str, Callable[[], Int64s]]
 
 _NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
 _NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
@@ -27,7 +27,7 @@ _NO_WEIGHT = "an edge type has weights when its table says WEIGHT (column) in CR
 _NO_TYPE = "a batch holds the node and edge types that its sampler reaches"
 
 
-class Walk(Protocol):
+class _Walk(Protocol):
     """One relation of a sampler, and where the columns of its edges are."""
 
     @property
@@ -42,7 +42,7 @@ class _Walks(Protocol):
     @property
     def spec(self) -> SampleSpec: ...
     @property
-    def walks(self) -> Sequence[Walk]: ...
+    def walks(self) -> Sequence[_Walk]: ...
 
 
 def assemble(
@@ -117,7 +117,7 @@ def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
 
 
 def _features(
-    view: GraphView, delivery: Delivery, entry: Entry, subgraph: Subgraph, nodes: Nodes
+    view: GraphView, delivery: Delivery, entry: Entry, subgraph: Subgraph, nodes: _Nodes
 ) -> dict[str, dict[str, Tensor]]:
     """The features of every node; those that change in time before the time of the node's tree."""
     found: Held[str, dict[str, Tensor]] = Held()

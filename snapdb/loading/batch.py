@@ -20,7 +20,7 @@ from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.types import EdgeType, Temporal
 
-K = TypeVar("K")
+_K = TypeVar("_K")
 _OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 """Fields that are a tensor or None."""
 _NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
@@ -137,9 +137,9 @@ class Batch:
         return Lazy({key: _Age(self, key) for key in timed}, _NO_AGE)
 
     @property
-    def only(self) -> Only:
+    def only(self) -> _Only:
         """The same batch without keys, for one node type and one edge type."""
-        return Only(self)
+        return _Only(self)
 
     def ids(self, node_type: str) -> pa.Array:
         """The user's ids of a node type's nodes, in local order."""
@@ -184,7 +184,7 @@ class Batch:
     def moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with `move` applied to each tensor, to those of edge columns once they are read."""
 
-        def each(values: Mapping[K, Tensor]) -> Mapping[K, Tensor]:
+        def each(values: Mapping[_K, Tensor]) -> Mapping[_K, Tensor]:
             if isinstance(values, Lazy):
                 return values.changed(move)
             return Held({key: move(value) for key, value in values.items()})
@@ -208,7 +208,7 @@ class Batch:
         )
 
 
-class Only:
+class _Only:
     """A batch of one node type and one edge type, whose attributes answer without a key."""
 
     def __init__(self, batch: Batch) -> None:
@@ -237,7 +237,7 @@ class Only:
         return value[next(iter(keys))]
 
 
-def _named(features: Mapping[K, Mapping[str, Tensor]], name: str, hint: str) -> Mapping[K, Tensor]:
+def _named(features: Mapping[_K, Mapping[str, Tensor]], name: str, hint: str) -> Mapping[_K, Tensor]:
     """One feature of the types that have it."""
     return Lazy({key: _Pick(named, name) for key, named in features.items() if name in named}, hint)
 

@@ -15,7 +15,7 @@ from snapdb.arrays import Array
 from snapdb.loading.flat import ArrayFacts, Flat, Values
 from snapdb.loading.rows import tensor_of
 
-Arrays = dict[str, Array]
+_Arrays = dict[str, Array]
 _FACTS = "facts"
 """Where a file keeps what is no array, as JSON."""
 
@@ -130,7 +130,7 @@ def _write_npz(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None
     np.savez(file, allow_pickle=False, **arrays, **{_FACTS: np.array(facts)})
 
 
-def _read_npz(content: bytes) -> tuple[Arrays, str]:
+def _read_npz(content: bytes) -> tuple[_Arrays, str]:
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         # By their full names, for numpy takes an array "a.npy" for the file of an array "a".
         arrays = {name: file[f"{name}.npy"] for name in file.files}
@@ -142,7 +142,7 @@ def _write_safetensors(values: Mapping[str, Values], facts: str, file: BinaryIO)
     file.write(safetensors.numpy.save(arrays, {_FACTS: facts}))
 
 
-def _read_safetensors(content: bytes) -> tuple[Arrays, str]:
+def _read_safetensors(content: bytes) -> tuple[_Arrays, str]:
     header = int.from_bytes(content[:8], "little")  # the library tells metadata of files only, not of bytes
     metadata = json.loads(content[8 : 8 + header])["__metadata__"]
     return safetensors.numpy.load(content), metadata[_FACTS]
@@ -154,7 +154,7 @@ def _write_pt(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None:
     file.write(content.getbuffer())
 
 
-def _read_pt(content: bytes) -> tuple[Arrays, str]:
+def _read_pt(content: bytes) -> tuple[_Arrays, str]:
     found = torch.load(io.BytesIO(content), weights_only=True)
     facts = found.pop(_FACTS)
     return {name: tensor.numpy() for name, tensor in found.items()}, facts

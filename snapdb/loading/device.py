@@ -19,7 +19,7 @@ from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held
 from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _CHUNK = 1 << 26
 """Bytes of a feature that are on their way to the device at once."""
 
@@ -135,7 +135,7 @@ class Delivery:
         return found
 
 
-def one_ahead(source: Iterator[T]) -> Iterator[T]:
+def one_ahead(source: Iterator[_T]) -> Iterator[_T]:
     """The same items, each begun before the one before it is handed over; an error comes out in its turn.
 
     >>> begun = []

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from snapdb.errors import CorruptError, SnapdbError
 
-K = TypeVar("K")
+_K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
@@ -17,7 +17,7 @@ class MissingEntryError(SnapdbError, KeyError):
     code = "missing"
 
 
-class Held(dict[K, _V]):
+class Held(dict[_K, _V]):
     """Values that are here; a key that is not is refused with what is there instead.
 
     >>> Held(seven=7)["eight"]
@@ -25,12 +25,12 @@ class Held(dict[K, _V]):
     snapdb.loading.lazy.MissingEntryError: MissingEntryError: nothing for 'eight' here, which has 'seven'
     """
 
-    def __missing__(self, key: K) -> _V:
+    def __missing__(self, key: _K) -> _V:
         found = ", ".join(map(_plain, self)) or "none"
         raise MissingEntryError(f"nothing for {_plain(key)} here, which has {found}")
 
 
-class Lazy(Mapping[K, _V], Generic[K, _V]):
+class Lazy(Mapping[_K, _V], Generic[_K, _V]):
     """Values by key. Two threads that ask first at once may both read; both then get the same value.
 
     >>> numbers = Lazy({"seven": lambda: 7}, "only seven is kept here")
@@ -38,18 +38,18 @@ class Lazy(Mapping[K, _V], Generic[K, _V]):
     (7, False)
     """
 
-    def __init__(self, readers: Mapping[K, Callable[[], _V]], hint: str) -> None:
+    def __init__(self, readers: Mapping[_K, Callable[[], _V]], hint: str) -> None:
         """`hint` tells why a key may be absent, and what to do about it."""
         self._readers = dict(readers)
-        self._kept: dict[K, _V] = {}
+        self._kept: dict[_K, _V] = {}
         self._hint = hint
 
     @staticmethod
-    def of(values: Mapping[K, _V], hint: str) -> Lazy[K, _V]:
+    def of(values: Mapping[_K, _V], hint: str) -> Lazy[_K, _V]:
         """A mapping of values that are known."""
         return Lazy({key: _Value(value) for key, value in values.items()}, hint)
 
-    def __getitem__(self, key: K) -> _V:
+    def __getitem__(self, key: _K) -> _V:
         if key in self._kept:
             return self._kept[key]
         if key not in self._readers:
@@ -60,7 +60,7 @@ class Lazy(Mapping[K, _V], Generic[K, _V]):
     def __contains__(self, key: object) -> bool:
         return key in self._readers
 
-    def __iter__(self) -> Iterator[K]:
+    def __iter__(self) -> Iterator[_K]:
         return iter(self._readers)
 
     def __len__(self) -> int:
@@ -73,16 +73,16 @@ class Lazy(Mapping[K, _V], Generic[K, _V]):
         """Pickled as values, as another machine may not have the files; one that cannot be read stays an error."""
         return Lazy, ({key: _read(self, key) for key in self}, self._hint)
 
-    def known(self, key: K) -> _V | None:
+    def known(self, key: _K) -> _V | None:
         """The value of a key if it was read before; nothing is read."""
         return self._kept.get(key)
 
-    def changed(self, change: Callable[[_V], _V]) -> Lazy[K, _V]:
+    def changed(self, change: Callable[[_V], _V]) -> Lazy[_K, _V]:
         """The same mapping with `change` applied to each value, once it is read."""
         return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)
 
 
-def _read(values: Lazy[K, _V], key: K) -> Callable[[], _V]:
+def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
     try:
         return _Value(values[key])
     except CorruptError as error:
@@ -99,10 +99,10 @@ class _Unread(Generic[_V]):
         raise self.error
 
 
-class _Changed(Generic[K, _V]):
+class _Changed(Generic[_K, _V]):
     """Reads one changed value."""
 
-    def __init__(self, origin: Lazy[K, _V], key: K, change: Callable[[_V], _V]) -> None:
+    def __init__(self, origin: Lazy[_K, _V], key: _K, change: Callable[[_V], _V]) -> None:
         self.origin, self.key, self.change = origin, key, change
 
     def __call__(self) -> _V:

@@ -48,7 +48,7 @@ class Task:
     """Where rows depend on the batches before: those since the last of this reader's, which he does not get."""
 
 
-class Drawn(NamedTuple):
+class _Drawn(NamedTuple):
     """A batch that is sampled, whose features are to be read."""
 
     task: Task
@@ -125,7 +125,7 @@ class Maker:
         """The rows as they are before batch 0, or before the batches of a window that was saved."""
         return Visits(self.spec, self.sampler.walks, saved)
 
-    def make(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> Batch | Drawn | _Ready:
+    def make(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> Batch | _Drawn | _Ready:
         """The batch, ready to go to the device, or only sampled, or at its end; runs on any thread.
 
         `visits` tell its rows, where these depend on the batches before.
@@ -146,11 +146,11 @@ class Maker:
         with self._about(task, visits):
             self._sampled(visits, task)
 
-    def sent(self, made: Batch | Drawn | _Ready) -> Sent | _Ready:
+    def sent(self, made: Batch | _Drawn | _Ready) -> Sent | _Ready:
         """The batch on its way to the device, its features read."""
         if isinstance(made, _Ready):
             return made
-        if isinstance(made, Drawn):
+        if isinstance(made, _Drawn):
             with self._about(made.task):
                 made = self._gathered(made)
         return self._delivery.sent(made)
@@ -195,8 +195,8 @@ class Maker:
                 error.add_note("a transform takes a snapdb.Batch; for one of PyG's say lambda batch: T(batch.to_pyg())")
             raise
 
-    def _drawn(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> Drawn:
-        return Drawn(task, *self._sampled(visits, task), lineage)
+    def _drawn(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> _Drawn:
+        return _Drawn(task, *self._sampled(visits, task), lineage)
 
     def _sampled(self, visits: Visits | None, task: Task) -> tuple[Entry, Subgraph, int]:
         """Who enters a batch, their neighbourhood, and the bytes of scratch that it took, where these count."""
@@ -214,7 +214,7 @@ class Maker:
         found: Subgraph = self.sampler.sample(entry, number, scratch, rounds)
         return found
 
-    def _gathered(self, drawn: Drawn) -> Batch:
+    def _gathered(self, drawn: _Drawn) -> Batch:
         batch = assemble(
             self.view,
             self.sampler,

@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 from snapdb.errors import SnapdbError
 
-I = TypeVar("I")  # noqa: E741  (an item)
-O = TypeVar("O")  # noqa: E741  (its outcome)
+_I = TypeVar("_I")
+_O = TypeVar("_O")
 
 
-class Ordered(Iterator[O], Generic[I, O]):
+class Ordered(Iterator[_O], Generic[_I, _O]):
     """`map(work, items)` over threads.
 
     Results come in the order of the items, whichever is done first. At most `room(under way)` items, asked anew each
@@ -22,15 +22,17 @@ class Ordered(Iterator[O], Generic[I, O]):
     ['A', 'B', 'C']
     """
 
-    def __init__(self, work: Callable[[I], O], items: Iterable[I], *, threads: int, room: Callable[[int], int]) -> None:
+    def __init__(
+        self, work: Callable[[_I], _O], items: Iterable[_I], *, threads: int, room: Callable[[int], int]
+    ) -> None:
         self._work = work
         self._items = iter(items)
         self._room = room
-        self._pending: deque[Future[O]] = deque()
+        self._pending: deque[Future[_O]] = deque()
         self._closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="snapdb-batch")
 
-    def __next__(self) -> O:
+    def __next__(self) -> _O:
         try:
             self._fill()
             if not self._pending:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
 
 
-K = TypeVar("K")
+_K = TypeVar("_K")
 
 _HEADS = (Head("of"), Head("tensor"), Head("shape"), Head("type"), Head("device"), Head("hop by hop"))
 _LATER = "read when asked for"
@@ -65,7 +65,7 @@ def _edges(batch: Batch) -> Iterator[_Row]:
             yield _row(of, f"edge_features[{name!r}]", _kept(features, name))
 
 
-def _kept(values: Mapping[K, Tensor], key: K) -> Tensor | None:
+def _kept(values: Mapping[_K, Tensor], key: _K) -> Tensor | None:
     """A tensor that is here; None for one that would have to be read."""
     return values.known(key) if isinstance(values, Lazy) else values[key]
 

@@ -18,7 +18,7 @@ from snapdb.types.sampling import ZeroWeight
 
 _LATER = {"refresh": None, "generation": 0, "zero_weight": None}
 """What states do not record that were saved before there was such a field."""
-PINNED = ("snapshot", "graph", "version", "window", "definition")
+_PINNED = ("snapshot", "graph", "version", "window", "definition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight 
     drawing = {name: value for name, value in asdict(spec.drawing).items() if name != "zero_weight"}
     values = {
         "rng": RNG_SCHEME,
-        "snapshot": {name: view.lineage.get(name) for name in PINNED},
+        "snapshot": {name: view.lineage.get(name) for name in _PINNED},
         "seeds": seeds_digest(seeds),
         "seed_type": spec.seed_type,
         "fanouts": [[*fanout.edge, fanout.direction, fanout.counts] for fanout in spec.fanouts],

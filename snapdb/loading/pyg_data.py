@@ -13,7 +13,7 @@ from snapdb.arrays import Array
 from snapdb.errors import InputError
 from snapdb.types import EdgeType
 
-Fields = Mapping[str, Array | Mapping[str, Array]]
+_Fields = Mapping[str, Array | Mapping[str, Array]]
 """Arrays by name; of sparse rows and composite ids several by the names of their parts."""
 
 _APART = ("ids", "y_classes")
@@ -38,7 +38,7 @@ def pyg_package(wish: str) -> Any:
 
 
 def save_pyg(
-    path: Path, vertices: Mapping[str, Fields], counts: Mapping[str, int], edges: Mapping[EdgeType, Fields]
+    path: Path, vertices: Mapping[str, _Fields], counts: Mapping[str, int], edges: Mapping[EdgeType, _Fields]
 ) -> None:
     """Save `Data` for one vertex type and one edge type, `HeteroData` otherwise; torch pickles it.
 
@@ -68,7 +68,7 @@ def save_pyg(
         torch.save(data, file)
 
 
-def _fill(store: Any, fields: Fields) -> None:
+def _fill(store: Any, fields: _Fields) -> None:
     for name, value in fields.items():
         store[name] = torch.from_numpy(value) if isinstance(value, np.ndarray) else _sparse(value)
 

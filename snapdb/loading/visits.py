@@ -21,7 +21,7 @@ from snapdb.sampling.rounds import Rounds, slot_of
 from snapdb.types import Fanout, Relation, SampleSpec
 
 
-class Walk(Protocol):
+class _Walk(Protocol):
     """A relation as a sampler of either back end walks it."""
 
     @property
@@ -61,7 +61,7 @@ class _Window:
 class Visits:
     """The windows of a sampler, as they open one after another. Threads share them."""
 
-    def __init__(self, spec: SampleSpec, walks: Sequence[Walk], saved: Any = None) -> None:
+    def __init__(self, spec: SampleSpec, walks: Sequence[_Walk], saved: Any = None) -> None:
         """Begins with batch 0, or with the window that was `saved`.
 
         Raises:
@@ -199,7 +199,7 @@ def check_any_order(spec: SampleSpec, what: str) -> None:
         )
 
 
-def _rows(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[_Rows]:
+def _rows(spec: SampleSpec, walks: Sequence[_Walk]) -> Iterator[_Rows]:
     """The rows that each hop draws from; where a hop takes all edges, or none, it needs no row."""
     for walk in walks:
         for hop, count in enumerate(walk.fanout.counts):

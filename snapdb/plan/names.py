@@ -16,7 +16,7 @@ from snapdb.sql_engine import quote_odd
 from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Tag, Task, VertexElement
 from snapdb.types.text import did_you_mean
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
 
@@ -51,7 +51,7 @@ def find_task(context: BindContext, name: Name) -> Task:
     return _placed(context.catalog.task, name)
 
 
-def _placed(find: Callable[[str], T], name: Name) -> T:
+def _placed(find: Callable[[str], _T], name: Name) -> _T:
     """Raise errors of a lookup in the catalog with the span of the name."""
     try:
         return find(name.text)

@@ -55,15 +55,15 @@ def _bind(statement: Statement, context: BindContext) -> Plan:
 # The rules of the optimizer: each makes a plan quicker, and none changes a result
 
 
-P = TypeVar("P", bound=Plan)
+_P = TypeVar("_P", bound=Plan)
 Rule = Callable[[Plan], Plan]
 """Takes a plan and gives an equivalent one: no rule changes a result."""
 
 
-def _rule_of(kind: type[P]) -> Callable[[Callable[[P], P]], Rule]:
+def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
     """Make a rule of a function of one plan type; it applies to such plans inside others too."""
 
-    def decorate(change: Callable[[P], P]) -> Rule:
+    def decorate(change: Callable[[_P], _P]) -> Rule:
         @wraps(change)
         def rule(plan: Plan) -> Plan:
             return change(plan) if isinstance(plan, kind) else plan.with_children(rule)

@@ -21,7 +21,7 @@ ALIGNMENT = 64
 """Where arrays begin among the cache's bytes."""
 
 
-class Array(NamedTuple):
+class _Array(NamedTuple):
     """An array that is to be made."""
 
     shape: tuple[int, ...]
@@ -35,14 +35,14 @@ class Array(NamedTuple):
 class Layout(NamedTuple):
     """The arrays of a choice, in the order in which they lie."""
 
-    nodes: Array
-    places: Array
+    nodes: _Array
+    places: _Array
     """Some more than there are nodes: snapshots grow when they are refreshed."""
-    rows: Array
+    rows: _Array
     """Of drawn rows their records, of whole ones their neighbours."""
-    facts: Array
+    facts: _Array
     """Of drawn rows their scores, of whole ones their shifts."""
-    starts: Array
+    starts: _Array
     """Of whole rows: where each begins among the neighbours, and the last one ends; else none."""
 
     @property
@@ -70,13 +70,13 @@ def layout_of(choice: Choice) -> Layout:
     """The arrays that a choice takes."""
     rows, many, table = choice.walk.arrays.rows, choice.nodes.size, choice.table
     whole, real = np.dtype(np.int64), np.dtype(np.float64)
-    nodes, places = Array((many,), whole), Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
+    nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
     if table is None:
-        neighbours = Array((int(choice.lengths.sum()),), rows.indices.dtype)
-        return Layout(nodes, places, neighbours, Array((many, 2), whole), Array((many + 1,), whole))
+        neighbours = _Array((int(choice.lengths.sum()),), rows.indices.dtype)
+        return Layout(nodes, places, neighbours, _Array((many, 2), whole), _Array((many + 1,), whole))
     weighted = choice.walk.method == PRIORITY
-    records = Array((many, record_width(table.size, weighted)), record_type(choice.walk))
-    return Layout(nodes, places, records, Array((many if weighted else 0, 2), real), Array((0,), whole))
+    records = _Array((many, record_width(table.size, weighted)), record_type(choice.walk))
+    return Layout(nodes, places, records, _Array((many if weighted else 0, 2), real), _Array((0,), whole))
 
 
 def record_type(walk: Walk) -> np.dtype[Any]:

@@ -9,8 +9,8 @@ from snapdb.sampling.walks import Walk
 from snapdb.types import Temporal
 
 FIRST, LAST = -(2**63), 2**63 - 1
-NONE: Int64s = np.empty(0, np.int64)
-NO_PAIRS = Pairs(0, NONE, NONE, NONE)
+_NONE: Int64s = np.empty(0, np.int64)
+NO_PAIRS = Pairs(0, _NONE, _NONE, _NONE)
 
 
 def moments_of(entry: Entry, temporal: Temporal | None) -> Moments:
@@ -20,7 +20,7 @@ def moments_of(entry: Entry, temporal: Temporal | None) -> Moments:
         ValueError: the seeds have no times although a bound was asked for.
     """
     if temporal is None:
-        return Moments(NONE, NONE, NONE, NONE, NONE)
+        return Moments(_NONE, _NONE, _NONE, _NONE, _NONE)
     if entry.times is None:
         raise ValueError("TEMPORAL was asked, but these seeds have no times; let the seed query give a seed_time")
     times = np.array(entry.times, np.int64)  # kernels are compiled for arrays that may be written

@@ -20,7 +20,7 @@ from snapdb.types.sampling import Refresh
 Rounds = Mapping[tuple[Relation, int], Int32s]
 """Under OTF SCOPE VISITED: (relation, slot) → [nodes] the round of each node's row."""
 
-NONE: Int32s = np.empty(0, np.int32)
+_NONE: Int32s = np.empty(0, np.int32)
 
 _folded = lru_cache(1 << 10)(fold_parts)
 """Batch after batch asks for the same."""
@@ -96,5 +96,5 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
     stem = _folded(spec.seed, Domain.ROW, spec.generation)
     now, later = (_folded(spec.seed, Domain.ROW, spec.generation, turn, slot, kind) for turn in (whole, whole + 1))
     phase = _folded(spec.seed, Domain.PHASE, slot, kind)
-    own = NONE if rounds is None else rounds.get((relation, slot), NONE)
+    own = _NONE if rounds is None else rounds.get((relation, slot), _NONE)
     return RowKeys(now, later, phase, np.uint64(part), whole, stem, np.uint64(slot), np.uint64(kind), own)

@@ -11,7 +11,7 @@ from snapdb.kernels.pairs import enter_again, number_pairs
 from snapdb.kernels.sample import number, number_all
 from snapdb.kernels.spans import BLOCK, FIELDS
 
-LIMIT = 2**31 - 1
+_LIMIT = 2**31 - 1
 """Stamps are int32: half the bytes of the map that every sampled edge touches at random."""
 
 
@@ -36,7 +36,7 @@ class NodeMap:
     def reserve(self, edges: int) -> None:
         """Makes sure that so many more edges, each maybe a new node, cannot overflow a stamp."""
         most = min(self.count + edges, self.nodes.size)
-        if self.base + most > LIMIT:
+        if self.base + most > _LIMIT:
             self.base = 1
             self.stamps[:] = 0
             self._stamp(0)

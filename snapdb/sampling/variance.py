@@ -4,10 +4,10 @@ import numpy as np
 
 from snapdb.arrays import Float64s, Int64s
 
-Numbers = int | float | Int64s | Float64s
+_Numbers = int | float | Int64s | Float64s
 
 
-def _draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
+def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
     """The correlation of the means of two draws from one row of a node of so many edges.
 
     A draw of `fanout` takes `kept` edges from the row's `size` and the others from outside of these; None: all of them
@@ -25,7 +25,7 @@ def _draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None 
     return found
 
 
-def variance_factor(degree: Numbers, size: int, fanout: int, draws: Numbers, kept: int | None = None) -> Float64s:
+def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, kept: int | None = None) -> Float64s:
     """How many times the variance of the mean over so many draws of one row is that of as many draws by FBL.
 
     The mean of draws x₁ … xₙ of variance V and correlation r has the variance V / n · (1 + (n-1) r); FBL's are

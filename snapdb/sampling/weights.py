@@ -15,7 +15,7 @@ _SHOWN = 3
 """Examples of what is wrong that an error shows."""
 
 
-class Weights(NamedTuple):
+class _Weights(NamedTuple):
     """The weights of a relation's edges."""
 
     column: EdgeColumn
@@ -24,7 +24,7 @@ class Weights(NamedTuple):
     """Whether some edges of the snapshot weigh nothing; under TOPK, where 0 is a number like others, False."""
 
 
-def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> Weights | None:
+def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> _Weights | None:
     """The weights of a relation's edges; None: all are alike.
 
     Raises:
@@ -44,7 +44,7 @@ def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, draw
         raise BindError(
             f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY", code="needs-weight"
         )
-    return Weights(column, _has_zeros(relation, adjacency, column, drawing))
+    return _Weights(column, _has_zeros(relation, adjacency, column, drawing))
 
 
 def _column(drawing: Drawing, relation: Relation) -> str | None:

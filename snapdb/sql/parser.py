@@ -62,10 +62,10 @@ def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, 
 def parser(family: str) -> Lark:
     """The parser of a family; its input is a sequence of tokens, positions in its trees count in the source."""
     with _without_collision_search():
-        return grammar(family)
+        return _grammar(family)
 
 
-def grammar(family: str, *, strict: bool = False) -> Lark:
+def _grammar(family: str, *, strict: bool = False) -> Lark:
     """A family's grammar, built anew. `strict` refuses shift/reduce conflicts (needs the package interegular)."""
     text = files("snapdb_grammar").joinpath(f"{family}.lark").read_text(encoding="utf-8")
     return Lark(text, parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)

@@ -413,7 +413,7 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
 }
 """Rule → the field of `Clauses`, and what reads it; WITHIN is read from the source."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def _print_clauses(clauses: Clauses) -> Iterator[object]:
@@ -455,7 +455,7 @@ _EXCLUDED_WORDS: dict[Literal["NONE", "PAIR", "BOTH"], str] = {
 }
 
 
-def _print_choice(clause: Spanned[T] | None, words: Mapping[T, str]) -> str | None:
+def _print_choice(clause: Spanned[_T] | None, words: Mapping[_T, str]) -> str | None:
     return None if clause is None else words[clause.value]
 
 

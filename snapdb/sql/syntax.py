@@ -100,14 +100,14 @@ class WindowBound:
     span: Span = field(compare=False)
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Spanned(Generic[T]):
+class Spanned(Generic[_T]):
     """A clause: what it says, and where it stands."""
 
-    value: T
+    value: _T
     span: Span = field(compare=False)
 
 

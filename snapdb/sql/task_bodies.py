@@ -334,7 +334,7 @@ def _given(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> Itera
             yield tokens[index]
 
 
-class Changed(NamedTuple):
+class _Changed(NamedTuple):
     """changed('graph') in a condition: the rows added and removed since the last run that ended well."""
 
     name: str
@@ -343,7 +343,7 @@ class Changed(NamedTuple):
     """From the word to the closing parenthesis."""
 
 
-def changed_graphs(condition: str) -> tuple[Changed, ...]:
+def changed_graphs(condition: str) -> tuple[_Changed, ...]:
     """Where a condition asks for the changes of a graph, in order; spans count in the condition.
 
     Raises:
@@ -362,7 +362,7 @@ def changed_graphs(condition: str) -> tuple[Changed, ...]:
         span = Span(token.span.start, tokens[closer].span.stop)
         if closer != index + 3 or tokens[index + 2].kind != "string":
             raise ParseError("changed takes a graph's name in quotes: changed('shop')", span=span, code="bad-changed")
-        changes.append(Changed(string_value(tokens[index + 2]), span))
+        changes.append(_Changed(string_value(tokens[index + 2]), span))
     return tuple(changes)
 
 

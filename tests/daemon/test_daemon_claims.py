@@ -10,7 +10,7 @@ import pytest
 
 from snapdb.types import Task, TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, World
-from tests.support.inside.daemon import _Claim, _claim, again, resume
+from tests.support.inside.daemon import _again, _Claim, _claim, _resume
 from tests.support.inside.storage import (
     Leader,
     acquire_lease,
@@ -58,7 +58,7 @@ def test_a_claim_settles_its_firings_once(world: World) -> None:
         _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert [(run.scheduled - NOW) // MINUTE for run in world.runs()] == [1, 2]
     # The clock was set back: the same firings come due again, and are on record.
-    resume(world.catalog_db, LEADER, task, None, NOW)
+    _resume(world.catalog_db, LEADER, task, None, NOW)
     assert _claim(world.catalog_db, LEADER, wish(task), NOW) is None
     assert [run.state for run in world.runs()] == ["missed", "failed"]
     with world.catalog_db.reading() as connection:
@@ -94,7 +94,7 @@ def test_a_claim_is_refused_where_its_task_is_another_now(world: World) -> None:
     with refused("task-moved"):
         _claim(world.catalog_db, LEADER, wish(task), NOW)
     with refused("task-moved"):
-        resume(world.catalog_db, LEADER, task, None, NOW)
+        _resume(world.catalog_db, LEADER, task, None, NOW)
     with world.catalog_db.writing() as connection:
         drop_task(connection, task)
     with refused("task-moved"):
@@ -109,16 +109,16 @@ def test_an_attempt_is_made_once_and_not_beside_another_run(world: World) -> Non
     end(world, first, NOW + SECOND)
     hand = by_hand(world, task)
     with refused("task-moved"):
-        again(world.catalog_db, LEADER, task, first, NOW)
+        _again(world.catalog_db, LEADER, task, first, NOW)
     end(world, hand)
-    second = again(world.catalog_db, LEADER, task, first, NOW)
+    second = _again(world.catalog_db, LEADER, task, first, NOW)
     assert (second.run, second.attempt, second.version) == (first.run, 2, first.version)
     end(world, second, NOW + SECOND)
     with refused("run-lost"):
-        again(world.catalog_db, LEADER, task, first, NOW)
+        _again(world.catalog_db, LEADER, task, first, NOW)
     world.take_over()
     with refused("leader-lost"):
-        again(world.catalog_db, LEADER, task, second, NOW)
+        _again(world.catalog_db, LEADER, task, second, NOW)
     assert [(run.run, run.attempt) for run in world.runs()] == [(1, 1), (2, 1), (2, 2), (3, 1)]
 
 
@@ -130,7 +130,7 @@ def test_no_attempt_is_made_of_a_task_that_was_replaced(world: World) -> None:
     with world.catalog_db.writing() as connection:
         put_task(connection, replace(task, body="SELECT 2", created=NOW + SECOND), task)
     with refused("run-lost"):
-        again(world.catalog_db, LEADER, task, first, NOW)
+        _again(world.catalog_db, LEADER, task, first, NOW)
 
 
 def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:

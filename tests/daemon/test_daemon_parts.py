@@ -18,7 +18,7 @@ import pytest
 from snapdb.types import TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
-from tests.support.inside.daemon import Clock, Died, Field, Intervals, LeaseHolder, Log, WorkerPool, _notify
+from tests.support.inside.daemon import Clock, Died, Field, Intervals, Log, WorkerPool, _LeaseHolder, _notify
 from tests.support.inside.execute import Ended
 from tests.support.inside.storage import begin_run, heartbeat, open_db_dir, read_leader
 from tests.support.places import ROOT
@@ -38,7 +38,7 @@ class QuietClock(StandingClock):
 def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp_path: Path) -> None:
     db_dir = open_db_dir(tmp_path / "d", read_only=False)
     catalog_db, clock, said = open_catalog_db(db_dir.path), QuietClock(MINUTE), io.StringIO()
-    one, other = (LeaseHolder(catalog_db, clock, Intervals(), Log(said, "text", clock)) for _ in range(2))
+    one, other = (_LeaseHolder(catalog_db, clock, Intervals(), Log(said, "text", clock)) for _ in range(2))
     first = one.poll()
     assert first is not None
     assert other.poll() is None

@@ -26,7 +26,7 @@ from tests.support.checks import problems
 from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
 from tests.support.inside import catalog_db_of, committed_catalog_of, engine_of
-from tests.support.inside.plan import DropPlan, ExpirePlan, resolve
+from tests.support.inside.plan import DropPlan, ExpirePlan, _resolve
 from tests.support.inside.sql import Clauses, RefreshClause, Sample, SampleUsing
 from tests.support.plans import planned
 from tests.support.refusals import refused
@@ -176,7 +176,7 @@ def test_whichever_clauses_are_replaced_the_rest_is_kept(own: Database) -> None:
         mine = chance.sample(said, 4)
         (using,) = parse("/* é */ SAMPLE USING train " + " -- and\n".join(mine))
         assert isinstance(using, SampleUsing)
-        whole, _ = resolve(using, train)
+        whole, _ = _resolve(using, train)
         (base,) = parse(TRAIN)
         assert isinstance(base, Sample)
         named = {f.name: getattr(using.clauses, f.name) for f in fields(Clauses)}

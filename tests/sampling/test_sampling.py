@@ -11,7 +11,7 @@ from snapdb.sampling import Sampler, Seeds, Subgraph, epoch_order, node_entry
 from snapdb.types import FULL, Direction, EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, agreed, all_seeds, sample_spec, ties
-from tests.support.inside.sampling import LIMIT
+from tests.support.inside.sampling import _LIMIT
 from tests.support.refusals import refused
 
 BOUGHT = EdgeType("customer", "bought", "product")
@@ -99,7 +99,7 @@ def test_stamps_that_run_out_in_a_batch_change_nothing(left: int) -> None:
     sampler = Sampler(graph.view(), spec)
     worn = sampler.scratch()
     for nodes in worn.nodes.values():
-        nodes.base = LIMIT - left
+        nodes.base = _LIMIT - left
     for batch in range(3):
         seeds = np.array([5, 3, 20], np.int64)
         entry = node_entry(sampler.spec.seed_type, seeds)

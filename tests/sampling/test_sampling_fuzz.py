@@ -21,7 +21,7 @@ from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Li
 from tests.support import oracle
 from tests.support.forms import FORMS, KNOWS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
-from tests.support.inside.sampling import LIMIT, Entry, NodeMap, open_sampler
+from tests.support.inside.sampling import _LIMIT, Entry, NodeMap, open_sampler
 from tests.support.methods import Weighed
 from tests.support.negatives import drawn
 from tests.support.negatives import expected as expected_negatives
@@ -224,7 +224,7 @@ def test_a_scratch_serves_any_batches_one_after_another() -> None:
             entry = some_entry(rng, graph, spec)
             for nodes in scratch.nodes.values():
                 if isinstance(nodes, NodeMap) and chance(rng, 0.5):
-                    nodes.base = max(nodes.base, LIMIT - int(rng.integers(0, 40)))
+                    nodes.base = max(nodes.base, _LIMIT - int(rng.integers(0, 40)))
             compared(sampler, sampler.sample(entry, number, scratch), expected(listed, spec, entry, number))
 
 

@@ -9,7 +9,7 @@ import pytest
 from lark import Token, Tree
 
 from snapdb.sql import parse, show
-from tests.support.inside.sql import FAMILIES, RESERVED, Family, fold, grammar, parser, scan
+from tests.support.inside.sql import FAMILIES, RESERVED, Family, _grammar, fold, parser, scan
 from tests.support.places import ROOT
 
 FOLDER = files("snapdb_grammar")
@@ -24,7 +24,7 @@ def test_there_is_one_grammar_a_family() -> None:
 
 @pytest.mark.parametrize("family", GRAMMARS)
 def test_a_grammar_has_no_conflicts(family: str) -> None:
-    assert grammar(family, strict=True).rules
+    assert _grammar(family, strict=True).rules
 
 
 @pytest.mark.parametrize("family", GRAMMARS)
@@ -46,7 +46,7 @@ def test_the_readme_names_every_reserved_word() -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.grammar)
 def test_every_statement_of_a_grammar_has_a_builder(family: Family) -> None:
     made: dict[str, list[str]] = {}
-    for rule in grammar(family.grammar).rules:
+    for rule in _grammar(family.grammar).rules:
         made.setdefault(str(rule.origin.name), []).append(str(rule.expansion[0].name))
     statements = [inner for name in made["start"] for inner in (made[name] if name.startswith("_") else [name])]
     assert sorted(statements) == sorted([*family.builders, *family.nesting])

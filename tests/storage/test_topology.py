@@ -18,9 +18,9 @@ from tests.support.inside.storage import (
     AdjacencyRows,
     EdgeArrays,
     Patch,
+    _merged,
     build_patch,
     build_rows,
-    merged,
     read_patch,
     read_rows,
     sort_edges,
@@ -234,7 +234,7 @@ def a_patch(tmp_path: Path, seed: int, *, timed: bool, removed: int, added: int,
     write_patch(patch, tmp_path / "patch")
     patch = read_patch(tmp_path / "patch", root)
     assert_same(flattened(root, patch, nodes + grown), wanted)
-    assert_same(merged(root, patch, nodes + grown), wanted)
+    assert_same(_merged(root, patch, nodes + grown), wanted)
     (tmp_path / "merged").mkdir()
     facts = write_merged(root, patch, nodes + grown, tmp_path / "merged", block=400)
     for path in (tmp_path / "wanted").iterdir():
@@ -263,7 +263,7 @@ def test_a_patch_upon_a_patch_is_one_patch_of_the_root(tmp_path: Path) -> None:
         now, last = joined(chosen(now, order[120:]), new), last + 150
         assert_same(flattened(root, patch, 200 + 4 * step), sorted_by_numpy(now, 200 + 4 * step))
     assert patch is not None
-    assert_same(merged(root, patch, 220), sorted_by_numpy(now, 220))
+    assert_same(_merged(root, patch, 220), sorted_by_numpy(now, 220))
 
 
 def test_appended_edges_keep_the_whole_root_row_and_a_late_one_lands_where_its_time_says(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_an_edge_id_too_large_for_the_root_widens_the_patch_alone(tmp_path: Path
     patch = build_patch(root, first, chosen(old, np.arange(5, 9)), new, 20, FAR)
     assert [rows.edge_id.dtype.name for rows in (root, first.rows, patch.rows)] == ["int32", "int32", "int64"]
     left = joined(chosen(old, np.arange(9, 300)), edges(87, 10, 20, first_id=300), new)
-    assert merged(root, patch, 20).edge_id.tolist() == built(left, 20, tmp_path / "wanted").edge_id.tolist()
+    assert _merged(root, patch, 20).edge_id.tolist() == built(left, 20, tmp_path / "wanted").edge_id.tolist()
 
 
 @pytest.mark.parametrize("wrong", [-1, 200])
@@ -347,7 +347,7 @@ def test_a_damaged_patch_is_found_or_stays_within_its_arrays(tmp_path: Path, nam
     array[3] = value
     np.save(tmp_path / "patch" / f"{name}.npy", array)
     if name in ("indices", "edge_id"):  # values of edges: whoever follows them looks at them
-        assert merged(root, read_patch(tmp_path / "patch", root), 200).indices.size == 3_050
+        assert _merged(root, read_patch(tmp_path / "patch", root), 200).indices.size == 3_050
     else:
         with pytest.raises(CorruptError):
             read_patch(tmp_path / "patch", root)
@@ -364,7 +364,7 @@ def test_a_damaged_root_is_not_patched_or_merged(tmp_path: Path, position: int) 
     with pytest.raises(CorruptError):
         build_patch(replace(root, indptr=indptr), None, gone, new, 200, FAR)
     with pytest.raises(CorruptError):
-        merged(replace(root, indptr=indptr), patch, 200)
+        _merged(replace(root, indptr=indptr), patch, 200)
 
 
 def test_rows_of_another_type_or_length_are_refused(tmp_path: Path) -> None:

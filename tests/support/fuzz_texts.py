@@ -11,7 +11,7 @@ from random import Random
 from lark.grammar import Rule
 
 import snapdb
-from tests.support.inside.sql import grammar, scan, split
+from tests.support.inside.sql import _grammar, scan, split
 from tests.support.places import ROOT
 from tests.support.slt import parse_slt
 
@@ -98,14 +98,14 @@ ODD = [
 def _rules(family: str) -> Mapping[str, Sequence[Rule]]:
     """The rules of a grammar, by what they make."""
     found: dict[str, list[Rule]] = {}
-    for rule in grammar(family).rules:
+    for rule in _grammar(family).rules:
         found.setdefault(str(rule.origin.name), []).append(rule)
     return found
 
 
 @cache
 def _keywords(family: str) -> Mapping[str, str]:
-    return {terminal.name: str(terminal.pattern.value) for terminal in grammar(family).terminals if terminal.pattern}
+    return {terminal.name: str(terminal.pattern.value) for terminal in _grammar(family).terminals if terminal.pattern}
 
 
 @cache

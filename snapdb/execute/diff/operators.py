@@ -118,7 +118,7 @@ def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
     with ExitStack() as stack:
         before, after = (snapshot_side(context, s, stack) for s in (plan.before, plan.after))
         with context.store.sql_engine.session() as session:
-            yield from report(context, session, before, after, plan.detail)
+            yield from _report(context, session, before, after, plan.detail)
     return None
 
 
@@ -129,7 +129,7 @@ def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
             _GraphAt(context, session, stack, plan.graph, tables).side
             for tables in (plan.tables_before, plan.tables_after)
         )
-        yield from report(context, session, before, after, plan.detail)
+        yield from _report(context, session, before, after, plan.detail)
     return None
 
 
@@ -285,7 +285,7 @@ class _Counts(NamedTuple):
     after: int
 
 
-def report(
+def _report(
     context: ExecutionContext,
     session: SqlSession,
     before: Side,

@@ -194,11 +194,11 @@ def _is(column: Column, sign: str, moment: int | None) -> str:
 
 _E_ID = Column("e_id", "BIGINT")
 
-Changed = tuple[str, ElementRows | None, ElementRows | None, Difference]
+_Changed = tuple[str, ElementRows | None, ElementRows | None, Difference]
 """An element's name, its rows before and after, and what differs between them."""
 
 
-def changed_rows(session: SqlSession, elements: Sequence[Changed]) -> Iterator[pa.RecordBatch]:
+def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[pa.RecordBatch]:
     """Batches of `change`, `element` and the columns that any of the elements has, by name; at least one batch."""
     columns = _union([column for _, before, after, _ in elements for column in _columns(after or before)])
     queries = [

@@ -113,12 +113,12 @@ SERVING_CACHE = "serving cache"
 _LOOKS = 64
 """At the ages of a cache's rows, while an epoch is made."""
 
-Numbers = dict[str, Any]
+_Numbers = dict[str, Any]
 
 
 def _cache_numbers(
     spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Visits, batches: int, seconds: float
-) -> Numbers:
+) -> _Numbers:
     """What a cache of these rows holds when it is full, what batches find in it, and what an epoch reads to fill it.
 
     The epoch has so many batches; `seconds` is what it takes to draw and copy each row once.
@@ -161,7 +161,7 @@ class CacheWatch:
             if stats is not None and stats["age"] is not None:
                 self._ages.append(stats["age"])
 
-    def numbers(self) -> Numbers | None:
+    def numbers(self) -> _Numbers | None:
         """What the batches so far found; None: there is no cache."""
         stats = self._stream.cache_stats()
         if stats is None:
@@ -212,7 +212,7 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Visits, batches: int) -> t
     return float(times.sum()), float(times @ edges)
 
 
-def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> Numbers:
+def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _Numbers:
     """Return for how many batches a row stays the same, on average over the first epoch, where counts decide it."""
     if refresh is None or refresh.visited or all(choice.table is None for choice in choices):
         return {}

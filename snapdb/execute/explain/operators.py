@@ -157,7 +157,7 @@ def _fill(root: PlanNode, built: SnapshotFiles, seconds: float) -> None:
             node.measure(numbers[node.key])
 
 
-WIDTH = 76
+_WIDTH = 76
 """Columns of the text: with the table around it, a terminal of 80."""
 _UNKNOWN: Mapping[str, None] = {"rows": None, "bytes": None, "seconds": None}
 _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
@@ -191,17 +191,17 @@ def _node_lines(node: PlanNode, depth: int = 0) -> list[str]:
     mark = "  " * depth + ("└ " if depth else "")
     under = " " * len(mark) + "  "
     text = f"{node.operator} {node.detail}".rstrip()
-    lines = textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=under)
+    lines = textwrap.wrap(text, _WIDTH, initial_indent=mark, subsequent_indent=under)
     for when, numbers in (("expected", node.estimates), ("actual", node.actual)):
         if numbers:
             text = f"{when} {_numbers(numbers)}"
-            lines += textwrap.wrap(text, WIDTH, initial_indent=under, subsequent_indent=under + "  ")
+            lines += textwrap.wrap(text, _WIDTH, initial_indent=under, subsequent_indent=under + "  ")
     return [*lines, *(below for child in node.children for below in _node_lines(child, depth + 1))]
 
 
 def _wrapped(text: str) -> list[str]:
     """A line of text as lines that fit a terminal."""
-    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 
 
 def _numbers(numbers: Mapping[str, Any]) -> str:

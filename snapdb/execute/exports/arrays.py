@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from snapdb.loading import BatchWriter
 
 
-Read = Callable[[Int64s], Array]
+_Read = Callable[[Int64s], Array]
 
 _PART = 1 << 24
 """Bytes of an array that are in memory at once."""
 
 
-class OutputArray(NamedTuple):
+class _OutputArray(NamedTuple):
     """One array, which can be read from its beginning as often as is wanted."""
 
     name: str
@@ -117,25 +117,25 @@ def _numbering_of(view: GraphView, vertex_type: str) -> _Numbering:
 
 
 def _per_vertex(
-    name: str, numbering: _Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read
-) -> OutputArray:
+    name: str, numbering: _Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: _Read
+) -> _OutputArray:
     """Return an array with one row per vertex; `read` returns rows by dense ids."""
     kind, shape = np.dtype(dtype), (numbering.count, *width)
-    return OutputArray(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
+    return _OutputArray(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
 
 
 def _edge_arrays(
     view: GraphView, edge: EdgeElement, source: _Numbering, destination: _Numbering
-) -> Iterator[OutputArray]:
+) -> Iterator[_OutputArray]:
     """What an edge type holds, by destination, then event time and edge id: as PyG's `is_sorted=True` wants it."""
     rows = view.adjacency(Relation(edge.type, "IN"))
     count = rows.edges
 
-    def column(name: str, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> OutputArray:
+    def column(name: str, dtype: npt.DTypeLike, width: tuple[int, ...], read: _Read) -> _OutputArray:
         kind = np.dtype(dtype)
-        return OutputArray(name, kind, (count, *width), lambda: map(read, _positions(rows, _bytes(kind, width))))
+        return _OutputArray(name, kind, (count, *width), lambda: map(read, _positions(rows, _bytes(kind, width))))
 
-    yield OutputArray("edge_index", np.dtype(np.int64), (2, count), lambda: _ends(rows, source, destination))
+    yield _OutputArray("edge_index", np.dtype(np.int64), (2, count), lambda: _ends(rows, source, destination))
     yield column("e_id", np.int64, (), rows.edge_id.read)
     named = {"edge_time": rows.time, "edge_until": rows.until, "edge_weight": rows.weight}
     for name, values in named.items():
@@ -178,7 +178,7 @@ _SPLITS = 32
 """More values than that split nothing."""
 
 
-def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[OutputArray]:
+def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[_OutputArray]:
     """The arrays of a vertex type, but for its splits, in the graph's order of features."""
     view = reading.view
     yield from _ids(view.keys[vertex.name], vertex.key, numbering)
@@ -196,7 +196,7 @@ def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numberin
         yield _per_vertex("time", numbering, np.int64, (), partial(np.take, born))
 
 
-def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[OutputArray]:
+def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[_OutputArray]:
     """For each value of a column of text the vertices that have it, as `train_mask`.
 
     Raises:
@@ -233,7 +233,7 @@ def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
         return [value for (value,) in session.rows(distinct)]
 
 
-def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator[OutputArray]:
+def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator[_OutputArray]:
     """Return the user's ids; a composite key has one array per column."""
     whole = len(key) == 1
     kinds = keys.read(np.empty(0, np.int64)).type
@@ -247,7 +247,7 @@ def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator
         yield _key_array("ids" if whole else f"ids.{name}", kind, numbering, read)
 
 
-def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> OutputArray:
+def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> _OutputArray:
     """Return keys in numpy's type, or as text of fixed width where numpy has none."""
     if any(is_one(kind) for is_one in _NATIVE):
         dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
@@ -264,7 +264,7 @@ def _text(keys: pa.Array) -> pa.Array:
     return keys.cast(pa.string())
 
 
-def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[OutputArray]:
+def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[_OutputArray]:
     """Sparse rows as the arrays of a CSR matrix, and its shape."""
     indptr = np.zeros(numbering.count + 1, np.int64)
     at = 0
@@ -277,7 +277,7 @@ def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator
         def read(part: str = part) -> Iterator[Array]:
             return (getattr(feature.read_sparse(ids), part) for ids in numbering.parts(_SPARSE))
 
-        yield OutputArray(f"{name}.{part}", dtype, (int(indptr[-1]),), read)
+        yield _OutputArray(f"{name}.{part}", dtype, (int(indptr[-1]),), read)
     yield _listed(f"{name}.shape", np.array([numbering.count, feature.shape[1]]))
 
 
@@ -289,8 +289,8 @@ def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
     )
 
 
-def _listed(name: str, values: Array) -> OutputArray:
-    return OutputArray(name, values.dtype, values.shape, lambda: iter([values]))
+def _listed(name: str, values: Array) -> _OutputArray:
+    return _OutputArray(name, values.dtype, values.shape, lambda: iter([values]))
 
 
 _Element = VertexElement | EdgeElement
@@ -322,7 +322,7 @@ class _Filled(NamedTuple):
 
     element: _Element
     rows: int
-    arrays: list[OutputArray]
+    arrays: list[_OutputArray]
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -377,11 +377,11 @@ _WRITERS: Mapping[SnapshotFormat, Callable[[_Export], list[_Written]]] = {
 """What fills the folder, by its format."""
 
 
-def _as_written(array: OutputArray) -> OutputArray:
+def _as_written(array: _OutputArray) -> _OutputArray:
     return array
 
 
-def _as_pyg(array: OutputArray) -> OutputArray:
+def _as_pyg(array: _OutputArray) -> _OutputArray:
     """Convert an array of edges for PyG: its loaders call an edge's position e_id, its layers multiply by weights."""
     if array.name == "e_id":
         return array._replace(name="edge_id")
@@ -391,7 +391,7 @@ def _as_pyg(array: OutputArray) -> OutputArray:
     return array._replace(dtype=single, parts=lambda: (part.astype(single) for part in array.parts()))
 
 
-def _elements(export: _Export, changed: Callable[[OutputArray], OutputArray] = _as_written) -> Iterator[_Filled]:
+def _elements(export: _Export, changed: Callable[[_OutputArray], _OutputArray] = _as_written) -> Iterator[_Filled]:
     """Yield every element with its arrays, unread; those of edges are converted."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: _numbering_of(view, vertex.name) for vertex in graph.vertices}
@@ -407,7 +407,7 @@ def _elements(export: _Export, changed: Callable[[OutputArray], OutputArray] = _
         yield _Filled(edge, arrays[0].shape[1], _reporting(export, edge.name, arrays))
 
 
-def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering) -> list[OutputArray]:
+def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering) -> list[_OutputArray]:
     """Return the masks of a split; none where the split is the default and the column is no split."""
     try:
         return masks(export.reading, vertex_type, column, numbering)
@@ -417,7 +417,7 @@ def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering
         raise
 
 
-def _reporting(export: _Export, element: str, arrays: list[OutputArray]) -> list[OutputArray]:
+def _reporting(export: _Export, element: str, arrays: list[_OutputArray]) -> list[_OutputArray]:
     """The arrays, which tell what is being written while they are read, and stop where that was asked for."""
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
@@ -428,7 +428,7 @@ def _reporting(export: _Export, element: str, arrays: list[OutputArray]) -> list
             code="duplicate-name",
         )
 
-    def steps(array: OutputArray, share: float) -> Iterator[Array]:
+    def steps(array: _OutputArray, share: float) -> Iterator[Array]:
         for part in array.parts():
             export.context.step(f"writing {element}", share)
             yield part
@@ -436,7 +436,7 @@ def _reporting(export: _Export, element: str, arrays: list[OutputArray]) -> list
     return [array._replace(parts=partial(steps, array, i / len(arrays))) for i, array in enumerate(arrays)]
 
 
-def _nested(arrays: list[OutputArray]) -> dict[str, Any]:
+def _nested(arrays: list[_OutputArray]) -> dict[str, Any]:
     """Read arrays into a dictionary by name; arrays with a dotted name are nested."""
     nested: dict[str, Any] = {}
     for array in arrays:

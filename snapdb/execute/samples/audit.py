@@ -45,7 +45,7 @@ that the snapshot does not have; what seeds must not see; targets of others than
 _FIELDS = [("batch", pa.int64()), ("check", pa.string()), ("violations", pa.int64())]
 _CHUNK = 1 << 21
 """Rows of evidence that are held against the tables at once: each time, these are read."""
-Counts = Counter[tuple[int, str]]
+_Counts = Counter[tuple[int, str]]
 """(batch, check) → violations."""
 
 
@@ -72,13 +72,13 @@ def _audited(
     truth: _Truth, opened: Opened, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
     """`batch, check, violations` for each of the batches, which are numbered from 0, some `chunk` rows at a time."""
-    evidence, violations, first, number = _Evidence(), Counts(), 0, -1
+    evidence, violations, first, number = _Evidence(), _Counts(), 0, -1
     for number, batch in enumerate(batches):
         evidence.add(number, batch, opened.seeds, relations)
         violations += _of_batch(number, batch, opened)
         if evidence.size >= chunk:
             yield _listed(first, number + 1, violations + truth.violations(evidence))
-            evidence, violations, first = _Evidence(), Counts(), number + 1
+            evidence, violations, first = _Evidence(), _Counts(), number + 1
     if first <= number:
         yield _listed(first, number + 1, violations + truth.violations(evidence))
 
@@ -90,14 +90,14 @@ def _batches(context: ExecutionContext, stream: BatchStream, epochs: int) -> Ite
             context.step(f"auditing {stream.spec.snapshot}", (epoch + (index + 1) / len(stream)) / epochs)
 
 
-def _of_batch(number: int, batch: Batch, opened: Opened) -> Counts:
+def _of_batch(number: int, batch: Batch, opened: Opened) -> _Counts:
     """Return the violations that are found without SQL."""
     targets = 0 if batch.y is None else max(0, len(batch.y) - batch.batch_size)
     violations = {"feature time": _wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}
     return Counter({(number, check): count for check, count in violations.items()})
 
 
-def _listed(start: int, stop: int, violations: Counts) -> pa.RecordBatch:
+def _listed(start: int, stop: int, violations: _Counts) -> pa.RecordBatch:
     return listing(
         _FIELDS, [(number, check, violations[number, check]) for number in range(start, stop) for check in _CHECKS]
     )
@@ -114,9 +114,9 @@ class _Truth:
     ids: Mapping[str, str]
     """Vertex type → SELECT k0, k1, …, dense."""
 
-    def violations(self, evidence: _Evidence) -> Counts:
+    def violations(self, evidence: _Evidence) -> _Counts:
         """What the tables tell against the batches."""
-        counts: Counts = Counter()
+        counts: _Counts = Counter()
         for name, tables in evidence.edges.items():
             counts += self._edges(name, pa.concat_tables(tables), evidence.seeds)
         for name, tables in evidence.nodes.items():
@@ -126,7 +126,7 @@ class _Truth:
             counts += self._known(pa.concat_tables(evidence.negatives))
         return counts
 
-    def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> Counts:
+    def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> _Counts:
         """Edges that the snapshot has not, or not between these ends; of other times; between seeds' ends."""
         link = self.spec.link
         own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
@@ -159,7 +159,7 @@ class _Truth:
         return f"""SELECT v.e_id, s.dense AS source, d.dense AS destination, {_moments(rows)}
             FROM (SELECT * FROM ({rows.sql}) WHERE e_id IN (SELECT e_id FROM wanted)) v {" ".join(joined)}"""
 
-    def _nodes(self, name: str, nodes: pa.Table) -> Counts:
+    def _nodes(self, name: str, nodes: pa.Table) -> _Counts:
         """Return the seeds with their times, and of trees all other nodes."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
@@ -175,7 +175,7 @@ class _Truth:
             FROM nodes n LEFT JOIN ({truth}) v ON n.id = v.dense GROUP BY n.batch"""
         return _counted(self._ask(query, {"nodes": nodes}))
 
-    def _known(self, negatives: pa.Table) -> Counts:
+    def _known(self, negatives: pa.Table) -> _Counts:
         """Return the negatives that are known edges of their seed's source."""
         link = self.spec.link
         assert link is not None
@@ -263,7 +263,7 @@ def _same(key: Sequence[str], alias: str) -> str:
     return " AND ".join(f"v.{quote(column)} = {alias}.k{i}" for i, column in enumerate(key))
 
 
-def _counted(table: pa.Table) -> Counts:
+def _counted(table: pa.Table) -> _Counts:
     batches = table["batch"].to_pylist()
     checks = [name for name in table.column_names if name != "batch"]
     pairs = {(b, name): n for name in checks for b, n in zip(batches, table[name].to_pylist(), strict=True)}

@@ -34,7 +34,7 @@ from snapdb.storage.arrays.feature_types import FeatureSource, parts_of
 from snapdb.storage.manifests import read_manifest
 from snapdb.types import EdgeElement, FeatureSpec, Relation, Snapshot, VertexElement
 
-ElementRows = VertexRows | EdgeRows
+_ElementRows = VertexRows | EdgeRows
 
 _TEXT, _COUNT, _NUMBER = pa.string(), pa.int64(), pa.float64()
 _FIELDS = (
@@ -102,7 +102,7 @@ class _Summary:
         vertices = zip(graph.vertices, self.layout.vertices, strict=True)
         return [*(self._vertex(i, v, lies, sources[v.name]) for i, (v, lies) in enumerate(vertices)), *edges]
 
-    def _edge(self, element: EdgeElement, lies: EdgeLayout, rows: ElementRows) -> tuple[Any, ...]:
+    def _edge(self, element: EdgeElement, lies: EdgeLayout, rows: _ElementRows) -> tuple[Any, ...]:
         view, name = self.view, element.name
         features = self._features(element, rows, view.edge_features)
         adjacency = view.adjacency(Relation(element.type, "IN"))
@@ -126,7 +126,7 @@ class _Summary:
             bytes_,
         )
 
-    def _vertex(self, index: int, element: VertexElement, lies: VertexLayout, rows: ElementRows) -> tuple[Any, ...]:
+    def _vertex(self, index: int, element: VertexElement, lies: VertexLayout, rows: _ElementRows) -> tuple[Any, ...]:
         name, alive = element.name, self.view.alive[element.name]
         features = self._features(element, rows, self.view.node_features)
         for low in range(0, lies.count, _IDS):
@@ -152,7 +152,7 @@ class _Summary:
         )
 
     def _features(
-        self, element: VertexElement | EdgeElement, rows: ElementRows, known: Mapping[str, Mapping[str, Feature]]
+        self, element: VertexElement | EdgeElement, rows: _ElementRows, known: Mapping[str, Mapping[str, Feature]]
     ) -> _FeatureFacts:
         self.context.report(f"summarising {element.name}", None)
         return _FeatureFacts(known.get(element.name, {}), _missing_rows(self.session, rows, element.features))
@@ -186,7 +186,7 @@ class _Summary:
         live = degrees if alive is None else degrees[alive]
         return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
 
-    def _births(self, rows: ElementRows) -> _Growth | None:
+    def _births(self, rows: _ElementRows) -> _Growth | None:
         """When vertices came, as SQL sees it: no array tells."""
         if rows.time is None:
             return None
@@ -212,12 +212,14 @@ def _add(sums: dict[str, Int64s], name: str, counts: Int64s) -> None:
     sums[name] = sums[name] + counts if name in sums else counts
 
 
-def _share(count: int, rows: ElementRows) -> tuple[int, float | None]:
+def _share(count: int, rows: _ElementRows) -> tuple[int, float | None]:
     """Return a count and its share of the table's rows."""
     return count, count / rows.table.rows if rows.table.rows else None
 
 
-def _times(rows: ElementRows, growth: _Growth | None, degrees: str | None) -> tuple[str | None, str | None, str | None]:
+def _times(
+    rows: _ElementRows, growth: _Growth | None, degrees: str | None
+) -> tuple[str | None, str | None, str | None]:
     """Return a chart, of degrees where there are no times, and the first and the last time."""
     if growth is None or rows.time is None:
         return degrees, None, None

@@ -276,7 +276,7 @@ def _suspicious(new: _New, session: SqlSession, ends: Sequence[_End]) -> bool:
         for end in ends
         if end.id_map.limit <= _MOST_KEYS
     ]
-    return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
+    return len(filters) < len(ends) or _lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
 
 
 def _shown(session: SqlSession, known: _KnownKeys, keys: str) -> str:
@@ -465,7 +465,7 @@ class _KeyFilter:
         return not ((self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1).all()
 
 
-def lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
+def _lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
     """Whether a key of these rows is not in its map, or NULL; False may be wrong.
 
     Args:

@@ -159,7 +159,7 @@ class _Attempt:
         try:
             self.watch.interrupt = session.interrupt
             self.watch.check()
-            if condition is not None and not holds(session, condition.text):
+            if condition is not None and not _holds(session, condition.text):
                 return False
             body.go(session, statements, disk)
             self._retain(session)
@@ -321,7 +321,7 @@ def _condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
     return f"SELECT ({with_counts(task.condition, _counts(catalog_db, task))})"
 
 
-def holds(session: DatabaseSession, query: str) -> bool:
+def _holds(session: DatabaseSession, query: str) -> bool:
     """Whether a condition's query says so; NULL says no.
 
     Raises:

@@ -193,8 +193,8 @@ def _bind_order(
     return tuple(place for place in positions if place is not None)
 
 
-T = TypeVar("T")
-U = TypeVar("U")
+_T = TypeVar("_T")
+_U = TypeVar("_U")
 BATCH = 1024
 REPEATABLE = 0
 EPOCHS = 1
@@ -211,7 +211,7 @@ def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> Sample
     if isinstance(statement, Sample):
         return _bound(statement, context)
     sampler = find_sampler(context, statement.sampler)
-    whole, origin = resolve(statement, sampler)
+    whole, origin = _resolve(statement, sampler)
     with origin.shown():
         plan = _bound(whole, context)
     spec = replace(plan.spec, generation=sampler.generation)
@@ -370,7 +370,7 @@ def _check_numbers(clauses: Clauses) -> None:
         raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
 
 
-def _or(clause: Spanned[T] | None, default: U) -> T | U:
+def _or(clause: Spanned[_T] | None, default: _U) -> _T | _U:
     """Return the value of a clause, or the default."""
     return default if clause is None else clause.value
 
@@ -464,7 +464,7 @@ def statement_of(sampler: Sampler) -> Sample:
     )
 
 
-def resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
+def _resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
     """The whole statement of the sampler that is named, and where its parts were written."""
     base = statement_of(sampler)
     own, end = _spans(base.clauses), len(sampler.text)

@@ -137,7 +137,7 @@ def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
     return patch
 
 
-def merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
+def _merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
     """The rows of all `nodes` with the patch applied, in memory: as if built from their edges."""
     indptr = _merged_indptr(root, patch, nodes)
     columns: dict[str, Array] = {}
