@@ -174,7 +174,7 @@ class Database:
         drop_last: bool = False,
         pad: bool = False,
         transform: Callable[[loading.Batch], Given] | None = None,
-        seeds: Any = None,
+        seeds: object = None,
         prefetch: int | None = None,
         memory: int | str | None = None,
         params: Parameters = None,
@@ -242,17 +242,17 @@ class Database:
 
     def replay(
         self,
-        lineage: Mapping[str, Any],
+        lineage: Mapping[str, object],
         batch: int,
         *,
         epoch: int | None = None,
-        seeds: Any = None,
+        seeds: object = None,
         params: Parameters = None,
     ) -> loading.Batch:
         """A batch of an earlier stream again, bit for bit; arguments and errors are those of `snapdb.replay`."""
         return samples.replay_batch(self._session, lineage, batch, epoch, seeds, params)
 
-    def replay_rows(self, lineage: Mapping[str, Any], batch: int, *, epoch: int | None = None) -> pa.Table:
+    def replay_rows(self, lineage: Mapping[str, object], batch: int, *, epoch: int | None = None) -> pa.Table:
         """The rows that SAMPLE gives of a batch of an earlier stream: one for each sampled edge."""
         return samples.replay_rows(self._session, lineage, batch, epoch)
 

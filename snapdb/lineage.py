@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from snapdb.database import Database, connect
 from snapdb.errors import DatabaseError
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def replay(
-    lineage: Mapping[str, Any],
+    lineage: Mapping[str, object],
     batch: int,
     database: Database | str | Path | None = None,
     *,
     epoch: int | None = None,
-    seeds: Any = None,
+    seeds: object = None,
     params: Parameters = None,
 ) -> Batch:
     """A batch again, bit for bit, from the lineage of any batch of its stream.
@@ -51,7 +51,7 @@ def replay(
         return found.replay(lineage, batch, epoch=epoch, seeds=seeds, params=params)
 
 
-def at_lineage(lineage: Mapping[str, Any], place: str | Path | None = None) -> Database:
+def at_lineage(lineage: Mapping[str, object], place: str | Path | None = None) -> Database:
     """The database of a lineage, opened for writing where that can be.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -310,14 +310,14 @@ def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | 
     return data._replace(rows=rows, source=source, destination=destination)
 
 
-def vertex_facts(data: VertexData, *, state: bool) -> list[Any]:
+def vertex_facts(data: VertexData, *, state: bool) -> list[object]:
     """What decides which rows, with which dense ids, a vertex type has; without `state` at any version."""
     table, element = data.rows.table, data.rows.element
-    facts = [table.id, data.id_map.id, element.on_duplicate, fields(table, element.key)]
+    facts: list[object] = [table.id, data.id_map.id, element.on_duplicate, fields(table, element.key)]
     return [*facts, table.state] if state else facts
 
 
-def edge_facts(data: EdgeData, *, state: bool) -> list[Any]:
+def edge_facts(data: EdgeData, *, state: bool) -> list[object]:
     """The same of an edge type."""
     table, element = data.rows.table, data.rows.element
     keys = [fields(table, element.source_key), fields(table, element.destination_key)]

@@ -1,6 +1,6 @@
 """What the manifest in a snapshot's directory has: where each element's arrays are, its classes and its widths."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,9 @@ from snapdb.storage.artifacts import digest_of
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.manifests import PublishedDir
 from snapdb.types import PropertyGraph
+
+Codings = Mapping[str, Mapping[str, object]]
+"""Of `classes` and of `widths`, by vertex type, what a lineage records."""
 
 _LISTED = 1000
 """Classes up to which a lineage holds their texts; of more it holds the number and the digest."""
@@ -83,9 +86,9 @@ def classes_of(db_dir: DatabaseDir, layout: VertexLayout) -> tuple[str, ...] | N
     return _classes(_manifest_of(db_dir, layout)) if layout.target else None
 
 
-def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -> dict[str, Any]:
+def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -> Codings:
     """The classes and widths of a snapshot as plain values for JSON, by vertex type: a lineage keeps them."""
-    classes: dict[str, Any] = {}
+    classes: dict[str, dict[str, object]] = {}
     widths: dict[str, dict[str, int]] = {}
     for vertex in layout.vertices:
         element = graph.vertex(vertex.name)

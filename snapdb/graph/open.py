@@ -209,7 +209,7 @@ def _view(
             }
         ),
         keys=keys,
-        lineage=_snapshot_lineage(snapshot, db_dir) | codings(db_dir, snapshot.graph, layout),
+        lineage={**_snapshot_lineage(snapshot, db_dir), **codings(db_dir, snapshot.graph, layout)},
     )
 
 

@@ -177,5 +177,5 @@ class GraphView:
     """Vertex type → since when each dense id is there (-2^63: always), where a sampler must know it."""
     destination_weights: Float64s | None = None
     """By dense id of the seed edges' destinations, where negatives are weighted."""
-    lineage: Mapping[str, Any] = field(default_factory=dict)
+    lineage: Mapping[str, object] = field(default_factory=dict)
     """snapshot, graph, version, window, database: plain values for JSON."""

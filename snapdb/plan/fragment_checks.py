@@ -81,7 +81,7 @@ def _arguments(following: tuple[Token, ...]) -> int:
 
 
 def check_foreign(
-    sql_engine: SqlEngine, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: Any, depth: int = 0
+    sql_engine: SqlEngine, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: object, depth: int = 0
 ) -> None:
     """Nothing when a query opens no file of the database at `own`.
 
@@ -124,7 +124,7 @@ def _check_nested(sql_engine: SqlEngine, own: Path, text: str, span: Span, depth
         return  # no query after all
 
 
-def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, parameters: Any) -> list[str]:
+def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, parameters: object) -> list[str]:
     """Return the texts that an argument evaluates to; none where DuckDB cannot evaluate it."""
     if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
         (token,) = argument

@@ -24,7 +24,7 @@ class PlanNode:
     """rows, bytes, seconds."""
     key: Hashable = None
     """By which its numbers are found; None: it gets none later."""
-    actual: dict[str, Any] = field(default_factory=dict)
+    actual: dict[str, object] = field(default_factory=dict)
     """What it did, by the names of `estimates` and others; empty: it was not run."""
 
     def walk(self) -> Iterator[PlanNode]:
@@ -33,14 +33,13 @@ class PlanNode:
         for child in self.children:
             yield from child.walk()
 
-    def measure(self, numbers: Mapping[str, Any]) -> None:
+    def measure(self, numbers: Mapping[str, object]) -> None:
         """Put what happened beside the estimates, with the ratio of the two wherever that is a number."""
         self.actual = dict(numbers)
-        ratio = {
-            name: round(numbers[name] / estimate, 3)
-            for name, estimate in self.estimates.items()
-            if name in numbers and estimate
-        }
+        ratio = {}
+        for name, estimate in self.estimates.items():
+            if estimate and isinstance(measured := numbers.get(name), int | float):
+                ratio[name] = round(measured / estimate, 3)
         if ratio:
             self.actual["ratio"] = ratio
 

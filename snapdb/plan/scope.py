@@ -51,7 +51,7 @@ class BindContext:
 
     store: Store
     catalog: Catalog
-    sources: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, object] = field(default_factory=dict)
     """Data that was registered, by name."""
     parameters: Parameters = None
     due: Due = field(kw_only=True)
@@ -128,7 +128,7 @@ class BindContext:
         shown = self.views(snapshot, {e.name for e in elements if e.name.lower() in words})
         return {e.name: _View(shown.get(e.name), element_columns(e, tables[e.table.lower()])) for e in elements}
 
-    def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, object]]:
         """The facts among some words as views, and what the views read."""
         named = {name: f"{SCHEMA} facts {name}" for name in SYSTEM_TABLES if name in words}
         views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
@@ -277,7 +277,7 @@ class _View(NamedTuple):
 
 
 def _names(
-    views: Mapping[str, _View], schemas: Mapping[str, Mapping[str, _View]], sources: Mapping[str, Any]
+    views: Mapping[str, _View], schemas: Mapping[str, Mapping[str, _View]], sources: Mapping[str, object]
 ) -> tuple[Names, Names]:
     """Return the names with their rows, and the same names without."""
     full = Names(_read(views), {s: _read(own) for s, own in schemas.items()}, sources)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -84,7 +84,7 @@ def _clock_macros(moment: datetime) -> tuple[str, ...]:
 class _Namespace(NamedTuple):
     """A cursor in a name space of its own."""
 
-    cursor: Any
+    cursor: duckdb.DuckDBPyConnection
     name: str
     views: tuple[str, ...]
     """The statements that created its views."""
@@ -218,7 +218,7 @@ class SqlEngine:
         self._idle.append(namespace)
         return self._idle.pop(0) if len(self._idle) > _IDLE else None
 
-    def _started(self) -> Any:
+    def _started(self) -> duckdb.DuckDBPyConnection:
         root = duckdb.connect(":memory:", config=self._config)
         root.execute("SET GLOBAL TimeZone = 'UTC'")
         create_bitmap_function(root)
@@ -235,7 +235,7 @@ class SqlEngine:
         if self._folders is not None:
             self._folders.check(path)
 
-    def _abandon(self, cursor: Any) -> None:
+    def _abandon(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Leave a cursor that never comes back, with its engine, to itself; later sessions get another engine."""
         with self._guarded():
             self._stuck.add(cursor)
@@ -270,7 +270,7 @@ class SqlEngine:
 class SqlSession:
     """One cursor. A result must be read completely before the next query."""
 
-    cursor: Any
+    cursor: duckdb.DuckDBPyConnection
     space: str
     place: Place
     own: str
@@ -332,7 +332,9 @@ class SqlSession:
             with suppress(duckdb.ConnectionException):  # the database was closed while the result was read
                 self.cursor.execute(f"SET SESSION {EXACT} = false")
 
-    def _batches(self, query: str, reader: Any, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
+    def _batches(
+        self, query: str, reader: pa.RecordBatchReader, schema: pa.Schema
+    ) -> Generator[pa.RecordBatch, None, None]:
         """The reader's batches, in a schema that says more of the same types."""
         read = False
         while (batch := self._next(query, reader)) is not None:
@@ -371,7 +373,7 @@ class SqlSession:
             done.set()
             watcher.join()
 
-    def _relation(self, query: str, parameters: Parameters) -> Any:
+    def _relation(self, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
         try:
             return self.cursor.sql(query, **_bound(parameters))
         except duckdb.Error:
@@ -379,7 +381,7 @@ class SqlSession:
             self.describe(query, parameters)
             raise
 
-    def _next(self, query: str, reader: Any) -> pa.RecordBatch | None:
+    def _next(self, query: str, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         with self._reading("", query):
             try:
                 return reader.read_next_batch()
@@ -394,7 +396,7 @@ class SqlSession:
             rows: list[tuple[Any, ...]] = self.cursor.fetchall()
             return rows
 
-    def _reading(self, before: str, query: str) -> Any:
+    def _reading(self, before: str, query: str) -> AbstractContextManager[None]:
         return translated(self.space, query, len(before), self.place, self.own)
 
 
@@ -423,7 +425,11 @@ _WRITER_POLL = 0.05
 
 
 def _run_apart(
-    cursor: Any, sql: str, parameters: Any, stopped: threading.Event, abandon: Callable[[], None]
+    cursor: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Parameters,
+    stopped: threading.Event,
+    abandon: Callable[[], None],
 ) -> list[Any]:
     """The rows that a statement gives.
 
@@ -461,7 +467,7 @@ def _run_apart(
     return rows
 
 
-def _end(cursor: Any, done: threading.Event, abandon: Callable[[], None]) -> bool:
+def _end(cursor: duckdb.DuckDBPyConnection, done: threading.Event, abandon: Callable[[], None]) -> bool:
     """Whether the statement ends; it is interrupted repeatedly, because one that has not begun yet ignores it."""
     last = time.monotonic() + _PATIENCE
     while not done.is_set() and time.monotonic() < last:

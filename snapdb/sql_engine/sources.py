@@ -70,7 +70,7 @@ class Names:
     """Table name → SELECT."""
     schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Schema (snapshot) name → element name → SELECT."""
-    sources: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, object] = field(default_factory=dict)
     """Name → Arrow table, for data that a caller registered."""
     lasting: bool = False
     """Whether the views read nothing that could change, so that they may stay for the next who wants the same."""
@@ -138,7 +138,7 @@ class Stream:
         return pa.RecordBatchReader.from_batches(self.batches.schema, read())
 
 
-def as_source(data: Any) -> Any:
+def as_source(data: object) -> object:
     """What SQL can read of `data`: a pyarrow Dataset as it is, a RecordBatchReader as a Stream, all else as a table."""
     dataset = sys.modules.get("pyarrow.dataset")  # imports pandas; whoever has a Dataset has it
     if dataset is not None and isinstance(data, dataset.Dataset):
@@ -146,7 +146,7 @@ def as_source(data: Any) -> Any:
     return Stream(data) if isinstance(data, pa.RecordBatchReader) else as_arrow(data)
 
 
-def as_arrow(data: Any) -> pa.Table:
+def as_arrow(data: object) -> pa.Table:
     """A table of what pandas, Arrow, torch, numpy or lists hold, or data of anyone by Arrow's C interface or DLPack.
 
     One-dimensional data become one column called `id`; a mapping gives a column a key.
@@ -165,7 +165,7 @@ def as_arrow(data: Any) -> pa.Table:
     return table
 
 
-def _table(data: Any) -> pa.Table:
+def _table(data: object) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -210,7 +210,7 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
     )
 
 
-def _speaks_arrow(data: Any) -> bool:
+def _speaks_arrow(data: object) -> bool:
     """Whether data of any library tells itself by Arrow's C interface; what pyarrow reads by itself does too."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 

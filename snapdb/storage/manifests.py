@@ -366,7 +366,7 @@ class Folder(NamedTuple):
     path: Path
     manifest: Mapping[str, object]
     """The manifest of `finish`, with `format`, `files` and `snapdb`."""
-    files: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, Mapping[str, object]]
     """The files by their paths in the folder: `path`, `bytes`, `sha256` and the facts of `wrote`."""
 
     def checked(self, name: str, *, digest: bool = True) -> bytes:

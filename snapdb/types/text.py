@@ -6,7 +6,7 @@ from html import escape
 from typing import Any, NamedTuple, get_args
 
 
-def by_word(kind: Any) -> dict[Any, Any]:
+def by_word(kind: object) -> dict[Any, Any]:
     """Each string of a Literal type, under itself: `words: dict[str, Overlap] = by_word(Overlap)` turns a str into one.
 
     A type checker cannot relate the Literal passed to the values returned, so the annotation at the call names it.

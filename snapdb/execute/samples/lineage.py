@@ -12,6 +12,7 @@ from uuid import UUID
 
 from snapdb.errors import FormatError, InputError, SnapdbError
 from snapdb.execute.session import ExecutionContext
+from snapdb.graph.layout import Codings
 from snapdb.graph.open import Pinned, definition_digest, pinned
 from snapdb.plan.queries import Parameters
 from snapdb.plan.samples import SamplePlan
@@ -54,7 +55,7 @@ _MORE: dict[str, tuple[type, ...]] = {
 _CODINGS = ("classes", "widths")
 
 
-def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, Any]:
+def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, object]:
     """Where a sampler's seeds come from, as plain values for JSON."""
     version = context.catalog.version
     outside = {"seed_query": plan.outside} if plan.outside else {}
@@ -78,7 +79,7 @@ def named_parameters(*texts: str | None) -> set[str]:
     return {token.text for text in texts if text for token in scan(text) if token.kind == "parameter"}
 
 
-def _parameters(given: Parameters, named: set[str]) -> dict[str, Any]:
+def _parameters(given: Parameters, named: set[str]) -> dict[str, object]:
     """Return the given values that the statement names; None where one has no plain form."""
     if given is None or not named:
         return {}
@@ -117,7 +118,7 @@ class Past:
     """When edges of weight 0 are delivered."""
     epoch: int | None
     """None: of every epoch."""
-    codings: Mapping[str, Any] | None
+    codings: Codings | None
     """The classes behind codes, and the widths of sparse features; None: it is of a snapdb that kept neither."""
 
     def drawn(self, spec: SampleSpec) -> SampleSpec:
@@ -130,7 +131,13 @@ class Past:
         return (snapshot.version, window, pinned(snapshot)) == (self.version, self.window, self.pinned)
 
 
-def read_lineage(lineage: Any) -> Past:
+def codings_in(lineage: Mapping[str, object]) -> Codings | None:
+    """The classes and widths that a lineage records; None where it is of a snapdb that kept neither."""
+    recorded = {name: value for name in _CODINGS if isinstance(value := lineage.get(name), Mapping)}
+    return recorded if len(recorded) == len(_CODINGS) else None
+
+
+def read_lineage(lineage: object) -> Past:
     """What a lineage says: a batch's, a stream's, or that of a manifest.
 
     Raises:
@@ -159,7 +166,7 @@ def read_lineage(lineage: Any) -> Past:
         generation=lineage["generation"],
         zero_weight="WITH ALL" if lineage.get("zero_weight") is None else "NEVER",
         epoch=lineage.get("epoch"),
-        codings={name: lineage[name] for name in _CODINGS} if all(name in lineage for name in _CODINGS) else None,
+        codings=codings_in(lineage),
     )
 
 
@@ -266,7 +273,7 @@ _KINDS = {
 _STRUCT = "STRUCT"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """What `valued` makes the value of again: itself where JSON has it, else its type and its text.
 
     >>> plain([5, "a", date(2026, 7, 1)])

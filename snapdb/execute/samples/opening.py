@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from snapdb.builders.element_columns import Reading, births, with_columns
 from snapdb.catalog import Catalog
@@ -58,7 +58,7 @@ class Opened(NamedTuple):
 def open_statement(
     context: ExecutionContext,
     statement: Sample | SampleUsing,
-    seeds: Any,
+    seeds: object,
     delivers: Literal["rows", "batches"],
     restore: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
 ) -> tuple[SamplePlan, Opened]:
@@ -168,7 +168,7 @@ def open_stream(
     drop_last: bool,
     pad: bool,
     transform: Callable[[Batch], Given] | None,
-    seeds: Any,
+    seeds: object,
     prefetch: int | None,
     memory: int | str | None,
     params: Parameters,
@@ -227,7 +227,7 @@ class _Following:
 
     session: DatabaseSession
     query: str
-    seeds: Any
+    seeds: object
     parameters: Parameters
     limited: bool
     """The caller gave the memory: an error about it is not about the statement."""

@@ -14,13 +14,13 @@ from snapdb import loading
 from snapdb.builders.files import build_files
 from snapdb.catalog.state import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
-from snapdb.execute.samples.lineage import Past, named_parameters, read_lineage, tables_digest
+from snapdb.execute.samples.lineage import Past, codings_in, named_parameters, read_lineage, tables_digest
 from snapdb.execute.samples.opening import Opened, open_statement
 from snapdb.execute.samples.operators import RowMaker, epoch_batches
 from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.snapshots import snapshot_record
 from snapdb.execute.transactions import retry_if_replaced
-from snapdb.graph.layout import codings
+from snapdb.graph.layout import Codings, codings
 from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import BindContext, optimize
@@ -42,14 +42,19 @@ _OTHERS = "those that are given are others; give the same again, with the same f
 
 
 def replay_batch(
-    session: DatabaseSession, lineage: Mapping[str, Any], batch: int, epoch: int | None, seeds: Any, params: Parameters
+    session: DatabaseSession,
+    lineage: Mapping[str, object],
+    batch: int,
+    epoch: int | None,
+    seeds: object,
+    params: Parameters,
 ) -> Batch:
     """A batch again from its lineage; arguments and errors are those of `snapdb.replay`."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
     return retry_if_replaced(lambda: session.read_head(wanted.batch))
 
 
-def replay_rows(session: DatabaseSession, lineage: Mapping[str, Any], batch: int, epoch: int | None) -> pa.Table:
+def replay_rows(session: DatabaseSession, lineage: Mapping[str, object], batch: int, epoch: int | None) -> pa.Table:
     """The rows that SAMPLE gives of a batch, from its lineage."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
     return retry_if_replaced(lambda: session.read_head(wanted.rows))
@@ -63,12 +68,12 @@ class _Replay:
     epoch: int
     number: int
     """Of the batch within the epoch."""
-    seeds: Any
+    seeds: object
     """Ids or a SELECT; None: the sampler's own."""
     parameters: Parameters
 
     @staticmethod
-    def of(past: Past, batch: Any, epoch: Any, seeds: Any, parameters: Parameters) -> _Replay:
+    def of(past: Past, batch: Any, epoch: Any, seeds: object, parameters: Parameters) -> _Replay:
         """What was asked for.
 
         Raises:
@@ -204,9 +209,10 @@ def _check_codings(past: Past, opened: Opened, *, stands: bool) -> None:
     Args:
         stands: The snapshot is there, rather than pinned again from tables.
     """
-    lineage = opened.view.lineage
+    now = codings_in(opened.view.lineage)
+    assert now is not None
     if past.codings is None:
-        growing = [v.name for v in past.pinned.graph.vertices if _grows(v, lineage)]
+        growing = [v.name for v in past.pinned.graph.vertices if _grows(v, now)]
         if growing and not stands:
             raise DataError(
                 f"this lineage is of a snapdb that did not keep the codes of classes and the widths of sparse features "
@@ -216,20 +222,20 @@ def _check_codings(past: Past, opened: Opened, *, stands: bool) -> None:
             )
         return
     for name, then in past.codings.items():
-        for element in {**then, **lineage[name]}:
-            if then.get(element) != lineage[name].get(element):
-                was, now = _coding_text(then.get(element)), _coding_text(lineage[name].get(element))
+        for element in {**then, **now[name]}:
+            if then.get(element) != now[name].get(element):
+                was, is_now = _coding_text(then.get(element)), _coding_text(now[name].get(element))
                 raise DataError(
-                    f"the {name} of {element} are others now than in this lineage ({was} then, {now} now): the "
+                    f"the {name} of {element} are others now than in this lineage ({was} then, {is_now} now): the "
                     "snapshot was made by an older snapdb, which gave other codes; "
                     "replay it with that one, or sample anew",
                     code="other-codes",
                 )
 
 
-def _grows(vertex: VertexElement, lineage: Mapping[str, Any]) -> bool:
+def _grows(vertex: VertexElement, now: Codings) -> bool:
     """Return whether a vertex type's codes or widths depend on its rows."""
-    text = vertex.name in lineage["classes"] and vertex.classes is None
+    text = vertex.name in now["classes"] and vertex.classes is None
     return text or any(spec.sparse and spec.width is None for spec in vertex.features)
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from snapdb.errors import BindError, CorruptError, ParseError, SnapdbError, Span
 from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
@@ -234,7 +234,7 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     return SamplePlan(spec, snapshot, seeds, epochs, columns._replace(order=order), _places(clauses))
 
 
-def with_seeds(context: BindContext, plan: SamplePlan, seeds: Any) -> SamplePlan:
+def with_seeds(context: BindContext, plan: SamplePlan, seeds: object) -> SamplePlan:
     """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow.
 
     Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each. Ids
@@ -293,7 +293,7 @@ def _bind_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQu
     return bound
 
 
-def _given(context: BindContext, plan: SamplePlan, seeds: Any) -> BoundQuery:
+def _given(context: BindContext, plan: SamplePlan, seeds: object) -> BoundQuery:
     table = as_arrow(seeds)
     name = "snapdb seeds given"
     columns = [quote(c) for c in table.column_names]
