@@ -1,4 +1,4 @@
-"""TransactionManager on threads whose results come in order, never more than a few ahead of the reader."""
+"""Work on threads whose results come in order, never more than a few ahead of the reader."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
