@@ -354,7 +354,7 @@ def printable(text: str) -> str:
 def _footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
     """The line under a table: how many rows there are, and whatever is not shown.
 
-    >>> footer(100, 40, 9, 2, 1)
+    >>> _footer(100, 40, 9, 2, 1)
     '100 rows (40 shown), 9 columns (7 shown), 1 cell cut'
     """
     parts = [counted(total, "row") + (f" ({rows} shown)" if rows < total else "")]

@@ -4,7 +4,7 @@ torch has no unsigned arithmetic, but its int64 wraps: a word is the int64 of th
 comparisons must know.
 
     >>> import torch
-    >>> hex(int(mix(torch.tensor(1))))
+    >>> hex(int(_mix(torch.tensor(1))))
     '0x5692161d100b05e5'
 """
 
