@@ -349,7 +349,7 @@ def changed_graphs(condition: str) -> tuple[_Changed, ...]:
     Raises:
         ParseError: what stands in the parentheses is not one string.
 
-    >>> _changed_graphs("changed('shop') > 10 OR 'changed(1)' = x")
+    >>> changed_graphs("changed('shop') > 10 OR 'changed(1)' = x")
     (Changed(name='shop', span=Span(start=0, stop=15)),)
     """
     tokens = scan(condition)
