@@ -350,7 +350,7 @@ def changed_graphs(condition: str) -> tuple[_Changed, ...]:
         ParseError: what stands in the parentheses is not one string.
 
     >>> changed_graphs("changed('shop') > 10 OR 'changed(1)' = x")
-    (Changed(name='shop', span=Span(start=0, stop=15)),)
+    (_Changed(name='shop', span=Span(start=0, stop=15)),)
     """
     tokens = scan(condition)
     pairs = partners(tokens)
