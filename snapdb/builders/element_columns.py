@@ -64,7 +64,7 @@ def with_columns(
     negatives = None if spec.link is None else spec.link.negatives
     own = {e.name: e.weight for e in plan.snapshot.graph.edges}
     other = [(name, column) for name, column in spec.drawing.weights if own.get(name) != column]
-    bearing = [v.name for v in plan.snapshot.graph.vertices if v.event_time and plan.way.may_meet(v.name)]
+    bearing = [v.name for v in plan.snapshot.graph.vertices if v.event_time and plan.hints.may_meet(v.name)]
     born = bearing if timed or spec.temporal is not None else []
     weighing = negatives is not None and negatives.weight is not None
     if not (other or born or weighing):

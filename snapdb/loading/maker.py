@@ -29,7 +29,7 @@ from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.entrance import Entrance
 from snapdb.sampling.memory import enough_memory
 from snapdb.sampling.rounds import Rounds
-from snapdb.types import SampleSpec, Way
+from snapdb.types import ExecutionHints, SampleSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Maker:
         spec: SampleSpec,
         device: str | None,
         memory: int | None,
-        way: Way,
+        hints: ExecutionHints,
         transform: Callable[[Batch], Any] | None = None,
         cache: CacheSource | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class Maker:
         """
         if transform is not None and not callable(transform):
             raise TypeError(f"transform is a function of a batch, found {transform!r}")
-        self.view, self.seeds, self.spec, self.fused = view, seeds, way.applied(spec), way.fused
+        self.view, self.seeds, self.spec, self.fused = view, seeds, hints.applied(spec), hints.fused
         self.sampler: Any = open_sampler(view, self.spec)
         self.device = usable(device or spec.device or "cpu")
         self.transform = transform

@@ -32,7 +32,7 @@ class Asked:
 
     def options(self, source: Source) -> Options:
         """The numbers that count: those that were said before those of the statement."""
-        threads = source.way.threads if self.threads is None else self.threads
+        threads = source.hints.threads if self.threads is None else self.threads
         memory = source.spec.memory if self.memory is None else self.memory
         return Options(threads, self.prefetch, memory, self.most)
 
@@ -51,7 +51,7 @@ class Reading:
         self.source, self.options = source, asked.options(source)
         self.epochs = Epochs(seeds, spec, sharing)
         memory = self.options.memory
-        maker = Maker(view, seeds, spec, asked.device, memory, source.way, asked.transform, source.cache)
+        maker = Maker(view, seeds, spec, asked.device, memory, source.hints, asked.transform, source.cache)
         self.threads = BatchThreads(maker, self.epochs, self.options, asked.report)
         self.identity = identity(view, seeds, spec, zero_weight(maker.sampler))
         self._iterations: set[object] = set()
@@ -95,7 +95,7 @@ class Reading:
     def __getstate__(self) -> dict[str, Any]:
         """For DataLoader workers that are spawned: iterations and the duty to release stay behind."""
         source = self.source
-        plain = Source(source.view, source.seeds, source.spec, source.way, source.cache, source.published)
+        plain = Source(source.view, source.seeds, source.spec, source.hints, source.cache, source.published)
         left = {"_release", "_iterations"}
         return {**{name: value for name, value in self.__dict__.items() if name not in left}, "source": plain}
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from snapdb.graph.view import GraphView
 from snapdb.loading.shelf import CacheSource
 from snapdb.sampling import Seeds
-from snapdb.types import Published, SampleSpec, Way
+from snapdb.types import ExecutionHints, Published, SampleSpec
 
 
 def nothing_held() -> None:
@@ -23,7 +23,7 @@ class Source(NamedTuple):
     seeds: Seeds
     """In their canonical order."""
     spec: SampleSpec
-    way: Way = Way()  # frozen
+    hints: ExecutionHints = ExecutionHints()  # frozen
     """How batches are made, which changes none."""
     cache: CacheSource | None = None
     published: Published | None = None

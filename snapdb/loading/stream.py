@@ -31,7 +31,7 @@ from snapdb.loading.source import Source, nothing_held
 from snapdb.loading.visits import check_any_order
 from snapdb.loading.worker import place_among_workers, worker_of
 from snapdb.sampling import Seeds
-from snapdb.types import Published, SampleSpec, Way
+from snapdb.types import ExecutionHints, Published, SampleSpec
 
 Given = TypeVar("Given", default=Batch)
 """What a stream gives: batches, or what its transform makes of them."""
@@ -66,7 +66,7 @@ class BatchStream(IterableDataset[Given]):
         prefetch: int | None = None,
         memory: int | None = None,
         most: int | None = None,
-        way: Way = Way(),  # noqa: B008  # frozen
+        hints: ExecutionHints = ExecutionHints(),  # noqa: B008  # frozen
         cache: CacheSource | None = None,
         report: Report | None = None,
         release: Callable[[], None] = nothing_held,
@@ -110,7 +110,7 @@ class BatchStream(IterableDataset[Given]):
                 "find different publications; let each rank call stream.renew() after a barrier, and compare "
                 "stream.published.id over the ranks before the epoch"
             )
-        source = Source(view, seeds, spec, way, cache, published, release, newer)
+        source = Source(view, seeds, spec, hints, cache, published, release, newer)
         self._reading = Reading(source, self._asked, self.sharing)
         self._left: list[Reading] = []
         """Those before it that are still iterated."""

@@ -119,7 +119,7 @@ def prune_types(plan: SamplePlan) -> SamplePlan:
     idle = _prunable_relations(plan.spec) - walked
     met = seed_types(plan.spec) | {name for relation in walked for name in (relation.expands, relation.reaches)}
     meets = None if met >= {vertex.name for vertex in plan.snapshot.graph.vertices} else frozenset(met)
-    return replace(plan, way=replace(plan.way, idle=frozenset(idle), meets=meets))
+    return replace(plan, hints=replace(plan.hints, idle=frozenset(idle), meets=meets))
 
 
 def _prunable_relations(spec: SampleSpec) -> set[Relation]:
@@ -143,7 +143,7 @@ def prune_columns(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan that reads features of what is delivered with them only: none for rows of edges."""
     reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
     every = {element.name for element in plan.snapshot.graph.elements}
-    return plan if reads >= every else replace(plan, way=replace(plan.way, reads=frozenset(reads)))
+    return plan if reads >= every else replace(plan, hints=replace(plan.hints, reads=frozenset(reads)))
 
 
 def _delivered_elements(spec: SampleSpec) -> set[str]:
@@ -161,8 +161,8 @@ def choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
 @_rule_of(SamplePlan)
 def choose_method(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan with METHOD FULL where all fanouts are, and with the back end that fits the device."""
-    drawing = Drawing("FULL") if _takes_all(plan.spec) else plan.way.drawing
-    return replace(plan, way=replace(plan.way, drawing=drawing, backend=None))
+    drawing = Drawing("FULL") if _takes_all(plan.spec) else plan.hints.drawing
+    return replace(plan, hints=replace(plan.hints, drawing=drawing, backend=None))
 
 
 def _takes_all(spec: SampleSpec) -> bool:
@@ -175,13 +175,13 @@ def _takes_all(spec: SampleSpec) -> bool:
 @_rule_of(SamplePlan)
 def choose_threads(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan with all threads at work, instead of one; batches and rows keep their order."""
-    return replace(plan, way=replace(plan.way, threads=None))
+    return replace(plan, hints=replace(plan.hints, threads=None))
 
 
 @_rule_of(SamplePlan)
 def fuse_gather(plan: SamplePlan) -> SamplePlan:
     """A stream's plan whose threads gather what they sampled, instead of the reader when a batch is handed over."""
-    return plan if plan.delivers == "rows" else replace(plan, way=replace(plan.way, fused=True))
+    return plan if plan.delivers == "rows" else replace(plan, hints=replace(plan.hints, fused=True))
 
 
 RULES: tuple[Rule, ...] = (

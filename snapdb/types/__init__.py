@@ -19,12 +19,13 @@ from snapdb.types.graph import (
 )
 from snapdb.types.sampling import (
     FULL,
-    PLAIN,
+    PLAIN_HINTS,
     RNG_SCHEME,
     Backend,
     Cache,
     CacheStats,
     Drawing,
+    ExecutionHints,
     Fanout,
     Link,
     Method,
@@ -35,7 +36,6 @@ from snapdb.types.sampling import (
     SampleSpec,
     SeedOrder,
     Temporal,
-    Way,
 )
 from snapdb.types.snapshot import (
     ALL_TIME,
@@ -59,7 +59,7 @@ __all__ = [
     "FORMS",
     "FULL",
     "PINNED",
-    "PLAIN",
+    "PLAIN_HINTS",
     "RNG_SCHEME",
     "Backend",
     "Cache",
@@ -71,6 +71,7 @@ __all__ = [
     "Drawing",
     "EdgeElement",
     "EdgeType",
+    "ExecutionHints",
     "Fanout",
     "FeatureHistory",
     "FeatureSpec",
@@ -106,7 +107,6 @@ __all__ = [
     "TimeUnit",
     "Version",
     "VertexElement",
-    "Way",
     "Window",
     "by_word",
     "did_you_mean",

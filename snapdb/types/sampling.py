@@ -261,7 +261,7 @@ class SampleSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ExecutionHints:
     """How batches are built; none of it changes their content."""
 
     threads: int | None = None
@@ -293,7 +293,7 @@ class Way:
         return self.reads is None or element in self.reads
 
 
-PLAIN = Way(threads=1, fused=False, backend="numba")
+PLAIN_HINTS = ExecutionHints(threads=1, fused=False, backend="numba")
 """The way that no rule has touched."""
 
 

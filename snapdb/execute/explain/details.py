@@ -11,7 +11,7 @@ from snapdb.graph.view import Feature
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artifacts import find_artifact
-from snapdb.types import FULL, Cache, Drawing, Refresh, Relation, SampleSpec, TimeUnit, Way
+from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit
 
 _SCAN = "every eligible edge is looked at"
 _METHODS = {
@@ -96,9 +96,11 @@ def _length(within: int, unit: TimeUnit | None) -> str:
     return f"{within // size:,} {name}{'' if within == size else 's'}"
 
 
-def row_form(context: ExecutionContext, layout: EdgeLayout, relation: Relation, backend: str, way: Way) -> str:
+def row_form(
+    context: ExecutionContext, layout: EdgeLayout, relation: Relation, backend: str, hints: ExecutionHints
+) -> str:
     """How the rows of a relation lie, and why."""
-    if relation in way.idle:
+    if relation in hints.idle:
         return "never reached from the seeds: nothing of it is opened"
     if backend == "torch":
         return "rows made flat for torch"
@@ -131,17 +133,17 @@ def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> st
     return f"{kind}.{name}: {how} of {width} {feature.dtype.name}, of {view.node_counts[kind]:,} vertices"
 
 
-def gathered(way: Way) -> str:
+def gathered(hints: ExecutionHints) -> str:
     """When features are read."""
-    return "while their ids are warm" if way.fused else "when a batch is handed over"
+    return "while their ids are warm" if hints.fused else "when a batch is handed over"
 
 
-def back_end(spec: SampleSpec, way: Way) -> tuple[str, str]:
+def back_end(spec: SampleSpec, hints: ExecutionHints) -> tuple[str, str]:
     """'numba' or 'torch', and why."""
     on_gpu = (spec.device or "").startswith("cuda")
     if spec.backend is not None:
         return spec.backend, "as WITH says"
-    if on_gpu and way.backend is None:
+    if on_gpu and hints.backend is None:
         return "torch", "because batches are made on the GPU"
     return "numba", "where no rule chooses" if on_gpu else "the faster one on the CPU"
 

@@ -146,7 +146,7 @@ def _metered(
     context: ExecutionContext, plan: SamplePlan, opened: Opened, cache: CacheSource | None = None
 ) -> MeteredStream:
     view, seeds, spec = opened.view, opened.seeds, opened.spec
-    return loading.MeteredStream(view, seeds, spec, most=context.threads, way=plan.way, cache=cache)
+    return loading.MeteredStream(view, seeds, spec, most=context.threads, hints=plan.hints, cache=cache)
 
 
 def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
@@ -189,7 +189,7 @@ def _epoch_seeds(stream: MeteredStream) -> int:
 
 def _root(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> PlanNode:
     """The operators without numbers."""
-    spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.way)
+    spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.hints)
     unit = event_unit(plan.snapshot.graph, read_tables(context, plan.snapshot), None)
     threads = stream.options.threads_of(1)
     memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
@@ -201,14 +201,14 @@ def _root(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: M
     if spec.link is not None and spec.link.negatives is not None:
         nodes.append(PlanNode("Negatives", details.negatives(spec), key="negatives"))
     nodes.append(PlanNode("Seeds", details.seed_order(spec), key="seeds"))
-    drawing = f"{details.method(plan.way.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
+    drawing = f"{details.method(plan.hints.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
     sample = PlanNode("Sample", drawing, tuple(nodes), key="sample")
     features = [
         PlanNode("Feature", details.feature_words(opened.view, kind, name, feature), key=("feature", kind, name))
         for kind in stream.sampler.node_types
         for name, feature in opened.view.node_features.get(kind, {}).items()
     ]
-    when = details.gathered(plan.way)
+    when = details.gathered(plan.hints)
     gather = PlanNode("Gather", f"features and targets of every node, {when}", (*features, sample), key="gather")
     return PlanNode("Stream", detail, (gather,), key="stream")
 
@@ -220,7 +220,7 @@ def _batches(number: int) -> str:
 def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[PlanNode]:
     """A node for each hop and relation, the last one first, as they stand above each other."""
     layouts = {edge.name: edge for edge in read_layout(context.store.db_dir, plan.snapshot).edges}
-    idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.way.idle
+    idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.hints.idle
     nodes = []
     for hop in range(plan.spec.hops):
         for walk in stream.sampler.walks:
@@ -228,7 +228,7 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
             count = walk.fanout.counts[hop]
             if not count:
                 continue
-            form = details.row_form(context, layouts[relation.edge.edge], relation, backend, plan.way)
+            form = details.row_form(context, layouts[relation.edge.edge], relation, backend, plan.hints)
             unreached = ", never reached from the seeds" if relation in idle else ""
             edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
             detail = f"hop {hop}: {edges}, {form}{unreached}"

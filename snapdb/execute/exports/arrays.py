@@ -532,7 +532,7 @@ def _write_batches(
             opened.spec,
             device="cpu",
             most=context.threads,
-            way=sample.way,
+            hints=sample.hints,
             cache=opened.cache,
             transform=writer,
         ) as stream,

@@ -59,7 +59,9 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
         context.check_stopped()
         with (
             sample.places.under(),
-            loading.BatchStream(opened.view, opened.seeds, opened.spec, most=context.threads, way=sample.way) as stream,
+            loading.BatchStream(
+                opened.view, opened.seeds, opened.spec, most=context.threads, hints=sample.hints
+            ) as stream,
         ):
             batches = _batches(context, stream, sample.epochs)
             yield from _audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)

@@ -101,16 +101,16 @@ def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
     with raise_if_snapshot_replaced(context.store.catalog_db, plan.snapshot):
         _build_outgoing(context, plan)
     context.report(f"opening {plan.snapshot.name}", None)
-    opened = open_snapshot(context.store.catalog_db, plan.snapshot, plan.way.opens)
+    opened = open_snapshot(context.store.catalog_db, plan.snapshot, plan.hints.opens)
     try:
         context.check_stopped()
-        with warming() if plan.way.applied(plan.spec).backend != "torch" else nullcontext():
+        with warming() if plan.hints.applied(plan.spec).backend != "torch" else nullcontext():
             seeds = read_seeds(context, plan, opened.view, opened.id_maps[plan.spec.seed_type])
         context.check_stopped()
         view = with_columns(context, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
         check_born(plan, view, seeds)
         lineage = {**view.lineage, **sample_lineage(context, plan)}
-        reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
+        reader = WithoutIdle(view.adjacency, plan.hints.idle, plan.snapshot.graph, view.node_counts)
         view = replace(view, adjacency=reader, lineage=lineage)
         spec = _with_period(plan.spec, view, seeds)
         return Opened(view, seeds, spec, opened.lease, _cache_source(context, plan.sampler))
@@ -137,7 +137,7 @@ def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
     """Sort edges that the sampler traverses in reverse, where that is worth storing and can be stored."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
-    walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.way.idle}
+    walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link
     walked |= {} if link is None else {edge.edge: edge for edge in link.known_types}
     if context.store.db_dir.read_only or not walked:
@@ -197,7 +197,7 @@ def open_stream(
                 prefetch=prefetch,
                 memory=limit,
                 most=session.threads,
-                way=source.way,
+                hints=source.hints,
                 cache=source.cache,
                 report=session.progress,
                 release=source.release,
@@ -250,7 +250,7 @@ class _Following:
             opened.view,
             opened.seeds,
             opened.spec,
-            plan.way,
+            plan.hints,
             opened.cache,
             now,
             opened.lease.release,

@@ -28,7 +28,7 @@ from snapdb.sampling import Block, Entrance, Ints, Seeds, Subgraph, batches_befo
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.memory import enough_memory
 from snapdb.storage.tables.commit import put_name
-from snapdb.types import Relation, Sampler, SampleSpec, Way
+from snapdb.types import ExecutionHints, Relation, Sampler, SampleSpec
 from snapdb.types.text import counted
 
 _SHOWN = 3
@@ -41,7 +41,7 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
     try:
         context.check_stopped()
         with plan.places.under():
-            maker = RowMaker(opened, plan.way)
+            maker = RowMaker(opened, plan.hints)
         yield pa.RecordBatch.from_pylist([], schema=maker.schema)
         yield from _sampled_rows(context, plan, opened, maker)
     finally:
@@ -59,7 +59,7 @@ def _sampled_rows(
         return maker.rows(task)
 
     total = batches_before(opened.seeds.ids.size, opened.spec, plan.epochs)
-    options = Options(plan.way.threads, most=context.threads)
+    options = Options(plan.hints.threads, most=context.threads)
     threads = 1 if maker.in_order else min(options.threads_of(1, on_gpu=maker.on_gpu), total)
     epochs = range(plan.epochs if total else 0)
     tasks = (task for epoch in epochs for task in epoch_batches(opened.seeds, opened.spec, epoch))
@@ -140,11 +140,11 @@ class _BatchSeeds:
 class RowMaker:
     """Makes the rows of batches. Threads share it; each borrows a scratch for the time of a batch."""
 
-    def __init__(self, opened: Opened, way: Way) -> None:
+    def __init__(self, opened: Opened, hints: ExecutionHints) -> None:
         """Opens the sampler, and reads the keys that rows need."""
         spec = opened.spec
-        self._view, self._spec, self._way = opened.view, spec, way
-        self._sampler: Any = open_sampler(opened.view, way.applied(spec))
+        self._view, self._spec, self._way = opened.view, spec, hints
+        self._sampler: Any = open_sampler(opened.view, hints.applied(spec))
         self._entrance = Entrance(opened.view, spec, opened.seeds)
         self._idle: deque[Any] = deque()
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}

@@ -103,7 +103,7 @@ class _Replay:
         with (
             self._opened(context, "batches") as (plan, opened),
             loading.BatchStream(
-                opened.view, opened.seeds, opened.spec, threads=0, way=plan.way, report=context.step
+                opened.view, opened.seeds, opened.spec, threads=0, hints=plan.hints, report=context.step
             ) as stream,
         ):
             return _whole(stream.replayed(self.epoch, self.number))
@@ -111,7 +111,7 @@ class _Replay:
     def rows(self, context: ExecutionContext) -> pa.Table:
         """The rows that SAMPLE gives of the batch."""
         with self._opened(context, "rows") as (plan, opened):
-            maker = RowMaker(opened, plan.way)
+            maker = RowMaker(opened, plan.hints)
             tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
             if maker.in_order:  # those of earlier epochs too, for the rows that they come by
                 epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))

@@ -411,11 +411,11 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
     most = max((count for fanout in fanouts for count in fanout.counts), default=0)
     size = most if refresh is None else refresh.size(most)
     if size > _TORCH_CAP:
-        what, way = f"a row of {size} edges", "a smaller AMPLIFY"
+        what, remedy = f"a row of {size} edges", "a smaller AMPLIFY"
         if refresh is None:
-            what, way = f"a fanout of {most}", "METHOD BOTTOMK"
+            what, remedy = f"a fanout of {most}", "METHOD BOTTOMK"
         raise BindError(
-            f"{what} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH numba, {way}, or FULL",
+            f"{what} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH numba, {remedy}, or FULL",
             span=statement.fanouts.span,
             code="out-of-range",
         )

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 from snapdb.errors import BindError, DataError, SnapdbError, Span
 from snapdb.plan.plan import Plan, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
-from snapdb.types import FULL, PLAIN, Fanout, Relation, Sampler, SampleSpec, Snapshot, Way
+from snapdb.types import FULL, PLAIN_HINTS, ExecutionHints, Fanout, Relation, Sampler, SampleSpec, Snapshot
 
 _ABOUT = {
     "bad-negatives": "negatives",
@@ -179,31 +179,31 @@ class SamplePlan(Plan):
     """The SELECT that was given as seeds=, empty where ids were; None: the seeds are the statement's."""
     delivers: Literal["rows", "batches"] = "rows"
     """Rows of edges, as SQL, or batches with their features."""
-    way: Way = PLAIN
+    hints: ExecutionHints = PLAIN_HINTS
     sampler: Sampler | None = None
     """Of SAMPLE USING, whose generation and caches serve; None: the statement stands by itself."""
 
     def describe(self) -> PlanNode:
-        spec, way = self.spec, self.way
-        idle = way.idle | {relation for fanout in unreached_fanouts(spec) for relation in fanout.relations}
+        spec, hints = self.spec, self.hints
+        idle = hints.idle | {relation for fanout in unreached_fanouts(spec) for relation in fanout.relations}
         expands = [PlanNode("Expand", text) for fanout in spec.fanouts for text in _expanded(fanout, idle)]
         of = spec.seed_type if spec.link is None else spec.link.edge.edge
         seeds = PlanNode("Seeds", f"{of}, {spec.order}", (describe_query(self.seeds),))
         sample = PlanNode("Sample", f"{spec.snapshot}: {self._method()}", (*expands, seeds))
-        threads = "one thread" if way.threads == 1 else "all threads"
+        threads = "one thread" if hints.threads == 1 else "all threads"
         operator, what = ("Rows", "of edges") if self.delivers == "rows" else ("Stream", "of batches")
-        below = sample if way.reads == frozenset() else PlanNode("Gather", self._gathered(), (sample,))
+        below = sample if hints.reads == frozenset() else PlanNode("Gather", self._gathered(), (sample,))
         return PlanNode(operator, f"{what}, by {threads}", (below,))
 
     def _method(self) -> str:
-        method = (self.way.drawing or self.spec.drawing).method
-        backend = self.way.applied(self.spec).backend
+        method = (self.hints.drawing or self.spec.drawing).method
+        backend = self.hints.applied(self.spec).backend
         return f"METHOD {method}" + (f", WITH {backend}" if backend is not None else "")
 
     def _gathered(self) -> str:
-        reads = self.way.reads
+        reads = self.hints.reads
         what = "all features and targets" if reads is None else f"features of {', '.join(sorted(reads))}"
-        when = "while their ids are warm" if self.way.fused else "when a batch is handed over"
+        when = "while their ids are warm" if self.hints.fused else "when a batch is handed over"
         return what if self.delivers == "rows" else f"{what}, {when}"
 
 
