@@ -1,20 +1,39 @@
 """The epochs of a seed set: how many batches each has, which are a rank's, and which seeds a batch holds."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from torch.utils.data import get_worker_info
+
 from snapdb.arrays import Int64s
-from snapdb.loading.maker import Task
 from snapdb.loading.position import Position
 from snapdb.loading.shares import Share, Sharing
-from snapdb.loading.worker import place_among_workers
 from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order, full_batches_in
 from snapdb.types import SampleSpec
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSeeds:
+    """The seeds of a batch that is to be built."""
+
+    index: tuple[int, int]
+    """(epoch, batch within the epoch)."""
+    number: int
+    """The global batch number, which draws depend on."""
+    ordinals: Int64s
+    """The seeds, as ordinals of the seed set."""
+    padding: bool = False
+    """The batch is one of the epoch's first again, for a rank that would have one fewer."""
+    between: tuple[BatchSeeds, ...] = ()
+    """Under SCOPE VISITED, the batches of other consumers since this consumer's last one."""
+
+
 class Epochs:
-    """What a rank has of each epoch. The order of the seeds is worked out once an epoch."""
+    """A rank's batches of each epoch. The order of the seeds is computed once per epoch."""
 
     def __init__(self, seeds: Seeds, spec: SampleSpec, sharing: Sharing) -> None:
         self.seeds, self.spec, self.sharing = seeds, spec, sharing
@@ -37,7 +56,7 @@ class Epochs:
         number, workers = place_among_workers()
         return self.before(at.epoch) + self.share(at.epoch, at.start).consumed(number + workers * max(0, at.taken - 1))
 
-    def task(self, epoch: int, index: int) -> Task:
+    def batch(self, epoch: int, index: int) -> BatchSeeds:
         """This rank's batch of the epoch at an index, from the end where that is negative.
 
         Raises:
@@ -51,27 +70,27 @@ class Epochs:
             raise IndexError(
                 f"batch {index} was asked, but an epoch has {len(places)} batches here (they count from 0)"
             )
-        return next(self.tasks(epoch, [places[index]]))
+        return next(self.batches_at(epoch, [places[index]]))
 
-    def tasks(self, epoch: int, places: Iterable[int]) -> Iterator[Task]:
+    def batches_at(self, epoch: int, places: Iterable[int]) -> Iterator[BatchSeeds]:
         """The batches at places of the epoch, whose end is followed by its start again."""
         order, size = self._ordinals(epoch), self.spec.batch_size
         batches, before = self.batches(epoch), self.before(epoch)
         for place in places:
             again, index = divmod(place, batches)
             ordinals = order[index * size : (index + 1) * size]
-            yield Task((epoch, index), before + index, ordinals, padding=again > 0)
+            yield BatchSeeds((epoch, index), before + index, ordinals, padding=again > 0)
 
     def numbers(self, epoch: int, places: range) -> list[int]:
         """The global numbers of the batches at places of the epoch, whose end is followed by its start again."""
         batches, before = self.batches(epoch), self.before(epoch)
         return [before + place % batches for place in places]
 
-    def numbered(self, numbers: Iterable[int]) -> Iterator[Task]:
+    def numbered(self, numbers: Iterable[int]) -> Iterator[BatchSeeds]:
         """The batches of these global numbers."""
         for number in numbers:
             epoch = bisect_right(range(1, number + 2), number, key=self.before)
-            yield from self.tasks(epoch, [number - self.before(epoch)])
+            yield from self.batches_at(epoch, [number - self.before(epoch)])
 
     def _ordinals(self, epoch: int) -> Int64s:
         """The epoch's seed order, kept for the epoch."""
@@ -82,3 +101,18 @@ class Epochs:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_order": None}
+
+
+def place_among_workers() -> tuple[int, int]:
+    """(number, count) of the processes that share a rank's batches; (0, 1) outside DataLoader workers."""
+    worker = get_worker_info()
+    return (0, 1) if worker is None else (worker.id, worker.num_workers)
+
+
+def worker_of(sharing: Sharing) -> dict[str, int] | None:
+    """The DataLoader worker among those of all ranks, as a stream's state records it; None outside of one."""
+    worker = get_worker_info()
+    if worker is None:
+        return None
+    ranks = {"rank": sharing.rank, "world_size": sharing.world_size}
+    return {"id": worker.id, "num_workers": worker.num_workers, **ranks}

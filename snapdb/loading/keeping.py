@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from snapdb.loading.epochs import place_among_workers
 from snapdb.loading.keeper import Keeper, open_keeper
 from snapdb.loading.shelf import CacheSource
-from snapdb.loading.worker import place_among_workers
 from snapdb.sampling import Sampler, Seeds
 from snapdb.sampling.cache_plan import bytes_wanted
 from snapdb.sampling.rounds import Rounds

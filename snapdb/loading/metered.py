@@ -1,4 +1,4 @@
-"""A stream that keeps account of its work, for EXPLAIN: other streams pay nothing for it."""
+"""A stream whose work is measured, for EXPLAIN: which work there is, and what each step of sampling takes."""
 
 import copy
 import threading
@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.source import StreamSource
 from snapdb.loading.stream import BatchStream
-from snapdb.sampling import Ints
+from snapdb.sampling import Entry, Ints
 from snapdb.sampling.kept import CacheReader
 from snapdb.sampling.pages import pages_read
 from snapdb.sampling.rounds import Rounds
@@ -36,62 +38,70 @@ class Recent(NamedTuple):
     """Of each, vertex type → the dense ids that it comes by."""
 
 
-class _Meter:
-    """Seconds of work, added up over threads."""
+class WorkMeter:
+    """Seconds of building and sampling, summed over threads, and the inputs of the last few batches."""
 
-    def __init__(self) -> None:
-        self.making = 0.0
-        """Of whole batches."""
-        self.sampling = 0.0
-        """Of their neighbourhoods alone."""
+    def __init__(self, *, on_gpu: bool = False) -> None:
+        self._guard, self._on_gpu = threading.Lock(), on_gpu
+        self.inputs: deque[tuple[Entry, int, Rounds | None]] = deque(maxlen=_RECENT)
+        """Of the last few batches: the sampler's input, the batch number and the rounds of its rows."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Measure anew."""
+        self.build_seconds = 0.0
+        """Seconds of whole batches."""
+        self.sample_seconds = 0.0
+        """Seconds of sampling alone."""
         self.sampled = 0
-        """Of how many batches."""
-        self.cpu = 0.0
-        """Of processor time, for whole batches."""
+        """Number of batches that were sampled."""
+        self.cpu_seconds = 0.0
+        """Seconds of processor time, of whole batches."""
         self.threads: set[int] = set()
-        """Those that made one."""
-        self._guard = threading.Lock()
+        """The threads that built a batch."""
 
     @contextmanager
-    def batch(self) -> Iterator[None]:
-        """The block makes a batch."""
+    def building(self) -> Iterator[None]:
+        """The block builds a batch, or the rest of one."""
         started, busy = time.perf_counter(), time.thread_time()
         yield
         spent, worked = time.perf_counter() - started, time.thread_time() - busy
         with self._guard:
-            self.making += spent
-            self.cpu += worked
+            self.build_seconds += spent
+            self.cpu_seconds += worked
             self.threads.add(threading.get_ident())
 
     @contextmanager
-    def sample(self) -> Iterator[None]:
-        """The block samples a neighbourhood."""
+    def sampling(self, entry: Entry, number: int, rounds: Rounds | None) -> Iterator[None]:
+        """The block samples the neighborhood of a batch."""
+        self.inputs.append((entry, number, rounds))
         started = time.perf_counter()
         yield
+        self.wait()
         spent = time.perf_counter() - started
         with self._guard:
-            self.sampling += spent
+            self.sample_seconds += spent
             self.sampled += 1
+
+    def wait(self) -> None:
+        """Wait for the GPU: without it only the launches of its kernels would be timed."""
+        if self._on_gpu:
+            torch.cuda.synchronize()
 
 
 class MeteredStream(BatchStream):
-    """The same batches, with `meter` saying what they took since `start` was called."""
+    """The same batches, with `meter` measuring what they took since `start` was called."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.start()
-        sampler = self._maker.sampler
-        self._plain, self._sampling = copy.copy(sampler), sampler.sample
-        self._recent: deque[tuple[Any, int, Rounds | None]] = deque(maxlen=_RECENT)
+    def __init__(self, source: StreamSource, options: StreamOptions) -> None:
+        self.meter = WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
+        super().__init__(source, options, self.meter)
+        self._plain = copy.copy(self.sampler)
         self._repeats = 1
-        sampler.sample = self._sample
-        maker = self._maker
-        sent = maker.sent if maker.fused else self._make(maker.sent)  # who is handed a batch may make the rest of it
-        self._threads.maker = cast(Any, _Proxy(maker, make=self._make(maker.make), sent=sent))
+        self.start()
 
     def start(self) -> None:
-        """Measures anew."""
-        self.meter = _Meter()
+        """Measure anew."""
+        self.meter.reset()
         self._from_disk = _read_from_disk()
 
     def steps(self, patience: float) -> dict[tuple[EdgeType, int], float]:
@@ -100,7 +110,7 @@ class MeteredStream(BatchStream):
         Batches are pure, so that a step takes what sampling up to it takes longer than sampling up to the one before.
         Nothing when that would take more seconds than `patience`.
         """
-        if not self._recent:
+        if not self.meter.inputs:
             return {}
         scratch, found = self._plain.scratch(), {}
         whole = self._timed(self._plain, scratch) * self.spec.hops * len(self._plain.walks)
@@ -118,10 +128,10 @@ class MeteredStream(BatchStream):
 
     def recent(self) -> Recent | None:
         """The last few batches that were sampled; None: there was none."""
-        if not self._recent:
+        if not self.meter.inputs:
             return None
-        (_, number, rounds), scratch = self._recent[-1], self._plain.scratch()
-        again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self._recent)
+        (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
+        again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self.meter.inputs)
         return Recent(number, rounds, tuple(found.nodes for found in again))
 
     def pages(self, cache: CacheReader | None) -> float:
@@ -131,9 +141,9 @@ class MeteredStream(BatchStream):
         """
         beside = copy.copy(self._plain)
         beside.cache = cache  # which is only looked at, and counts nothing
-        (_, number, rounds), scratch = self._recent[-1], self._plain.scratch()
-        again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self._recent)
-        return sum(pages_read(beside, found, number, rounds) for found in again) / len(self._recent)
+        (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
+        again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self.meter.inputs)
+        return sum(pages_read(beside, found, number, rounds) for found in again) / len(self.meter.inputs)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
         """How long it takes to sample one of `recent`, by another statement or with a cache, when it is in memory."""
@@ -141,7 +151,7 @@ class MeteredStream(BatchStream):
         other.spec, other.cache = spec or other.spec, cache
         scratch, spent = other.scratch(), list[float]()
         self._each(other, scratch)  # what is done once is not measured
-        while len(spent) < _REPEATS and sum(spent) * len(self._recent) < _ENOUGH:
+        while len(spent) < _REPEATS and sum(spent) * len(self.meter.inputs) < _ENOUGH:
             spent.append(self._each(other, scratch))
         return min(spent)
 
@@ -149,16 +159,16 @@ class MeteredStream(BatchStream):
         """How much longer than now it took to sample a batch since `start`, where something was read from a disk."""
         if not self.meter.sampled or _read_from_disk() == self._from_disk:
             return 0.0
-        return max(0.0, self.meter.sampling / self.meter.sampled - self.seconds())
+        return max(0.0, self.meter.sample_seconds / self.meter.sampled - self.seconds())
 
     def _each(self, sampler: Any, scratch: Any) -> float:
         """How long one of the last few batches takes, on average."""
         started = time.perf_counter()
-        _, number, rounds = self._recent[-1]
-        for entry, _, _ in self._recent:
+        _, number, rounds = self.meter.inputs[-1]
+        for entry, _, _ in self.meter.inputs:
             sampler.sample(entry, number, scratch, rounds)
-        self._settle()
-        return (time.perf_counter() - started) / len(self._recent)
+        self.meter.wait()
+        return (time.perf_counter() - started) / len(self.meter.inputs)
 
     def _seconds(self, hop: int, places: int, scratch: Any) -> float:
         """How long the last batch takes up to a hop, and of that only over the first so many relations."""
@@ -168,40 +178,10 @@ class MeteredStream(BatchStream):
 
     def _timed(self, sampler: Any, scratch: Any) -> float:
         started = time.perf_counter()
-        entry, number, rounds = self._recent[-1]
+        entry, number, rounds = self.meter.inputs[-1]
         sampler.sample(entry, number, scratch, rounds)
-        self._settle()
+        self.meter.wait()
         return time.perf_counter() - started
-
-    def _sample(self, entry: Any, number: int, scratch: Any, rounds: Any = None) -> Any:
-        self._recent.append((entry, number, rounds))
-        with self.meter.sample():
-            found = self._sampling(entry, number, scratch, rounds)
-            self._settle()
-        return found
-
-    def _make(self, make: Any) -> Any:
-        def timed(*arguments: Any) -> Any:
-            with self.meter.batch():
-                return make(*arguments)
-
-        return timed
-
-    def _settle(self) -> None:
-        """What a GPU is asked for is done later: without a wait only the asking would be timed."""
-        if (self.spec.device or "").startswith("cuda"):
-            torch.cuda.synchronize()
-
-
-class _Proxy:
-    """Another object, some of whose methods are others."""
-
-    def __init__(self, origin: Any, **methods: Any) -> None:
-        self._origin = origin
-        self.__dict__.update(methods)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._origin, name)
 
 
 def _short(walk: Any, hops: int) -> Any:

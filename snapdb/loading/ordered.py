@@ -11,14 +11,14 @@ _I = TypeVar("_I")
 _O = TypeVar("_O")
 
 
-class Ordered(Iterator[_O], Generic[_I, _O]):
+class OrderedMap(Iterator[_O], Generic[_I, _O]):
     """`map(work, items)` over threads.
 
     Results come in the order of the items, whichever is done first. At most `room(under way)` items, asked anew each
     time, are under way or wait to be taken. An exception of `work` comes out in its item's turn. Threads end with the
     last item, at an exception, at `close`, and when nobody holds the iterator any more.
 
-    >>> list(Ordered(str.upper, ["a", "b", "c"], threads=2, room=lambda under_way: 4))
+    >>> list(OrderedMap(str.upper, ["a", "b", "c"], threads=2, room=lambda under_way: 4))
     ['A', 'B', 'C']
     """
 

@@ -1,4 +1,4 @@
-"""What a stream reads: one publication of a snapshot, a seed set and a sampler; and the way to the next."""
+"""What a stream reads: one publication of a snapshot, a seed set and a sampler; and how the next one is opened."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from typing import NamedTuple
 from snapdb.graph.view import GraphView
 from snapdb.loading.shelf import CacheSource
 from snapdb.sampling import Seeds
+from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import ExecutionHints, Published, SampleSpec
 
 
-def nothing_held() -> None:
-    """Releases nothing."""
-
-
-class Source(NamedTuple):
-    """Opened, until `release` is called."""
+class StreamSource(NamedTuple):
+    """An open snapshot with a seed set; its files stay until the lease is released."""
 
     view: GraphView
     seeds: Seeds
-    """In their canonical order."""
+    """In canonical order."""
     spec: SampleSpec
-    hints: ExecutionHints = ExecutionHints()  # frozen
-    """How batches are made, which changes none."""
+    """The bound statement; EVERY AUTO is a number of batches, in its text too."""
+    hints: ExecutionHints = ExecutionHints()
     cache: CacheSource | None = None
+    """The caches of the sampler; None: the statement names no sampler, or it has none."""
+    lease: Lease | None = None
+    """Keeps the files of the view; None: the view is not of a database."""
     published: Published | None = None
-    """Which publication the view is of; None: of no database."""
-    release: Callable[[], None] = nothing_held
-    newer: Callable[[], Source | None] | None = None
-    """Looks whether something was published since, and opens that; it costs next to nothing where nothing was."""
-    about: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Errors of the block point to where the statement says what they are about."""
+    """The publication that the view is of; None: the view is not of a database."""
+    refresh: Callable[[], StreamSource | None] | None = None
+    """Opens what was published since, and returns None where nothing was, which is cheap to find out."""
+    located: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Within it an error gets the place in the statement that it is about."""
+
+    def release(self) -> None:
+        """Release the lease; a second call does nothing."""
+        if self.lease is not None:
+            self.lease.release()

@@ -15,7 +15,7 @@ from torch_geometric.sampler import HeteroSamplerOutput, NegativeSampling, Sampl
 from snapdb.errors import InputError
 from snapdb.kernels.gather import gather
 from snapdb.kernels.order import shuffle
-from snapdb.loading.ordered import Ordered
+from snapdb.loading.ordered import OrderedMap
 from snapdb.loading.rows import tensor_of
 from snapdb.pyg.graph import PygGraph, in_memory
 from snapdb.pyg.options import LoaderOptions, ParsedOptions, read_options
@@ -185,7 +185,7 @@ class _Threaded:
     def __iter__(self) -> Iterator[Data | HeteroData]:
         epoch, self._epoch = self._epoch, self._epoch + 1
         threads, ahead = self._options.threads, self._options.ahead
-        results = Ordered(self._batch, self._tasks(epoch), threads=threads, room=lambda under_way: ahead)
+        results = OrderedMap(self._batch, self._tasks(epoch), threads=threads, room=lambda under_way: ahead)
         try:
             yield from results
         finally:

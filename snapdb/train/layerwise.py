@@ -19,6 +19,8 @@ from snapdb.errors import InputError
 from snapdb.graph.features import ArrayFeature
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.source import StreamSource
 from snapdb.loading.stream import BatchStream
 from snapdb.sampling import Seeds
 from snapdb.storage.array_files import temporary_bytes
@@ -157,7 +159,8 @@ class Passes:
         view = replace(self.view, node_features=features, targets={})
         spec = replace(self.spec, seed_type=kind)
         rows: Array | None = None
-        with BatchStream(view, seeds, spec, threads=self.threads, most=self.most, device=self._device) as stream:
+        options = StreamOptions(threads=self.threads, max_threads=self.most, device=self._device)
+        with BatchStream(StreamSource(view, seeds, spec), options) as stream:
             for batch in stream:
                 self.step(what, (done + batch.index[1]) / total)
                 states = self._applied(number, batch)

@@ -15,15 +15,17 @@ import torch
 
 import snapdb
 from snapdb import Database
-from snapdb.loading import Batch, BatchStream
+from snapdb.loading import Batch
 from snapdb.plan import bind
 from snapdb.plan.samples import SamplePlan
 from snapdb.sql import parse
 from snapdb.types import Negatives, Relation, Temporal
 from tests.support.inside import engine_of
-from tests.support.inside.execute import _CHECKS, Opened, _audited, _snapshot_truth, _Truth, open_sample
+from tests.support.inside.execute import _CHECKS, _audited, _snapshot_truth, _Truth, open_sample
 from tests.support.inside.graph import Adjacency, EdgeColumn
+from tests.support.inside.loading import StreamSource
 from tests.support.shops import SHOP
+from tests.support.streams import open_stream
 
 NODES = "SEEDS (SELECT cid, 150 + cid % 40 AS seed_time FROM customer) AS customer"
 EDGES = "SEEDS EDGES bought (SELECT e_id, 160 + e_id % 40 AS seed_time FROM bought)"
@@ -56,13 +58,13 @@ class Case:
     """A statement, opened: what it makes can be changed before it is audited."""
 
     truth: _Truth
-    opened: Opened
+    opened: StreamSource
     plan: SamplePlan
 
     def batches(self, **changes: Any) -> list[Batch]:
         """One epoch; `changes` are fields of the view that are others."""
         view = replace(self.opened.view, **changes)
-        with BatchStream(view, self.opened.seeds, self.plan.spec, threads=1) as stream:
+        with open_stream(view, self.opened.seeds, self.plan.spec, threads=1) as stream:
             return list(stream)
 
     def counts(self, batches: list[Batch], *, chunk: int = 1 << 20, **changes: Any) -> Counter[str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from snapdb.loading import Batch, BatchStream
+from snapdb.loading import Batch
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
 from tests.support.inside.graph import GraphView, HistoryFeature, _SparseFeature
@@ -21,6 +21,7 @@ from tests.support.inside.kernels import Csr, empty_csr
 from tests.support.inside.loading import Delivery, one_ahead
 from tests.support.inside.storage import HistoryArrays
 from tests.support.refusals import refused
+from tests.support.streams import open_stream
 
 BOUGHT = EdgeType("customer", "bought", "product")
 KNOWS = EdgeType("customer", "knows", "customer")
@@ -29,7 +30,7 @@ REVERSED = EdgeType("product", "rev_bought", "customer")
 
 def one_batch(graph: MemoryGraph, seed_type: str, *fanouts: Fanout, y: Any = None, size: int = 6) -> Batch:
     seeds = all_seeds(graph, seed_type, y)
-    with BatchStream(graph.view(), seeds, sample_spec(seed_type, *fanouts, batch_size=size), threads=0) as stream:
+    with open_stream(graph.view(), seeds, sample_spec(seed_type, *fanouts, batch_size=size), threads=0) as stream:
         return stream[1]
 
 
@@ -238,7 +239,7 @@ def timed_batch(backend: Backend, *, view: GraphView | None = None, **changes: A
     spec = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, 2)), batch_size=12)
     spec = replace(spec, temporal=Temporal(inclusive=False, within=None), backend=backend, **changes)
     seeds = replace(all_seeds(graph, "customer"), time=np.arange(30) % 10)
-    with BatchStream(view or graph.view(), seeds, spec, threads=0) as stream:
+    with open_stream(view or graph.view(), seeds, spec, threads=0) as stream:
         return stream[0]
 
 
@@ -286,7 +287,7 @@ def test_features_that_change_are_those_of_the_windows_end_without_times() -> No
     mood = HistoryFeature(arrays, "mood", stop=None, default=None, element="customer")
     view = replace(ties().view(), node_features={"customer": {"mood": mood}})
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (2,)))
-    batch = BatchStream(view, all_seeds(ties(), "customer"), spec, threads=0)[0]
+    batch = open_stream(view, all_seeds(ties(), "customer"), spec, threads=0)[0]
     assert torch.equal(batch.features["customer"]["mood"][:, 0].long(), 2 * batch.n_id["customer"] + 1)
 
 
@@ -295,7 +296,7 @@ def test_blocks_have_the_edges_of_their_own_hop_for_all_nodes_met_before(backend
     graph = ties()
     spec = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, FULL)), batch_size=6)
     spec = replace(spec, layout="BLOCKS", backend=backend)
-    batch = BatchStream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
+    batch = open_stream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
     outer, inner = batch.to_blocks()
     for key, index in batch.edge_index.items():
         assert torch.equal(torch.cat([inner.edge_index[key], outer.edge_index[key]], dim=1), index)
@@ -311,7 +312,7 @@ def test_a_vertex_that_is_a_seed_twice_is_there_twice() -> None:
     graph = ties()
     seeds = replace(all_seeds(graph, "customer"), ids=np.repeat(np.arange(15), 2))
     spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2, 2)), batch_size=30), allow_duplicates=True)
-    batch = BatchStream(graph.view(), seeds, spec, threads=0)[0]
+    batch = open_stream(graph.view(), seeds, spec, threads=0)[0]
     assert torch.equal(batch.n_id["customer"][:30], torch.from_numpy(seeds.ids)[batch.input_id])
     assert batch.y is not None
     assert len(batch.y) == 30
@@ -323,7 +324,7 @@ def test_priority_delivers_weights_that_estimate_sums() -> None:
     spec = sample_spec("product", Fanout(BOUGHT, "IN", (4,)), batch_size=20)
     spec = replace(spec, drawing=Drawing("PRIORITY", weighted=True))
     total = 0.0
-    with BatchStream(graph.view(), all_seeds(graph, "product"), spec, threads=0) as stream:
+    with open_stream(graph.view(), all_seeds(graph, "product"), spec, threads=0) as stream:
         for epoch in range(300):
             stream.set_epoch(epoch)
             (batch,) = stream
@@ -382,8 +383,8 @@ def test_copies_begin_one_ahead_and_errors_keep_their_turn() -> None:
 def test_a_stream_hands_batches_over_on_the_gpu(on: str | None, threads: int) -> None:
     graph = ties()
     spec = replace(sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, 2))), device=on)
-    plain = list(BatchStream(graph.view(), all_seeds(graph, "customer"), replace(spec, device=None), threads=0))
-    there = list(BatchStream(graph.view(), all_seeds(graph, "customer"), spec, device="cuda", threads=threads))
+    plain = list(open_stream(graph.view(), all_seeds(graph, "customer"), replace(spec, device=None), threads=0))
+    there = list(open_stream(graph.view(), all_seeds(graph, "customer"), spec, device="cuda", threads=threads))
     for ours, theirs in zip(plain, there, strict=True):
         assert theirs.x["product"].device.type == theirs.e_id[KNOWS].device.type == "cuda"
         for part in ("n_id", "edge_index", "x", "e_id", "edge_attr", "edge_weight"):

@@ -9,6 +9,7 @@ import pickle
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -271,13 +272,13 @@ def test_a_sampler_that_cannot_be_opened_leaves_the_stream_as_it_was(
             raise InputError("no room", code="memory")
 
         with monkeypatch.context() as patch:
-            patch.setattr(stream_module, "Reading", fails)
+            patch.setattr(stream_module, "OrderedWorkers", fails)
             with refused("memory"):
                 stream.renew()
         assert not held(town, directory(town))
-        stream._follow = False
+        stream._options = replace(stream._options, follow=False)
         assert prints(stream) == second, "its cache is there again, and its epochs go on"
-        stream._follow = True
+        stream._options = replace(stream._options, follow=True)
         assert prints(stream) == fresh(town, "steady", 2)
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from snapdb.loading import Batch, BatchStream
+from snapdb.loading import Batch
 from snapdb.sampling import Seeds
 from snapdb.types import EdgeType, Fanout, Link, Negatives, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
 from tests.support.processes import FreshProcess, PeerProcess
 from tests.support.refusals import refused
+from tests.support.streams import open_stream
 
 pyg = pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
 pyg_data = pytest.importorskip("torch_geometric.data")
@@ -32,7 +33,7 @@ SOLD = EdgeType("product", "sold", "customer")
 
 def first_batch(graph: MemoryGraph, *fanouts: Fanout) -> Batch:
     spec = sample_spec("customer", *fanouts, batch_size=6, order="IN ORDER")
-    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
+    return open_stream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
 
 
 def homogeneous() -> tuple[MemoryGraph, Batch]:
@@ -207,7 +208,7 @@ def link_batch(
         link=Link(edge, negatives, "PAIR"),
         temporal=Temporal(inclusive=False, within=None) if timed else None,
     )
-    return BatchStream(graph.view(), seeds, spec, threads=0)[0]
+    return open_stream(graph.view(), seeds, spec, threads=0)[0]
 
 
 @pytest.mark.parametrize("mode", ["binary", "triplet"])
@@ -285,7 +286,7 @@ def test_seeds_with_times_give_trees_as_pygs_loader_does() -> None:
         temporal=Temporal(inclusive=True, within=None),
     )
     seeds = replace(all_seeds(graph, "customer"), time=np.arange(30) % 12)
-    batch = BatchStream(graph.view(), seeds, spec, threads=0)[0]
+    batch = open_stream(graph.view(), seeds, spec, threads=0)[0]
     ours, theirs = batch.to_pyg(), pyg_answer(graph, batch)
     for key in [*theirs.node_types, *theirs.edge_types]:
         assert_same_store(ours[key], theirs[key], batch.batch_size)
@@ -345,7 +346,7 @@ def test_a_column_of_the_seeds_does_not_hide_a_feature() -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (2, 3)))
     for name in ("weight", "age"):
         seeds = replace(all_seeds(graph, "customer"), columns={name: np.arange(30) / 2})
-        batch = BatchStream(graph.view(), seeds, spec, threads=0)[0]
+        batch = open_stream(graph.view(), seeds, spec, threads=0)[0]
         if name == "weight":
             assert torch.equal(batch.to_pyg().weight, batch.input_id / 2)
         else:
@@ -417,7 +418,7 @@ def test_all_neighbours_are_those_of_neighbor_loader(whole: Any) -> None:
         fanouts = (Fanout(edge, "IN", (-1, -1)) for edge in graph.edges)
         seeds = replace(all_seeds(graph, "customer"), query_order=np.arange(graph.nodes["customer"]))
         spec = sample_spec("customer", *fanouts, batch_size=6, order="IN ORDER")
-        ours = BatchStream(graph.view(), seeds, spec, threads=0)[0].to_pyg()
+        ours = open_stream(graph.view(), seeds, spec, threads=0)[0].to_pyg()
         for store in ours.stores:
             other = theirs[str(store._key)]
             if "x" in store:
@@ -436,7 +437,7 @@ def test_all_neighbours_are_those_of_neighbor_loader(whole: Any) -> None:
 def test_blocks_are_refused_with_the_way_out() -> None:
     graph, _ = homogeneous()
     spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2, 3))), layout="BLOCKS")
-    batch = BatchStream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
+    batch = open_stream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
     with refused("not-for-pyg", "LAYOUT BLOCKS", "to_blocks", "LAYOUT NODES"):
         batch.to_pyg()
 

@@ -23,15 +23,17 @@ from snapdb.sampling import Seeds
 from snapdb.types import Drawing, Temporal
 from tests.support import oracle
 from tests.support.graphs import Rows, all_seeds, ties
-from tests.support.inside.loading import Options, Ordered
+from tests.support.inside.loading import OrderedMap, StreamOptions
 from tests.support.processes import FreshProcess
 from tests.support.refusals import refused
 from tests.support.streams import (
     BATCHES,
     KNOWS,
     SPEC,
+    Released,
     Shelf,
     failing_stream,
+    open_stream,
     prints,
     settles,
     stream,
@@ -141,7 +143,7 @@ def test_workers_of_a_rank_give_the_ranks_share() -> None:
 def test_a_stream_can_be_sent_to_another_process(memory: int | None) -> None:
     graph = ties()
     view = replace(graph.view(), adjacency=Shelf(graph))
-    opened = BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=2, memory=memory, release=lambda: None)
+    opened = open_stream(view, all_seeds(graph, "customer"), SPEC, threads=2, memory=memory, lease=Released())
     opened.set_epoch(3)
     received: BatchStream = pickle.loads(pickle.dumps(opened))
     assert prints(received) == prints(opened)
@@ -179,16 +181,16 @@ def test_a_state_of_another_seed_set_sampler_or_share_is_refused() -> None:
     state = stream().state_dict()
     fewer = Seeds("customer", np.arange(29), None, None)
     others = {
-        "seeds": BatchStream(graph.view(), fewer, SPEC, threads=0),
-        "batch_size": BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, batch_size=5), threads=0),
-        "seed": BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, seed=1), threads=0),
+        "seeds": open_stream(graph.view(), fewer, SPEC, threads=0),
+        "batch_size": open_stream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, batch_size=5), threads=0),
+        "seed": open_stream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, seed=1), threads=0),
     }
     for name, other in others.items():
         with refused("stream-state", f"its {name} is"):
             other.load_state_dict(state)
     newer = replace(graph.view(), lineage={**graph.view().lineage, "version": 2})
     with refused("stream-state"):
-        BatchStream(newer, all_seeds(graph, "customer"), SPEC, threads=0).load_state_dict(state)
+        open_stream(newer, all_seeds(graph, "customer"), SPEC, threads=0).load_state_dict(state)
     with refused("stream-state", "'snapdb-0'"):
         stream().load_state_dict({**state, "rng": "snapdb-0"})
 
@@ -208,16 +210,16 @@ def test_a_state_of_another_way_to_draw_is_refused() -> None:
         "reuse_hops": {"reuse_hops": True},
     }
     for name, change in others.items():
-        other = BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, **change), threads=0)
+        other = open_stream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, **change), threads=0)
         with refused("stream-state", f"its {name} is"):
             other.load_state_dict(state)
     timed = replace(all_seeds(graph, "customer"), time=np.arange(30))
     with refused("stream-state"):
-        BatchStream(graph.view(), timed, SPEC, threads=0).load_state_dict(state)
+        open_stream(graph.view(), timed, SPEC, threads=0).load_state_dict(state)
     temporal = replace(SPEC, temporal=Temporal(inclusive=True, within=7))
-    state = BatchStream(graph.view(), timed, SPEC, threads=0).state_dict()
+    state = open_stream(graph.view(), timed, SPEC, threads=0).state_dict()
     with refused("stream-state"):
-        BatchStream(graph.view(), timed, temporal, threads=0).load_state_dict(state)
+        open_stream(graph.view(), timed, temporal, threads=0).load_state_dict(state)
 
 
 def test_subset_epochs_share_out_the_seeds_and_count_their_own_batches() -> None:
@@ -340,7 +342,7 @@ def test_a_failure_of_the_reader_ends_the_threads() -> None:
 
 def test_closing_ends_the_threads_and_releases_once() -> None:
     calls: list[int] = []
-    opened = stream(threads=3, release=lambda: calls.append(1))
+    opened = stream(threads=3, lease=Released(lambda: calls.append(1)))
     iterator = iter(opened)
     batch = next(iterator)
     opened.close()
@@ -356,7 +358,7 @@ def test_closing_ends_the_threads_and_releases_once() -> None:
 
 def test_a_stream_that_is_dropped_releases() -> None:
     calls: list[int] = []
-    opened = stream(release=lambda: calls.append(1))
+    opened = stream(lease=Released(lambda: calls.append(1)))
     del opened
     gc.collect()
     assert calls == [1]
@@ -364,14 +366,14 @@ def test_a_stream_that_is_dropped_releases() -> None:
 
 def test_leaving_the_with_block_releases() -> None:
     calls: list[int] = []
-    with stream(release=lambda: calls.append(1)) as opened:
+    with stream(lease=Released(lambda: calls.append(1))) as opened:
         next(iter(opened))
     assert calls == [1]
 
 
 def test_a_forked_process_does_not_release() -> None:
     reading, writing = os.pipe()
-    opened = stream(release=lambda: os.write(writing, b"x") and None)
+    opened = stream(lease=Released(lambda: os.write(writing, b"x")))
     child = os.fork()
     if child == 0:
         opened.close()
@@ -390,7 +392,7 @@ def test_threads_never_work_further_ahead_than_prefetch() -> None:
         begun.append(item)
         return item
 
-    results = Ordered(work, range(100), threads=4, room=lambda _: 3)
+    results = OrderedMap(work, range(100), threads=4, room=lambda _: 3)
     for taken in range(1, 20):
         assert next(results) == taken - 1
         time.sleep(0.002)
@@ -403,7 +405,7 @@ def test_slow_items_do_not_change_the_order() -> None:
         time.sleep(0.01 * (item % 3 == 0))
         return item
 
-    assert list(Ordered(work, range(30), threads=4, room=lambda _: 8)) == list(range(30))
+    assert list(OrderedMap(work, range(30), threads=4, room=lambda _: 8)) == list(range(30))
 
 
 PREAMBLE = "from tests.support.streams import stream\nimport os, signal, threading, time\n"
@@ -475,21 +477,21 @@ def test_negative_epochs_are_refused() -> None:
 def test_batches_go_where_the_statement_says_unless_the_caller_says_another_place() -> None:
     graph = ties()
     on = replace(SPEC, device="cpu")
-    assert BatchStream(graph.view(), all_seeds(graph, "customer"), on).device.type == "cpu"
-    assert BatchStream(graph.view(), all_seeds(graph, "customer"), on, device="meta").device.type == "meta"
+    assert open_stream(graph.view(), all_seeds(graph, "customer"), on).device.type == "cpu"
+    assert open_stream(graph.view(), all_seeds(graph, "customer"), on, device="meta").device.type == "meta"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
 def test_a_statement_for_a_device_that_is_not_there_is_refused() -> None:
     graph = ties()
     with refused("device", "ON", "'cuda'", "CUDA"):
-        BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, device="cuda"))
+        open_stream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, device="cuda"))
 
 
 def test_threads_are_those_that_were_asked_for_or_all_cores() -> None:
     assert stream(threads=3).threads == 3
     assert stream(threads=None).threads == len(os.sched_getaffinity(0))
-    options = Options(threads=None)
+    options = StreamOptions(threads=None)
     assert options.threads_of(1, on_gpu=True) == 2  # they only tell it what to do
     assert options.threads_of(10**6) == 1
     assert (options.ahead(3), replace(options, prefetch=5).ahead(3)) == (6, 5)
@@ -503,7 +505,7 @@ def test_batches_are_made_for_the_device() -> None:
 def test_no_seeds_give_no_batches() -> None:
     graph = ties()
     empty = Seeds("customer", np.empty(0, np.int64), None, None)
-    opened = BatchStream(graph.view(), empty, SPEC, threads=2)
+    opened = open_stream(graph.view(), empty, SPEC, threads=2)
     assert len(opened) == 0
     assert list(opened) == []
     assert opened.state_dict()["epoch"] == 0
@@ -527,5 +529,5 @@ def test_features_that_may_not_be_written_are_copied() -> None:
 
     graph = ties()
     view = replace(graph.view(), node_features={"customer": {"x": Shared(graph.features["customer"]["x"])}})
-    batch = BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=0)[0]
+    batch = open_stream(view, all_seeds(graph, "customer"), SPEC, threads=0)[0]
     batch.x["customer"][:] = 0

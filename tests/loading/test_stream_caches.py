@@ -18,11 +18,11 @@ from torch.utils.data import DataLoader
 from snapdb.loading import BatchStream
 from snapdb.types import Cache, CacheStats, Fanout, Refresh, SampleSpec
 from tests.support.graphs import all_seeds, sample_spec, ties
-from tests.support.inside.loading import CacheShelf, CacheSource, MeteredStream
+from tests.support.inside.loading import CacheShelf, CacheSource, MeteredStream, StreamOptions, StreamSource
 from tests.support.inside.storage import DatabaseDir, open_db_dir
 from tests.support.places import ROOT
 from tests.support.refusals import refused
-from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, prints, settles
+from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, open_stream, prints, settles
 from tests.support.waiting import PATIENCE
 
 PLAIN = sample_spec("customer", Fanout(BOUGHT, "BOTH", (2, 1)), Fanout(KNOWS, "IN", (1, 1)))
@@ -45,7 +45,7 @@ def source(db_dir: DatabaseDir, room: int | None = None, place: Literal["MEMORY"
 
 def stream(spec: SampleSpec, kept: CacheSource | None = None, **options: Any) -> BatchStream:
     graph = ties()
-    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, cache=kept, **{"threads": 0, **options})
+    return open_stream(graph.view(), all_seeds(graph, "customer"), spec, cache=kept, **{"threads": 0, **options})
 
 
 def filled(opened: BatchStream) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_without_a_thread_to_fill_it_batches_do_without_a_cache(
 
 
 def test_a_fork_opens_the_cache_though_a_thread_that_stayed_behind_was_at_it(db_dir: DatabaseDir) -> None:
-    keeping = stream(SHARED, source(db_dir))._maker.cache
+    keeping = stream(SHARED, source(db_dir))._workers.builder.cache
     with keeping._guard():
         child = os.fork()
         if not child:
@@ -169,7 +169,7 @@ def test_dataloader_workers_share_the_room_and_give_the_same_batches(how: str, d
 def test_a_stream_with_a_cache_can_be_sent_to_another_process(db_dir: DatabaseDir) -> None:
     graph = ties()
     view = replace(graph.view(), adjacency=Shelf(graph))
-    opened = BatchStream(view, all_seeds(graph, "customer"), SPECS["in turns"], threads=1, cache=source(db_dir))
+    opened = open_stream(view, all_seeds(graph, "customer"), SPECS["in turns"], threads=1, cache=source(db_dir))
     first = prints(opened)
     received: BatchStream = pickle.loads(pickle.dumps(opened))
     received.set_epoch(0)
@@ -218,7 +218,8 @@ def test_torch_draws_without_a_cache(db_dir: DatabaseDir) -> None:
 def test_a_metered_stream_reads_its_cache(db_dir: DatabaseDir) -> None:
     graph, spec = ties(), SPECS["visited"]
     seeds = all_seeds(graph, "customer")
-    with MeteredStream(graph.view(), seeds, spec, threads=1, cache=source(db_dir)) as opened:
+    read = StreamSource(graph.view(), seeds, spec, cache=source(db_dir))
+    with MeteredStream(read, StreamOptions(threads=1)) as opened:
         assert prints(opened) == epochs(stream(spec), 1)
         filled(opened)
         assert prints(opened) == epochs(stream(spec))[BATCHES:]

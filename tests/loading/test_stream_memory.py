@@ -25,7 +25,7 @@ from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
 from tests.support.inside.kernels import gather
 from tests.support.inside.loading import Budget, scratch_bytes
 from tests.support.refusals import refused
-from tests.support.streams import failing_stream, prints, settles, workers_alive
+from tests.support.streams import failing_stream, open_stream, prints, settles, workers_alive
 from tests.support.waiting import PATIENCE
 
 KNOWS = EdgeType("person", "knows", "person")
@@ -70,7 +70,7 @@ def watched() -> Watched:
 
 def stream(feature: Watched, **options: Any) -> BatchStream:
     view = replace(graph().view(), node_features={"person": {"x": feature}})
-    return BatchStream(view, all_seeds(graph(), "person"), SPEC, **options)
+    return open_stream(view, all_seeds(graph(), "person"), SPEC, **options)
 
 
 def whole(opened: BatchStream) -> tuple[int, int]:
@@ -210,7 +210,7 @@ def test_many_epochs_leave_memory_and_threads_as_they_were(
     watched: Watched, small_spec: Any, memory: int | None
 ) -> None:
     view = replace(graph().view(), node_features={"person": {"x": watched}})
-    opened = BatchStream(view, all_seeds(graph(), "person"), small_spec, threads=2, memory=memory)
+    opened = open_stream(view, all_seeds(graph(), "person"), small_spec, threads=2, memory=memory)
     epochs = 1000 if os.environ.get("SNAPDB_SOAK") else 250
 
     def run(count: int) -> tuple[int, int, int, int]:

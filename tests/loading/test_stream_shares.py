@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, DistributedSampler, RandomSampler
 from snapdb.loading import BatchStream
 from snapdb.sampling import Seeds
 from tests.support.graphs import all_seeds, ties
-from tests.support.streams import BATCHES, SPEC, prints, stream, subset_stream
+from tests.support.streams import BATCHES, SPEC, open_stream, prints, stream, subset_stream
 
 RANKS = [1, 2, 3, 5, 9]
 
@@ -44,8 +44,8 @@ def test_drop_last_leaves_out_the_small_batch_and_what_not_every_rank_would_get(
 def test_drop_last_keeps_a_last_batch_that_is_full() -> None:
     graph = ties()
     seeds = Seeds("customer", np.arange(28), None, None)
-    assert len(BatchStream(graph.view(), seeds, SPEC, threads=0, drop_last=True)) == 7
-    assert len(BatchStream(graph.view(), all_seeds(graph, "customer"), SPEC, threads=0, drop_last=True)) == 7
+    assert len(open_stream(graph.view(), seeds, SPEC, threads=0, drop_last=True)) == 7
+    assert len(open_stream(graph.view(), all_seeds(graph, "customer"), SPEC, threads=0, drop_last=True)) == 7
 
 
 @pytest.mark.parametrize("threads", [0, 2])
@@ -63,7 +63,7 @@ def test_pad_repeats_the_first_batches_for_ranks_that_would_have_fewer(world_siz
 def test_pad_repeats_an_epoch_of_one_batch_as_often_as_it_takes() -> None:
     graph = ties()
     few = Seeds("customer", np.arange(3), None, None)
-    ranks = [BatchStream(graph.view(), few, SPEC, threads=0, rank=r, world_size=4, pad=True) for r in range(4)]
+    ranks = [open_stream(graph.view(), few, SPEC, threads=0, rank=r, world_size=4, pad=True) for r in range(4)]
     assert [[(b.index, b.padding) for b in one] for one in ranks] == [[((0, 0), r > 0)] for r in range(4)]
 
 
@@ -117,7 +117,7 @@ def test_the_last_slice_of_a_subset_is_dropped_or_padded_by_its_own_size() -> No
     )  # epochs of 3, 3 and 2 batches, none of 4 seeds at its end
     for option, sizes in (("drop_last", [2, 2, 2]), ("pad", [4, 4, 2])):
         ranks = [
-            BatchStream(
+            open_stream(
                 graph.view(), all_seeds(graph, "customer"), spec, threads=0, rank=r, world_size=2, **{option: True}
             )
             for r in range(2)

@@ -16,7 +16,7 @@ import snapdb
 from snapdb.loading import Batch, BatchStream
 from tests.support.graphs import all_seeds, ties
 from tests.support.refusals import refused
-from tests.support.streams import BATCHES, KNOWS, SPEC, Shelf, prints, stream
+from tests.support.streams import BATCHES, KNOWS, SPEC, Shelf, open_stream, prints, stream
 
 
 def degrees(batch: Batch) -> tuple[int, torch.Tensor]:
@@ -132,7 +132,7 @@ def travelling(transform: Callable[[Batch], Any] | None) -> BatchStream:
     """A stream that can be sent to another process, as far as it depends on the graph."""
     graph = ties()
     view = replace(graph.view(), adjacency=Shelf(graph))
-    return BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=0, transform=transform)
+    return open_stream(view, all_seeds(graph, "customer"), SPEC, threads=0, transform=transform)
 
 
 def test_a_transform_travels_with_its_stream() -> None:

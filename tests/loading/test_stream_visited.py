@@ -21,7 +21,7 @@ from snapdb.types import Fanout, Refresh, Relation, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import MemoryGraph, all_seeds, expected, sample_spec, ties
 from tests.support.refusals import refused
-from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, prints, settles
+from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, open_stream, prints, settles
 
 EVERY_HOP = 2**32 - 1
 REFRESH = Refresh("OTF", 3, visited=True)
@@ -34,7 +34,7 @@ def every(batches: int, **further: Any) -> SampleSpec:
 
 def stream(spec: SampleSpec = SPEC, **options: Any) -> BatchStream:
     graph = ties()
-    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
+    return open_stream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
 
 
 def visited(spec: SampleSpec, found: oracle.Result) -> Iterator[tuple[tuple[Relation, int], list[int]]]:
@@ -187,7 +187,7 @@ def test_a_state_of_some_ranks_goes_on_with_others_and_says_the_same_on_each() -
 def test_without_saved_rounds_the_batches_before_are_sampled_again() -> None:
     told: list[tuple[str, float | None]] = []
     state = after(stream(), 5)
-    resumed = stream(report=lambda what, share: told.append((what, share)))
+    resumed = stream(progress=lambda what, share: told.append((what, share)))
     resumed.load_state_dict({name: value for name, value in state.items() if name != "visits"})
     assert prints(resumed) == epochs(stream(), 1)[5:]
     assert [share for _, share in told] == [number / 5 for number in range(5)]
@@ -201,7 +201,7 @@ def test_set_epoch_goes_ahead_and_back() -> None:
 
 
 def test_batches_that_are_missing_are_counted_and_not_listed() -> None:
-    visits = stream()._maker.visits()
+    visits = stream()._workers.builder.visits()
     many, which = visits.missing(2**60)
     assert (many, next(which), next(which)) == (2**60, 0, 1)
 
@@ -215,7 +215,7 @@ def test_an_epoch_that_was_left_early_counts_for_the_next_as_if_it_was_read() ->
 def test_a_stream_can_be_sent_to_another_process() -> None:
     graph = ties()
     view = replace(graph.view(), adjacency=Shelf(graph))
-    opened = BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=2, report=lambda what, share: None)
+    opened = open_stream(view, all_seeds(graph, "customer"), SPEC, threads=2, progress=lambda what, share: None)
     prints(opened)
     received: BatchStream = pickle.loads(pickle.dumps(opened))
     assert prints(received) == prints(opened)
@@ -259,7 +259,7 @@ def test_a_batch_that_fails_is_told_and_nobody_waits_for_it(threads: int) -> Non
     expected, before = epochs(stream(every(2)), 1), threading.active_count()
     entering, drawing = (stream(every(2), rank=1, world_size=2, threads=threads) for _ in range(2))
     fourth = oracle.epoch_batches(30, SPEC.seed, 0, 4)[3]
-    entrance, sampler = entering._maker._entrance, drawing.sampler
+    entrance, sampler = entering._workers.builder._entrance, drawing.sampler
     entrance.entry = Once(entrance.entry, lambda ordinals, epoch: ordinals.tolist() == fourth)
     sampler.sample = Once(sampler.sample, lambda entry, number, *rest: number == 3)
     for opened in (entering, drawing):
@@ -336,4 +336,4 @@ def test_rows_batches_and_what_is_replayed_of_them_are_the_same() -> None:
 def test_no_seeds_make_no_batches() -> None:
     graph = ties()
     empty = Seeds("customer", np.empty(0, np.int64), None, None)
-    assert list(BatchStream(graph.view(), empty, SPEC, threads=2)) == []
+    assert list(open_stream(graph.view(), empty, SPEC, threads=2)) == []

@@ -144,12 +144,12 @@ def test_a_view_that_fits_is_read_as_it_was(big: Any) -> None:
 
 def test_what_a_cache_is_going_to_take_counts_before_it_is_there(big: Any) -> None:
     with big.stream(SAMPLE, threads=0) as stream:
-        assert stream._maker.cache.wanted() == 0
+        assert stream._workers.builder.cache.wanted() == 0
     with big.stream("train", threads=0) as stream:
-        wanted = stream._maker.cache.wanted()
+        wanted = stream._workers.builder.cache.wanted()
         next(iter(stream))
         assert settles(lambda: (stream.cache_stats() or {})["bytes"] > 0)
         assert stream.cache_stats()["bytes"] == pytest.approx(wanted, rel=0.01)
     big.execute("CREATE OR REPLACE CACHE rows ON SAMPLER train IN MEMORY '1MB'")
     with big.stream("train", threads=0) as stream:
-        assert stream._maker.cache.wanted() == 1_000_000
+        assert stream._workers.builder.cache.wanted() == 1_000_000

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import snapdb
-from snapdb.loading import Batch, BatchStream
+from snapdb.loading import Batch
 from snapdb.sql_engine import ROW_ID, SqlEngine, SqlSession, quote
 from snapdb.storage.arrays.feature_files import write_feature_patch
 from snapdb.types import EdgeType, Fanout, FeatureHistory, FeatureSpec
@@ -46,6 +46,7 @@ from tests.support.inside.storage import (
     write_target,
 )
 from tests.support.refusals import hold_wording, refused
+from tests.support.streams import open_stream
 
 KNOWS = EdgeType("person", "knows", "person")
 CALLED = EdgeType("customer", "called", "customer")
@@ -592,7 +593,7 @@ def bag_batch() -> Batch:
     x = _SparseFeature(BAGS, empty_csr(BAGS), None, 5)
     view = replace(graph.view(), node_features={"person": {"x": x}})
     spec = sample_spec("person", Fanout(KNOWS, "IN", (2,)), batch_size=3, order="IN ORDER")
-    with BatchStream(view, all_seeds(graph, "person"), spec, threads=0) as stream:
+    with open_stream(view, all_seeds(graph, "person"), spec, threads=0) as stream:
         return stream[0]
 
 

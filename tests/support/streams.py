@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.graph import GraphView
 from snapdb.loading import Batch, BatchStream
-from snapdb.types import EdgeType, Fanout, Relation
+from snapdb.sampling import Seeds
+from snapdb.types import EdgeType, Fanout, Relation, SampleSpec
 from tests.support.graphs import MemoryGraph, all_seeds, sample_spec, ties
 from tests.support.inside.graph import Adjacency
+from tests.support.inside.loading import Sharing, StreamOptions, StreamSource
 from tests.support.waiting import until
 
 BOUGHT = EdgeType("customer", "bought", "product")
@@ -30,9 +33,23 @@ SPEC = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN
 BATCHES = 8
 
 
+def open_stream(view: GraphView, seeds: Seeds, spec: SampleSpec, **options: Any) -> BatchStream[Any]:
+    """A stream over a view, by the fields of its source, of its options and of its share."""
+    shared = {name: options.pop(name) for name in Sharing.__slots__ if name in options}
+    read = {name: options.pop(name) for name in StreamSource._fields if name in options}
+    return BatchStream(StreamSource(view, seeds, spec, **read), StreamOptions(**options, sharing=Sharing(**shared)))
+
+
+class Released:
+    """A lease that counts its releases."""
+
+    def __init__(self, on_release: Callable[[], object] = lambda: None) -> None:
+        self.release = on_release
+
+
 def stream(**options: Any) -> BatchStream:
     graph = ties()
-    return BatchStream(graph.view(), all_seeds(graph, "customer"), SPEC, **{"threads": 0, **options})
+    return open_stream(graph.view(), all_seeds(graph, "customer"), SPEC, **{"threads": 0, **options})
 
 
 def prints(batches: Iterable[Batch]) -> list[bytes]:
@@ -78,7 +95,7 @@ def failing_stream(**options: Any) -> BatchStream:
     node = int(stream()[2].input_id[0])
     view = replace(graph.view(), node_features={"customer": {"x": Failing(node)}})
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (0,)))
-    return BatchStream(view, all_seeds(graph, "customer"), spec, **options)
+    return open_stream(view, all_seeds(graph, "customer"), spec, **options)
 
 
 class Shelf:
@@ -94,7 +111,7 @@ class Shelf:
 def subset_stream(**options: Any) -> BatchStream:
     """11 of 30 seeds an epoch, then 11, then 8: 3, 3 and 2 batches."""
     graph, spec = ties(), replace(SPEC, subset=Fraction(11, 30))
-    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
+    return open_stream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
 
 
 def epochs(opened: BatchStream, count: int = 2) -> list[bytes]:

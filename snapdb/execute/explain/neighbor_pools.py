@@ -15,8 +15,8 @@ import numpy as np
 
 from snapdb.arrays import Float64s
 from snapdb.execute.explain import details
-from snapdb.execute.samples.opening import Opened
 from snapdb.execute.session import ExecutionContext
+from snapdb.loading.source import StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Sampler
@@ -231,7 +231,9 @@ _RUN = 512
 """so many of neighbouring nodes: a cache is filled in the order of nodes."""
 
 
-def pool_nodes(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream) -> list[PlanNode]:
+def pool_nodes(
+    context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream
+) -> list[PlanNode]:
     """A node for REFRESH and one for each cache, with their estimates; none where a sampler has neither."""
     caches = () if opened.cache is None else opened.cache.caches
     if opened.spec.refresh is None and not caches:
@@ -245,7 +247,7 @@ def pool_nodes(context: ExecutionContext, plan: SamplePlan, opened: Opened, stre
 class _PoolEstimates:
     """Estimates of a sampler's neighbor pools and caches, made without an epoch."""
 
-    def __init__(self, context: ExecutionContext, opened: Opened, stream: MeteredStream) -> None:
+    def __init__(self, context: ExecutionContext, opened: StreamSource, stream: MeteredStream) -> None:
         self._spec, self._stream, self._check = stream.spec, stream, context.check_stopped
         self._walks: tuple[Walk, ...] = tuple(getattr(walk, "walk", walk) for walk in stream.sampler.walks)
         self._waited = stream.waited()

@@ -18,9 +18,11 @@ from snapdb import loading
 from snapdb.builders.element_columns import read_tables
 from snapdb.execute.explain import details
 from snapdb.execute.explain.neighbor_pools import SERVING_CACHE, CacheWatch, pool_nodes
-from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph.open import read_layout
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.source import StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
@@ -128,25 +130,23 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
     reading = time.perf_counter() - started
     try:
         context.check_stopped()
-        with plan.places.under(), _metered(context, plan, opened) as stream:
+        with plan.places.under(), _metered(context, opened) as stream:
             expected, looked = _probed(context, stream)
             root = _root(context, plan, opened, stream, looked)
             _fill(root, expected, stream.options.threads_of(1), reading)
             if analyze and opened.cache is None:
                 _analyze(context, root, stream, expected.shares)
         if analyze and opened.cache is not None:  # what it keeps is not for the batches that are looked at
-            with plan.places.under(), _metered(context, plan, opened, opened.cache) as stream:
+            with plan.places.under(), _metered(context, opened, opened.cache) as stream:
                 _analyze(context, root, stream, expected.shares)
     finally:
-        opened.lease.release()
+        opened.release()
     return root
 
 
-def _metered(
-    context: ExecutionContext, plan: SamplePlan, opened: Opened, cache: CacheSource | None = None
-) -> MeteredStream:
-    view, seeds, spec = opened.view, opened.seeds, opened.spec
-    return loading.MeteredStream(view, seeds, spec, most=context.threads, hints=plan.hints, cache=cache)
+def _metered(context: ExecutionContext, opened: StreamSource, cache: CacheSource | None = None) -> MeteredStream:
+    # Two streams may read the source one after another, so that neither releases it.
+    return loading.MeteredStream(opened._replace(cache=cache, lease=None), StreamOptions(max_threads=context.threads))
 
 
 def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
@@ -171,7 +171,8 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
     shares = {step: amount / total for step, amount in steps.items()} if total else {}
     scale = seeds / tally.seeds if tally.seeds else 0.0
     meter = stream.meter
-    return _Work(tally.scaled(seeds, batches), meter.making * scale, meter.sampling * scale, shares), tally.batches
+    seconds = meter.build_seconds * scale, meter.sample_seconds * scale
+    return _Work(tally.scaled(seeds, batches), *seconds, shares), tally.batches
 
 
 def _places(stream: MeteredStream) -> list[int]:
@@ -187,7 +188,9 @@ def _epoch_seeds(stream: MeteredStream) -> int:
     return seeds if subset is None else min(seeds, math.ceil(seeds * subset))
 
 
-def _root(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> PlanNode:
+def _root(
+    context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream, looked: int
+) -> PlanNode:
     """The operators without numbers."""
     spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.hints)
     unit = event_unit(plan.snapshot.graph, read_tables(context, plan.snapshot), None)
@@ -289,11 +292,11 @@ def _analyze(context: ExecutionContext, root: PlanNode, stream: MeteredStream, s
         watch.batch()
         context.step(what, tally.batches / batches)
     seconds, meter, kept = time.perf_counter() - started, stream.meter, watch.numbers()
-    work = _Work(tally, meter.making, meter.sampling, shares)
+    work = _Work(tally, meter.build_seconds, meter.sample_seconds, shares)
     for node in root.walk():
         if _is_measured(node):
             node.measure(_numbers(node.key, work, seconds, float(node.estimates["seconds"])))
         elif node.key == SERVING_CACHE and kept is not None:
             node.measure(kept)
     threads = max(1, len(meter.threads))
-    root.actual |= {"threads": threads, "busy": round(meter.cpu / (threads * seconds), 3) if seconds else 0.0}
+    root.actual |= {"threads": threads, "busy": round(meter.cpu_seconds / (threads * seconds), 3) if seconds else 0.0}

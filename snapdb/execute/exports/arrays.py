@@ -27,7 +27,7 @@ from snapdb.catalog import VertexRows
 from snapdb.errors import BindError, CorruptError, DataError, InputError, Span
 from snapdb.execute.exports.files import write_rows
 from snapdb.execute.results import Outcome, Rows
-from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView, open_snapshot
 from snapdb.graph.features import SparseReader
@@ -35,6 +35,8 @@ from snapdb.graph.layout import classes_of
 from snapdb.graph.open import read_layout
 from snapdb.graph.view import Adjacency, KeyReader
 from snapdb.kernels.rows import logical_parts, neighbours_of
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.source import StreamSource
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.queries import BoundQuery
 from snapdb.sql_engine import quote, text_literal
@@ -515,26 +517,19 @@ def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
             context.check_stopped()
             batches, size = _write_batches(plan, context, opened, loading.BatchWriter(folder, plan.format))
         finally:
-            opened.lease.release()
+            opened.release()
     return Outcome(f"{counted(batches, 'batch', 'batches')} to {plan.path}, {size_words(size)}", batches)
 
 
 def _write_batches(
-    plan: CopySamplePlan, context: ExecutionContext, opened: Opened, writer: BatchWriter
+    plan: CopySamplePlan, context: ExecutionContext, opened: StreamSource, writer: BatchWriter
 ) -> tuple[int, int]:
     """How many batches were written, and their bytes; the threads that make batches write them."""
     sample, what, done, size = plan.sample, f"writing {plan.path}", 0, 0
     with (
         sample.places.under(),
         loading.BatchStream(
-            opened.view,
-            opened.seeds,
-            opened.spec,
-            device="cpu",
-            most=context.threads,
-            hints=sample.hints,
-            cache=opened.cache,
-            transform=writer,
+            opened, StreamOptions(max_threads=context.threads, device="cpu", transform=writer)
         ) as stream,
     ):
         lineage = stream.lineage

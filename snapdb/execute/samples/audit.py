@@ -21,11 +21,13 @@ from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.catalog.system_tables import listing
 from snapdb.execute.results import Rows
-from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature
 from snapdb.graph.open import read_layout
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.source import StreamSource
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.sampling import Seeds
 from snapdb.sql_engine import Names, quote
@@ -59,19 +61,17 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
         context.check_stopped()
         with (
             sample.places.under(),
-            loading.BatchStream(
-                opened.view, opened.seeds, opened.spec, most=context.threads, hints=sample.hints
-            ) as stream,
+            loading.BatchStream(opened._replace(cache=None), StreamOptions(max_threads=context.threads)) as stream,
         ):
             batches = _batches(context, stream, sample.epochs)
             yield from _audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
     finally:
-        opened.lease.release()
+        opened.release()
     return None
 
 
 def _audited(
-    truth: _Truth, opened: Opened, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
+    truth: _Truth, opened: StreamSource, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
     """`batch, check, violations` for each of the batches, which are numbered from 0, some `chunk` rows at a time."""
     evidence, violations, first, number = _Evidence(), _Counts(), 0, -1
@@ -92,7 +92,7 @@ def _batches(context: ExecutionContext, stream: BatchStream, epochs: int) -> Ite
             context.step(f"auditing {stream.spec.snapshot}", (epoch + (index + 1) / len(stream)) / epochs)
 
 
-def _of_batch(number: int, batch: Batch, opened: Opened) -> _Counts:
+def _of_batch(number: int, batch: Batch, opened: StreamSource) -> _Counts:
     """Return the violations that are found without SQL."""
     targets = 0 if batch.y is None else max(0, len(batch.y) - batch.batch_size)
     violations = {"feature time": _wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}

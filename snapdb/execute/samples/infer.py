@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from snapdb import train
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError, Span
-from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.transactions import retry_if_replaced
+from snapdb.loading.source import StreamSource
 from snapdb.plan import bind
 from snapdb.plan.names import find_vertex_type
 from snapdb.plan.samples import SamplePlan
@@ -172,7 +173,7 @@ class _OpenInference(NamedTuple):
     inference: Inference
     context: ExecutionContext
     plan: SamplePlan
-    opened: Opened
+    opened: StreamSource
     element: VertexElement
     key: dict[str, str]
     """The key's columns with their types."""
@@ -199,7 +200,7 @@ class _OpenInference(NamedTuple):
             states = passes.states(self.element.name)
             ids = view.keys[self.element.name].read(passes.nodes(self.element.name))
         finally:
-            self.opened.lease.release()
+            self.opened.release()
         return train.Inferred(self.element.name, self.element.key, ids, states, inference.column)
 
     @property

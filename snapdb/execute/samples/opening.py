@@ -21,8 +21,10 @@ from snapdb.graph.adjacency import WithoutIdle, outgoing_artifact, serves_outgoi
 from snapdb.graph.open import published, raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.warm import warming
 from snapdb.loading.batch import Batch
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.shares import Sharing
 from snapdb.loading.shelf import CacheSource
-from snapdb.loading.source import Source
+from snapdb.loading.source import StreamSource
 from snapdb.loading.stream import BatchStream, Given
 from snapdb.plan import bind, optimize
 from snapdb.plan.queries import Parameters
@@ -34,7 +36,6 @@ from snapdb.sampling.periods import auto_every
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import bytes_of
 from snapdb.storage.artifacts import find_or_build
-from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000
@@ -43,25 +44,13 @@ _CALLER = 5
 """Frames from a warning to the caller that renews the stream."""
 
 
-class Opened(NamedTuple):
-    """A snapshot and seeds, ready to be sampled; the files stay until the lease is released."""
-
-    view: GraphView
-    seeds: Seeds
-    spec: SampleSpec
-    """The plan's; EVERY AUTO has become a number of batches, in its text too."""
-    lease: Lease
-    cache: CacheSource | None = None
-    """The caches of the sampler that was named; None: there is none, or the statement stands by itself."""
-
-
 def open_statement(
     context: ExecutionContext,
     statement: Sample | SampleUsing,
     seeds: object,
     delivers: Literal["rows", "batches"],
     restore: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
-) -> tuple[SamplePlan, Opened]:
+) -> tuple[SamplePlan, StreamSource]:
     """Bind and optimize a SAMPLE statement, and open it.
 
     Args:
@@ -86,7 +75,7 @@ def open_statement(
         raise error.located(statement.source) from error.__cause__
 
 
-def open_sample(context: ExecutionContext, plan: SamplePlan) -> Opened:
+def open_sample(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
     """Open the plan's snapshot and read its seeds.
 
     Raises:
@@ -97,7 +86,7 @@ def open_sample(context: ExecutionContext, plan: SamplePlan) -> Opened:
         return _open(context, plan)
 
 
-def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
+def _open(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
     with raise_if_snapshot_replaced(context.store.catalog_db, plan.snapshot):
         _build_outgoing(context, plan)
     context.report(f"opening {plan.snapshot.name}", None)
@@ -113,7 +102,7 @@ def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
         reader = WithoutIdle(view.adjacency, plan.hints.idle, plan.snapshot.graph, view.node_counts)
         view = replace(view, adjacency=reader, lineage=lineage)
         spec = _with_period(plan.spec, view, seeds)
-        return Opened(view, seeds, spec, opened.lease, _cache_source(context, plan.sampler))
+        return StreamSource(view, seeds, spec, plan.hints, _cache_source(context, plan.sampler), opened.lease)
     except BaseException:
         opened.lease.release()
         raise
@@ -179,32 +168,21 @@ def open_stream(
         raise TypeError(f"stream takes a sampler's name or the text of a SAMPLE statement, found {query!r}")
     if str(device).partition(":")[0] == "meta":
         raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
-    limit = bytes_of("memory", memory)
+    options = StreamOptions(
+        threads=threads,
+        prefetch=prefetch,
+        memory=bytes_of("memory", memory),
+        max_threads=session.threads,
+        device=device,
+        transform=transform,
+        progress=session.progress,
+        sharing=Sharing(rank, world_size, drop_last, pad),
+        follow=follow,
+    )
     source = _Following(session, query, seeds, params, memory is not None).opened()
     try:
-        with source.about():
-            return BatchStream(
-                source.view,
-                source.seeds,
-                source.spec,
-                threads=threads,
-                device=device,
-                rank=rank,
-                world_size=world_size,
-                drop_last=drop_last,
-                pad=pad,
-                transform=transform,
-                prefetch=prefetch,
-                memory=limit,
-                most=session.threads,
-                hints=source.hints,
-                cache=source.cache,
-                report=session.progress,
-                release=source.release,
-                published=source.published,
-                newer=source.newer,
-                follow=follow,
-            )
+        with source.located():
+            return BatchStream(source, options)
     except BaseException:
         source.release()
         raise
@@ -232,7 +210,7 @@ class _Following:
     limited: bool
     """The caller gave the memory: an error about it is not about the statement."""
 
-    def opened(self) -> Source:
+    def opened(self) -> StreamSource:
         """The newest publication.
 
         Raises:
@@ -245,26 +223,16 @@ class _Following:
         now = published(plan.snapshot)
         sampler = None if plan.sampler is None else (plan.sampler.text, plan.sampler.generation)
         watch = _PublicationWatch(self, plan, _Mark(now, sampler))
-        about = partial(self._about, plan, statement.source)
-        return Source(
-            opened.view,
-            opened.seeds,
-            opened.spec,
-            plan.hints,
-            opened.cache,
-            now,
-            opened.lease.release,
-            watch.newer,
-            about,
-        )
+        located = partial(self._located, plan, statement.source)
+        return opened._replace(published=now, refresh=watch.refresh, located=located)
 
-    def _open(self, statement: Sample | SampleUsing) -> tuple[SamplePlan, Opened]:
+    def _open(self, statement: Sample | SampleUsing) -> tuple[SamplePlan, StreamSource]:
         return self.session.read_head(
             lambda context: open_statement(context, statement, self.seeds, "batches"), self.parameters
         )
 
     @contextmanager
-    def _about(self, plan: SamplePlan, text: str) -> Iterator[None]:
+    def _located(self, plan: SamplePlan, text: str) -> Iterator[None]:
         places = replace(plan.places, memory=None) if self.limited else plan.places
         try:
             with places.under():
@@ -281,7 +249,7 @@ class _PublicationWatch:
         self._following, self._plan, self._mark = following, plan, mark
         self._seen: Catalog | None = None
 
-    def newer(self) -> Source | None:
+    def refresh(self) -> StreamSource | None:
         """What was published since; None: nothing, or the snapshot is gone.
 
         Raises:

@@ -13,14 +13,15 @@ import pyarrow as pa
 
 from snapdb.arrays import Array, Int64s
 from snapdb.execute.results import Outcome, Rows
-from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Adjacency
 from snapdb.loading.budget import scratch_bytes
-from snapdb.loading.options import Options
-from snapdb.loading.ordered import Ordered
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.ordered import OrderedMap
+from snapdb.loading.source import StreamSource
 from snapdb.loading.visits import Visits
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
@@ -28,7 +29,7 @@ from snapdb.sampling import Block, Entrance, Ints, Seeds, Subgraph, batches_befo
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.memory import enough_memory
 from snapdb.storage.tables.commit import put_name
-from snapdb.types import ExecutionHints, Relation, Sampler, SampleSpec
+from snapdb.types import Relation, Sampler, SampleSpec
 from snapdb.types.text import counted
 
 _SHOWN = 3
@@ -41,16 +42,16 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
     try:
         context.check_stopped()
         with plan.places.under():
-            maker = RowMaker(opened, plan.hints)
+            maker = RowMaker(opened)
         yield pa.RecordBatch.from_pylist([], schema=maker.schema)
         yield from _sampled_rows(context, plan, opened, maker)
     finally:
-        opened.lease.release()
+        opened.release()
     return None
 
 
 def _sampled_rows(
-    context: ExecutionContext, plan: SamplePlan, opened: Opened, maker: RowMaker
+    context: ExecutionContext, plan: SamplePlan, opened: StreamSource, maker: RowMaker
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all batches in their order, made by one thread or by several; these end when the reader does."""
 
@@ -59,14 +60,14 @@ def _sampled_rows(
         return maker.rows(task)
 
     total = batches_before(opened.seeds.ids.size, opened.spec, plan.epochs)
-    options = Options(plan.hints.threads, most=context.threads)
+    options = StreamOptions(threads=plan.hints.threads, max_threads=context.threads)
     threads = 1 if maker.in_order else min(options.threads_of(1, on_gpu=maker.on_gpu), total)
     epochs = range(plan.epochs if total else 0)
     tasks = (task for epoch in epochs for task in epoch_batches(opened.seeds, opened.spec, epoch))
     if threads <= 1:
         yield from _read(context, plan, map(rows_of, tasks), total)
         return
-    results = Ordered(rows_of, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1))
+    results = OrderedMap(rows_of, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1))
     try:
         yield from _read(context, plan, results, total)
     finally:
@@ -106,7 +107,7 @@ def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
     if refresh is None or refresh.every is not None:
         return plan.sampler.text
     opened = open_sample(context, plan.sample)
-    opened.lease.release()
+    opened.release()
     return opened.spec.text
 
 
@@ -140,11 +141,11 @@ class _BatchSeeds:
 class RowMaker:
     """Makes the rows of batches. Threads share it; each borrows a scratch for the time of a batch."""
 
-    def __init__(self, opened: Opened, hints: ExecutionHints) -> None:
+    def __init__(self, opened: StreamSource) -> None:
         """Opens the sampler, and reads the keys that rows need."""
         spec = opened.spec
-        self._view, self._spec, self._way = opened.view, spec, hints
-        self._sampler: Any = open_sampler(opened.view, hints.applied(spec))
+        self._view, self._spec, self._hints = opened.view, spec, opened.hints
+        self._sampler: Any = open_sampler(opened.view, opened.hints.applied(spec))
         self._entrance = Entrance(opened.view, spec, opened.seeds)
         self._idle: deque[Any] = deque()
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
@@ -191,7 +192,7 @@ class RowMaker:
 
     def _gather(self, subgraph: Subgraph) -> None:
         """Read features and targets as a batch does, unless a rule has removed them."""
-        if self._way.reads is not None:
+        if self._hints.reads is not None:
             return
         for kind, nodes in subgraph.nodes.items():
             ids = _on_host(nodes)

@@ -15,7 +15,7 @@ from snapdb.builders.files import build_files
 from snapdb.catalog.state import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.samples.lineage import Past, codings_in, named_parameters, read_lineage, tables_digest
-from snapdb.execute.samples.opening import Opened, open_statement
+from snapdb.execute.samples.opening import open_statement
 from snapdb.execute.samples.operators import RowMaker, epoch_batches
 from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.snapshots import snapshot_record
@@ -23,6 +23,8 @@ from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph.layout import Codings, codings
 from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.source import StreamSource
 from snapdb.plan import BindContext, optimize
 from snapdb.plan.fits import misfits
 from snapdb.plan.queries import Parameters
@@ -101,17 +103,15 @@ class _Replay:
     def batch(self, context: ExecutionContext) -> Batch:
         """The batch, on the CPU; nothing of it is read later."""
         with (
-            self._opened(context, "batches") as (plan, opened),
-            loading.BatchStream(
-                opened.view, opened.seeds, opened.spec, threads=0, hints=plan.hints, report=context.step
-            ) as stream,
+            self._opened(context, "batches") as opened,
+            loading.BatchStream(opened._replace(cache=None), StreamOptions(threads=0, progress=context.step)) as stream,
         ):
             return _whole(stream.replayed(self.epoch, self.number))
 
     def rows(self, context: ExecutionContext) -> pa.Table:
         """The rows that SAMPLE gives of the batch."""
-        with self._opened(context, "rows") as (plan, opened):
-            maker = RowMaker(opened, plan.hints)
+        with self._opened(context, "rows") as opened:
+            maker = RowMaker(opened)
             tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
             if maker.in_order:  # those of earlier epochs too, for the rows that they come by
                 epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
@@ -122,9 +122,7 @@ class _Replay:
             return pa.Table.from_batches(maker.rows(tasks[-1]), maker.schema)
 
     @contextmanager
-    def _opened(
-        self, context: ExecutionContext, delivers: Literal["rows", "batches"]
-    ) -> Iterator[tuple[SamplePlan, Opened]]:
+    def _opened(self, context: ExecutionContext, delivers: Literal["rows", "batches"]) -> Iterator[StreamSource]:
         """The sampler and its seeds, as they were."""
         past = self.past
         _check_database(context, past)
@@ -138,11 +136,11 @@ class _Replay:
                 self._check(plan, opened)
                 if delivers == "batches":
                     _check_codings(past, opened, stands=snapshot.id > 0)
-                yield plan, opened
+                yield opened
             finally:
-                opened.lease.release()
+                opened.release()
 
-    def _check(self, plan: SamplePlan, opened: Opened) -> None:
+    def _check(self, plan: SamplePlan, opened: StreamSource) -> None:
         """Raise where the seeds differ from the lineage's, or the batch is out of their range."""
         if seeds_digest(opened.seeds) != self.past.seeds:
             why = _CHANGED if plan.outside is None else _OTHERS
@@ -203,7 +201,7 @@ def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) ->
         return False
 
 
-def _check_codings(past: Past, opened: Opened, *, stands: bool) -> None:
+def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
     """Nothing when the classes behind codes, and the widths of sparse features, are those of then.
 
     Args:

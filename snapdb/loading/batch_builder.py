@@ -1,0 +1,260 @@
+"""One whole batch on one thread: sample the neighborhood, fetch the features, copy both to the device."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from snapdb.errors import InputError
+from snapdb.graph.features import for_random_reads
+from snapdb.loading.assemble import assemble
+from snapdb.loading.batch import Batch
+from snapdb.loading.budget import Budget, scratch_bytes
+from snapdb.loading.device import Delivery, Sent, usable
+from snapdb.loading.epochs import BatchSeeds
+from snapdb.loading.keeping import Keeping
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.rows import parts
+from snapdb.loading.source import StreamSource
+from snapdb.loading.visits import Visits
+from snapdb.sampling import Entry, Subgraph
+from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.entrance import Entrance
+from snapdb.sampling.memory import enough_memory
+from snapdb.sampling.rounds import Rounds
+
+Lineage = Mapping[str, object]
+
+
+class Meter(Protocol):
+    """Measures the work of a builder; its blocks run on any thread."""
+
+    def building(self) -> AbstractContextManager[None]:
+        """The block builds a batch, or the rest of one."""
+
+    def sampling(self, entry: Entry, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
+        """The block samples the neighborhood of a batch."""
+
+
+class _NoMeter:
+    """Measures nothing."""
+
+    def building(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def sampling(self, entry: Entry, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+NO_METER = _NoMeter()
+
+
+class SampledBatch(NamedTuple):
+    """A batch whose features are still to be fetched."""
+
+    seeds: BatchSeeds
+    entry: Entry
+    subgraph: Subgraph
+    scratch: int
+    """Bytes of the scratch that it was sampled with; 0 where memory has no limit."""
+    lineage: Lineage
+
+
+class TransformedBatch(NamedTuple):
+    """What the transform returned for a batch."""
+
+    value: Any
+
+
+class BatchBuilder:
+    """Builds the batches of a source. Threads share it; each borrows a scratch for the time of a batch."""
+
+    def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
+        """Open the sampler.
+
+        Raises:
+            InputError: the device is not there, or the scratch of one thread alone takes more than the memory.
+            SnapdbError: the snapshot cannot be sampled so.
+        """
+        hints = source.hints
+        self.view, self.seeds, self.spec = source.view, source.seeds, hints.applied(source.spec)
+        self.sampler: Any = open_sampler(self.view, self.spec)
+        self.device = usable(options.device or self.spec.device or "cpu")
+        self.transform: Callable[[Batch], Any] | None = options.transform
+        self.budget = Budget(options.memory)
+        self.meter = meter
+        self._fused, self._caches = hints.fused, source.cache
+        self._open()
+        if options.memory is not None:
+            self._scratches.append(self.sampler.scratch())
+            self.budget.made(0, scratch_bytes(self._scratches[0]))
+
+    def _open(self) -> None:
+        """Open what is not sent to other processes."""
+        self.cache = Keeping(self._caches, self.sampler, self.view.node_counts, self.seeds)
+        self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
+        self._entrance = Entrance(self.view, self.spec, self.seeds)
+        self._delivery = Delivery(self.device, self.view, self.sampler.node_types)
+        self._scratches: deque[Any] = deque()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU samples."""
+        device: torch.device | None = getattr(self.sampler, "device", None)
+        return device is not None and device.type == "cuda"
+
+    def visits(self, saved: Any = None) -> Visits:
+        """The rounds of rows before batch 0, or before the window that was saved."""
+        return Visits(self.spec, self.sampler.walks, saved)
+
+    def build(
+        self, lineage: Lineage, visits: Visits | None, seeds: BatchSeeds
+    ) -> Batch | SampledBatch | TransformedBatch:
+        """The batch as far as a worker builds it, which `send` and `receive` complete; runs on any thread.
+
+        Args:
+            visits: The rounds of its rows, where these depend on the batches before.
+        """
+        with self.meter.building():
+            for other in seeds.between:
+                self.sample_only(visits, other)
+            with self._about(seeds, visits):
+                sampled = SampledBatch(seeds, *self._sampled(visits, seeds), lineage)
+                if not self._fused:
+                    return sampled
+                batch = self._fetched(sampled)
+            if self.transform is None or self.device.type != "cpu":
+                return batch
+            return TransformedBatch(self.receive(self.send(batch)))
+
+    def sample_only(self, visits: Visits | None, seeds: BatchSeeds) -> None:
+        """Sample a batch that is not yielded, for the rounds of the rows that it accesses."""
+        with self._about(seeds, visits):
+            self._sampled(visits, seeds)
+
+    def send(self, built: Batch | SampledBatch | TransformedBatch) -> Sent | TransformedBatch:
+        """The batch with its features, whose copy to the device is started."""
+        if isinstance(built, TransformedBatch):
+            return built
+        if isinstance(built, SampledBatch):
+            with self.meter.building(), self._about(built.seeds):
+                built = self._fetched(built)
+        return self._delivery.sent(built)
+
+    def receive(self, sent: Sent | TransformedBatch) -> Any:
+        """The batch, or what the transform returns for it, for the consumer's thread."""
+        if isinstance(sent, TransformedBatch):
+            return sent.value
+        batch = self._delivery.received(sent)
+        return batch if self.transform is None else self._transformed(self.transform, batch)
+
+    def room(self, threads: int, ahead: int, sharers: int, under_way: int) -> int:
+        """How many batches may be complete or in progress now; frees the scratch of threads that must pause."""
+        many = self.budget.room(threads, ahead, sharers, under_way)
+        self.free_scratch(min(many, threads))
+        return many
+
+    def free_scratch(self, threads: int) -> None:
+        """Free the scratch of all threads but this many."""
+        while len(self._scratches) > threads:
+            with suppress(IndexError):  # a thread took it meanwhile
+                self._scratches.pop()
+
+    @contextmanager
+    def _about(self, seeds: BatchSeeds, visits: Visits | None = None) -> Iterator[None]:
+        """Within it a batch is built: on a device stream of its own, and errors name the batch."""
+        try:
+            with enough_memory(*seeds.index), self._delivery.working():
+                yield
+        except Exception as error:
+            error.add_note(f"while making batch {seeds.index[1]} of epoch {seeds.index[0]}")
+            if visits is not None:
+                visits.fail()
+            raise
+
+    def _transformed(self, transform: Callable[[Batch], Any], batch: Batch) -> Any:
+        try:
+            return transform(batch)
+        except Exception as error:
+            error.add_note(f"in the transform of batch {batch.index[1]} of epoch {batch.index[0]}")
+            if isinstance(error, AttributeError) and isinstance(error.obj, Batch):
+                error.add_note("a transform takes a snapdb.Batch; for one of PyG's say lambda batch: T(batch.to_pyg())")
+            raise
+
+    def _sampled(self, visits: Visits | None, seeds: BatchSeeds) -> tuple[Entry, Subgraph, int]:
+        """The sampler's input, the sampled neighborhood, and the bytes of scratch, where memory has a limit."""
+        entry = self._entrance.entry(seeds.ordinals, seeds.index[0])
+        scratch = self._scratch()
+
+        def sample(rounds: Rounds | None = None) -> Subgraph:
+            self.cache.begin(seeds.number, rounds)
+            with self.meter.sampling(entry, seeds.number, rounds):
+                subgraph: Subgraph = self.sampler.sample(entry, seeds.number, scratch, rounds)
+            return subgraph
+
+        subgraph = sample() if visits is None else visits.sampled(seeds.number, sample)
+        # After an error it may be half-written, and is dropped. No other thread may use it while it is measured.
+        size = 0 if self.budget.limit is None else scratch_bytes(scratch)
+        self._scratches.append(scratch)
+        return entry, subgraph, size
+
+    def _fetched(self, sampled: SampledBatch) -> Batch:
+        """The batch with the rows of its features."""
+        batch = assemble(
+            self.view,
+            self.sampler,
+            self.seeds,
+            sampled.entry,
+            sampled.subgraph,
+            self._delivery,
+            index=sampled.seeds.index,
+            lineage=dict(sampled.lineage),
+        )
+        if self.budget.limit is not None:
+            self.budget.made(_bytes(batch, sampled.subgraph), sampled.scratch)
+        return self._delivery.packed(replace(batch, padding=True) if sampled.seeds.padding else batch)
+
+    def _scratch(self) -> Any:
+        """A scratch that no other thread uses."""
+        try:
+            return self._scratches.pop()
+        except IndexError:
+            return self.sampler.scratch()
+
+    def __getstate__(self) -> dict[str, Any]:
+        _check_picklable(self.transform)
+        # The sampler holds a snapshot's edges, which the other process maps for itself.
+        left = {"sampler", "cache", "meter", "_entrance", "_delivery", "_scratches"}
+        return {name: value for name, value in self.__dict__.items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.sampler = open_sampler(self.view, self.spec)
+        self.meter = NO_METER
+        self._open()
+
+
+def _bytes(batch: Batch, subgraph: Subgraph) -> int:
+    """The memory that a batch keeps: its tensors, and the positions by which the rest is read later."""
+    tensors = [part for tensor in batch.tensors() for part in parts(tensor)]
+    later = [values for drawn in subgraph.edges.values() for values in (drawn.position, drawn.weight)]
+    size = sum(int(values.nbytes) for values in (*tensors, *later) if values is not None)
+    return size + size // 8  # the buffers that are reused are larger than their contents by this much at most
+
+
+def _check_picklable(transform: Callable[[Batch], Any] | None) -> None:
+    """Raise an error where a transform cannot be sent to another process."""
+    try:
+        ForkingPickler.dumps(transform)
+    except Exception as error:
+        raise InputError(
+            f"the stream is sent to another process, but its transform {transform!r} cannot be ({error}); define it at "
+            "the top of a module, or let the DataLoader fork: multiprocessing_context='fork'",
+            code="transform",
+        ) from error

@@ -1,0 +1,181 @@
+"""The ordered workers of a stream: threads that build the batches of one source, and yield them in order.
+
+Under SCOPE VISITED the rows of a batch depend on the batches before it: workers sample these too, without yielding
+them.
+"""
+
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from snapdb.loading.batch_builder import NO_METER, BatchBuilder, Lineage, Meter
+from snapdb.loading.epochs import BatchSeeds, Epochs, place_among_workers
+from snapdb.loading.lineage import zero_weight
+from snapdb.loading.options import StreamOptions
+from snapdb.loading.ordered import OrderedMap
+from snapdb.loading.position import identity
+from snapdb.loading.source import StreamSource
+from snapdb.loading.visits import Visits
+
+
+class OrderedWorkers:
+    """The threads and the builder over one source. A stream that moves on to another publication gets new ones."""
+
+    def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
+        """Open the sampler; the caller releases the source where that fails.
+
+        Raises:
+            InputError: the device is not there, or the memory is not enough.
+            SnapdbError: the snapshot cannot be sampled so.
+        """
+        self.source, self.options = source, options.of(source)
+        self.epochs = Epochs(source.seeds, source.spec, options.sharing)
+        self.builder = BatchBuilder(source, self.options, meter)
+        self.identity = identity(source.view, source.seeds, source.spec, zero_weight(self.builder.sampler))
+        self._visits: Visits | None = None
+        """The rounds of rows; None: those before batch 0."""
+        self._maps: weakref.WeakSet[OrderedMap[BatchSeeds, Any]] = weakref.WeakSet()
+        self._iterations: set[object] = set()
+        self._retired = False
+        self._release = weakref.finalize(self, _release_in, os.getpid(), source)
+
+    @property
+    def threads(self) -> int:
+        """The number of threads in this process; DataLoader workers share the cores."""
+        _, processes = place_among_workers()
+        return self.options.threads_of(processes, on_gpu=self.builder.on_gpu)
+
+    def results(self, lineage: Lineage, epoch: int, places: range) -> Iterator[Any]:
+        """What the builder makes of the batches at these places of an epoch, in order."""
+        seeds, visits = self.epochs.batches_at(epoch, places), None
+        if places and self.builder.spec.in_order:
+            first, *others = self.epochs.numbers(epoch, places)
+            again = {number for number in others if number < first}
+            visits = self._knowing({first, *again})
+            visits.keep(again)
+            self._catch_up(visits, first)
+            seeds = self._with_others(visits, seeds)
+        threads, (_, processes) = self.threads, place_among_workers()
+        room = partial(self.builder.room, threads, self.options.ahead(threads), processes)
+        return self._map(partial(self.builder.build, lineage, visits), seeds, threads, room)
+
+    def result(self, lineage: Lineage, seeds: BatchSeeds) -> Any:
+        """What the builder makes of one batch, on the calling thread."""
+        visits = None
+        if self.builder.spec.in_order:
+            visits = self._knowing({seeds.number})
+            self._catch_up(visits, visits.opens(seeds.number))
+        return self.builder.build(lineage, visits, seeds)
+
+    def state(self, number: int) -> dict[str, Any]:
+        """What `state_dict` must hold to go on from a batch, as plain values for JSON."""
+        if not self.builder.spec.in_order:
+            return {}
+        return {"visits": None if self._visits is None else self._visits.saved(number)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Replace what is known of rounds by what a state holds.
+
+        Raises:
+            InputError: that is damaged.
+        """
+        self._visits = self.builder.visits(state.get("visits")) if self.builder.spec.in_order else None
+
+    def forget(self, before: int) -> None:
+        """Free what only batches before this one need."""
+        if self._visits is not None:
+            self._visits.forget(before)
+
+    @contextmanager
+    def iterated(self) -> Iterator[None]:
+        """Within it the workers are in use, and are not ended."""
+        iteration = object()
+        self._iterations.add(iteration)
+        try:
+            yield
+        finally:
+            self._iterations.discard(iteration)
+            if self._retired and not self._iterations:
+                self.end()
+
+    def pause(self) -> None:
+        """Free scratch, and give the cache's rows back, unless an iteration uses them."""
+        if not self._iterations:
+            self._free()
+
+    def retire(self) -> bool:
+        """End the workers, or let their last iteration do so; return whether one is in progress."""
+        self._retired = True
+        if not self._iterations:
+            self.end()
+        return bool(self._iterations)
+
+    def end(self) -> None:
+        """Stop the threads and release the source; batches that were yielded stay valid. A second call does nothing."""
+        for running in list(self._maps):
+            running.close()
+        self._free()
+        self._release()
+
+    def _free(self) -> None:
+        self.builder.cache.close()
+        self.builder.free_scratch(0)
+
+    def _knowing(self, numbers: Iterable[int]) -> Visits:
+        """The known rounds, where they include those of all these batches; else the ones before batch 0."""
+        if self._visits is None or not all(map(self._visits.knows, numbers)):
+            self._visits = self.builder.visits()
+        return self._visits
+
+    def _catch_up(self, visits: Visits, before: int) -> None:
+        """Sample the batches before this one that are not sampled yet."""
+        (many, missing), threads = visits.missing(before), self.threads
+        seeds = self.epochs.numbered(missing)
+        sampled = self._map(partial(self.builder.sample_only, visits), seeds, threads, lambda under_way: 2 * threads)
+        try:
+            for count, _ in enumerate(sampled):
+                if self.options.progress is not None:
+                    self.options.progress("sampling the batches before, on which rows depend", count / many)
+        finally:
+            if isinstance(sampled, OrderedMap):
+                sampled.close()
+
+    def _with_others(self, visits: Visits, batches: Iterable[BatchSeeds]) -> Iterator[BatchSeeds]:
+        """The batches, each with those of other consumers since the one before."""
+        after: int | None = None
+        for seeds in batches:
+            others = () if after is None else visits.unsampled(range(after, seeds.number))
+            yield replace(seeds, between=tuple(self.epochs.numbered(others)))
+            after = max(after or 0, seeds.number + 1)
+
+    def _map(
+        self, work: Callable[[BatchSeeds], Any], batches: Iterator[BatchSeeds], threads: int, room: Callable[[int], int]
+    ) -> Iterator[Any]:
+        if threads == 0:
+            return map(work, batches)
+        results = OrderedMap(work, batches, threads=threads, room=room)
+        self._maps.add(results)
+        return results
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For DataLoader workers that are spawned: iterations, threads and the lease stay behind."""
+        left = {"_release", "_iterations", "_maps"}
+        state = {name: value for name, value in self.__dict__.items() if name not in left}
+        source = self.source._replace(lease=None, refresh=None, located=StreamSource._field_defaults["located"])
+        return {**state, "source": source, "options": replace(self.options, transform=None, progress=None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._iterations = set()
+        self._maps = weakref.WeakSet()
+        self._release = weakref.finalize(self, _release_in, os.getpid(), self.source)
+
+
+def _release_in(process: int, source: StreamSource) -> None:
+    """Release in the process that opened the source; forked workers leave it to their parent."""
+    if os.getpid() == process:
+        source.release()
