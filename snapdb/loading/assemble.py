@@ -1,8 +1,8 @@
 """From a subgraph to a batch: what is read now, and what is read when somebody asks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,9 @@ from snapdb.loading.device import Delivery
 from snapdb.loading.lazy import Held, Lazy
 from snapdb.loading.links import with_pairs
 from snapdb.loading.rows import host, rows_of, tensor_of
-from snapdb.sampling import Edges, Entry, Seeds, Subgraph
+from snapdb.sampling import Edges, Entry, NeighborSampler, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
-from snapdb.types import EdgeType, Relation, SampleSpec
+from snapdb.types import EdgeType
 
 _Nodes = Mapping[str, Callable[[], Int64s]]
 
@@ -27,27 +27,9 @@ _NO_WEIGHT = "an edge type has weights when its table says WEIGHT (column) in CR
 _NO_TYPE = "a batch holds the node and edge types that its sampler reaches"
 
 
-class _Walk(Protocol):
-    """One relation of a sampler, and where the columns of its edges are."""
-
-    @property
-    def relation(self) -> Relation: ...
-    @property
-    def adjacency(self) -> Adjacency: ...
-
-
-class _Walks(Protocol):
-    """What a batch needs to know of its sampler, of whichever back end."""
-
-    @property
-    def spec(self) -> SampleSpec: ...
-    @property
-    def walks(self) -> Sequence[_Walk]: ...
-
-
 def assemble(
     view: GraphView,
-    sampler: _Walks,
+    sampler: NeighborSampler,
     seeds: Seeds,
     entry: Entry,
     subgraph: Subgraph,

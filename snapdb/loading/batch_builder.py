@@ -9,8 +9,6 @@ from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, Protocol
 
-import torch
-
 from snapdb.errors import InputError
 from snapdb.graph.features import for_random_reads
 from snapdb.loading.assemble import assemble
@@ -23,7 +21,7 @@ from snapdb.loading.options import StreamOptions
 from snapdb.loading.rows import parts
 from snapdb.loading.source import StreamSource
 from snapdb.loading.visits import Visits
-from snapdb.sampling import Entry, Subgraph
+from snapdb.sampling import Entry, Scratch, Subgraph
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.entrance import Entrance
 from snapdb.sampling.memory import enough_memory
@@ -84,7 +82,7 @@ class BatchBuilder:
         """
         hints = source.hints
         self.view, self.seeds, self.spec = source.view, source.seeds, hints.applied(source.spec)
-        self.sampler: Any = open_sampler(self.view, self.spec)
+        self.sampler = open_sampler(self.view, self.spec)
         self.device = usable(options.device or self.spec.device or "cpu")
         self.transform: Callable[[Batch], Any] | None = options.transform
         self.budget = Budget(options.memory)
@@ -101,13 +99,12 @@ class BatchBuilder:
         self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
         self._entrance = Entrance(self.view, self.spec, self.seeds)
         self._delivery = Delivery(self.device, self.view, self.sampler.node_types)
-        self._scratches: deque[Any] = deque()
+        self._scratches: deque[Scratch] = deque()
 
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU samples."""
-        device: torch.device | None = getattr(self.sampler, "device", None)
-        return device is not None and device.type == "cuda"
+        return self.sampler.on_gpu
 
     def visits(self, saved: Any = None) -> Visits:
         """The rounds of rows before batch 0, or before the window that was saved."""
@@ -195,8 +192,7 @@ class BatchBuilder:
         def sample(rounds: Rounds | None = None) -> Subgraph:
             self.cache.begin(seeds.number, rounds)
             with self.meter.sampling(entry, seeds.number, rounds):
-                subgraph: Subgraph = self.sampler.sample(entry, seeds.number, scratch, rounds)
-            return subgraph
+                return self.sampler.sample(entry, seeds.number, scratch, rounds)
 
         subgraph = sample() if visits is None else visits.sampled(seeds.number, sample)
         # After an error it may be half-written, and is dropped. No other thread may use it while it is measured.
@@ -220,7 +216,7 @@ class BatchBuilder:
             self.budget.made(_bytes(batch, sampled.subgraph), sampled.scratch)
         return self._delivery.packed(replace(batch, padding=True) if sampled.seeds.padding else batch)
 
-    def _scratch(self) -> Any:
+    def _scratch(self) -> Scratch:
         """A scratch that no other thread uses."""
         try:
             return self._scratches.pop()

@@ -14,14 +14,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from snapdb.arrays import UInt8s
 from snapdb.kernels.forks import await_compiling
 from snapdb.loading.shelf import CacheSource, Loan
-from snapdb.sampling import Sampler, Seeds
+from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.sampling.cache_plan import ALIGNMENT, choose_rows, rows_read
 from snapdb.sampling.expected_visits import expected_visits
 from snapdb.sampling.kept import CacheReader
@@ -42,7 +41,7 @@ class Keeper:
     """The cache of a stream in one process. Threads share it."""
 
     def __init__(
-        self, source: CacheSource, sampler: Sampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int
+        self, source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int
     ) -> None:
         self._owner = os.getpid()
         self._filler = _Filler(source, source.shelf.lend(source.first, sharers), sampler, node_counts, seeds)
@@ -76,7 +75,7 @@ class Keeper:
 
 
 def open_keeper(
-    source: CacheSource, sampler: Any, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
+    source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
 ) -> Keeper | None:
     """What keeps the cache of a sampler in this process; None: it has none, or draws by torch, which reads none.
 
@@ -85,7 +84,7 @@ def open_keeper(
         seeds: the stream's, from which it follows where batches come by.
         sharers: how many processes share the cache's room.
     """
-    if not source.caches or not isinstance(sampler, Sampler):
+    if not source.caches or sampler.backend.name != "numba":
         return None
     await_compiling()  # DataLoader workers may be forked at any moment
     return Keeper(source, sampler, node_counts, seeds, sharers)
@@ -104,12 +103,13 @@ class _Filler(threading.Thread):
     """Makes the cache, and draws what is to be drawn until it is told to end."""
 
     def __init__(
-        self, source: CacheSource, loan: Loan, sampler: Sampler, node_counts: Mapping[str, int], seeds: Seeds
+        self, source: CacheSource, loan: Loan, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
     ) -> None:
         super().__init__(name="snapdb-cache", daemon=True)
-        self.rows = RowCache(sampler.spec, sampler.walks)
+        spec, walks = sampler.spec, sampler.backend.host_walks
+        self.rows = RowCache(spec, walks)
         self._source, self._loan = source, loan
-        self._visits = partial(expected_visits, sampler.spec, sampler.walks, seeds, node_counts, self._check)
+        self._visits = partial(expected_visits, spec, walks, seeds, node_counts, self._check)
         self._report_name = f"{loan.cache.id}-{source.shelf.stream()}"
         self._reported: CacheStats | None = None
         self._next_report = 0.0

@@ -9,7 +9,7 @@ from typing import Any
 from snapdb.loading.epochs import place_among_workers
 from snapdb.loading.keeper import Keeper, open_keeper
 from snapdb.loading.shelf import CacheSource
-from snapdb.sampling import Sampler, Seeds
+from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.sampling.cache_plan import bytes_wanted
 from snapdb.sampling.rounds import Rounds
 
@@ -17,7 +17,9 @@ from snapdb.sampling.rounds import Rounds
 class Keeping:
     """Opens the cache with the first batch that a process makes; DataLoader workers share its room evenly."""
 
-    def __init__(self, source: CacheSource | None, sampler: Any, node_counts: Mapping[str, int], seeds: Seeds) -> None:
+    def __init__(
+        self, source: CacheSource | None, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
+    ) -> None:
         """`sampler` is one that was just opened, of either back end; None: nothing is kept."""
         self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
         self._keeper: Keeper | None = None
@@ -25,10 +27,10 @@ class Keeping:
 
     def wanted(self) -> int:
         """The most bytes that the cache may come to take in this process."""
-        if self._source is None or not self._source.caches or not isinstance(self._sampler, Sampler):
+        if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
             return 0
         _, workers = place_among_workers()
-        size, room = bytes_wanted(self._sampler.spec, self._sampler.walks), self._source.first.room
+        size, room = bytes_wanted(self._sampler.spec, self._sampler.backend.host_walks), self._source.first.room
         return size if room is None else min(size, room // workers)
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:

@@ -2,25 +2,18 @@
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from snapdb.graph.view import GraphView
 from snapdb.release import __version__
-from snapdb.sampling import Seeds
+from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.types import RNG_SCHEME, SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
 
-class _Walks(Protocol):
-    """A sampler of either back end."""
-
-    @property
-    def walks(self) -> Any: ...
-
-
-def zero_weight(sampler: _Walks) -> ZeroWeight | None:
+def zero_weight(sampler: NeighborSampler) -> ZeroWeight | None:
     """By which rule edges of weight 0 are drawn, where that changes what is delivered: some edges weigh nothing."""
     return "NEVER" if any(walk.skips_zeros for walk in sampler.walks) else None
 

@@ -15,7 +15,7 @@ import torch
 from snapdb.loading.options import StreamOptions
 from snapdb.loading.source import StreamSource
 from snapdb.loading.stream import BatchStream
-from snapdb.sampling import Entry, Ints
+from snapdb.sampling import Entry, Ints, NeighborSampler, Scratch
 from snapdb.sampling.kept import CacheReader
 from snapdb.sampling.pages import pages_read
 from snapdb.sampling.rounds import Rounds
@@ -161,7 +161,7 @@ class MeteredStream(BatchStream):
             return 0.0
         return max(0.0, self.meter.sample_seconds / self.meter.sampled - self.seconds())
 
-    def _each(self, sampler: Any, scratch: Any) -> float:
+    def _each(self, sampler: NeighborSampler, scratch: Scratch) -> float:
         """How long one of the last few batches takes, on average."""
         started = time.perf_counter()
         _, number, rounds = self.meter.inputs[-1]
@@ -170,13 +170,13 @@ class MeteredStream(BatchStream):
         self.meter.wait()
         return (time.perf_counter() - started) / len(self.meter.inputs)
 
-    def _seconds(self, hop: int, places: int, scratch: Any) -> float:
+    def _seconds(self, hop: int, places: int, scratch: Scratch) -> float:
         """How long the last batch takes up to a hop, and of that only over the first so many relations."""
         short = copy.copy(self._plain)
         short.walks = tuple(_short(walk, hop + (i < places)) for i, walk in enumerate(self._plain.walks))
         return min(self._timed(short, scratch) for _ in range(self._repeats))
 
-    def _timed(self, sampler: Any, scratch: Any) -> float:
+    def _timed(self, sampler: NeighborSampler, scratch: Scratch) -> float:
         started = time.perf_counter()
         entry, number, rounds = self.meter.inputs[-1]
         sampler.sample(entry, number, scratch, rounds)

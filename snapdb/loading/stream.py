@@ -27,7 +27,7 @@ from snapdb.loading.shares import Sharing
 from snapdb.loading.source import StreamSource
 from snapdb.loading.visits import check_any_order
 from snapdb.loading.workers import OrderedWorkers
-from snapdb.sampling import Seeds
+from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.types import Published, SampleSpec
 
 Given = TypeVar("Given", default=Batch)
@@ -97,8 +97,8 @@ class BatchStream(IterableDataset[Given]):
         return self._workers.source.published
 
     @property
-    def sampler(self) -> Any:
-        """The sampler of neighborhoods: `Sampler`, or `TorchSampler`."""
+    def sampler(self) -> NeighborSampler:
+        """The sampler of neighborhoods."""
         return self._workers.builder.sampler
 
     @property

@@ -8,28 +8,17 @@ begins with are all that there is to know of the batches before it.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snapdb.arrays import Int64s
 from snapdb.errors import InputError
-from snapdb.graph.view import Adjacency
 from snapdb.loading.saved_rounds import packed, unpacked
 from snapdb.sampling import Ints, Subgraph
 from snapdb.sampling.rounds import Rounds, slot_of
-from snapdb.types import Fanout, Relation, SampleSpec
-
-
-class _Walk(Protocol):
-    """A relation as a sampler of either back end walks it."""
-
-    @property
-    def relation(self) -> Relation: ...
-    @property
-    def fanout(self) -> Fanout: ...
-    @property
-    def adjacency(self) -> Adjacency: ...
+from snapdb.sampling.sampler import RelationWalk
+from snapdb.types import Relation, SampleSpec
 
 
 class _Rows(NamedTuple):
@@ -61,7 +50,7 @@ class _Window:
 class Visits:
     """The windows of a sampler, as they open one after another. Threads share them."""
 
-    def __init__(self, spec: SampleSpec, walks: Sequence[_Walk], saved: Any = None) -> None:
+    def __init__(self, spec: SampleSpec, walks: Sequence[RelationWalk], saved: Any = None) -> None:
         """Begins with batch 0, or with the window that was `saved`.
 
         Raises:
@@ -199,7 +188,7 @@ def check_any_order(spec: SampleSpec, what: str) -> None:
         )
 
 
-def _rows(spec: SampleSpec, walks: Sequence[_Walk]) -> Iterator[_Rows]:
+def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
     """The rows that each hop draws from; where a hop takes all edges, or none, it needs no row."""
     for walk in walks:
         for hop, count in enumerate(walk.fanout.counts):

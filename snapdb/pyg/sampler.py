@@ -28,7 +28,7 @@ from snapdb.kernels.rng import fold_parts
 from snapdb.loading.rows import tensor_of
 from snapdb.pyg.graph import PygGraph, whole_times
 from snapdb.pyg.options import SamplingOptions
-from snapdb.sampling import Entry, Group, Sampler, Subgraph
+from snapdb.sampling import Entry, Group, NeighborSampler, Subgraph, numba_sampler
 from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
 
@@ -76,18 +76,18 @@ class NeighborhoodSampler:
     graph: PygGraph
     options: SamplingOptions
     seed: int
-    _open: dict[str, tuple[Sampler, deque[Any]]] = field(default_factory=dict)
+    _open: dict[str, tuple[NeighborSampler, deque[Any]]] = field(default_factory=dict)
     """By seed type, a sampler and the scratch that no thread uses."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**64:
             raise InputError(f"seed is a whole number from 0 up to 2^64, found {self.seed!r}", code="pyg-argument")
 
-    def opened(self, seed_type: str) -> tuple[Sampler, deque[Any]]:
+    def opened(self, seed_type: str) -> tuple[NeighborSampler, deque[Any]]:
         """The sampler for seeds of a type, and its scratch; checks weights and numbers of neighbours at first."""
         if seed_type not in self._open:
             spec = self.options.spec(self.graph, seed_type, self.seed)
-            self._open.setdefault(seed_type, (Sampler(self.graph.view, spec), deque()))
+            self._open.setdefault(seed_type, (numba_sampler(self.graph.view, spec), deque()))
         return self._open[seed_type]
 
     def draw(self, entry: Entry, number: int) -> Subgraph:

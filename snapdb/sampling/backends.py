@@ -1,52 +1,59 @@
-"""The sampler that a statement asks for: numba's, or torch's, which is imported only then (docs/adr/0002)."""
-
-from __future__ import annotations
+"""The back end of a sampler: numba, or torch, which is imported only where it draws (docs/adr/0002)."""
 
 import importlib
 import re
-from typing import TYPE_CHECKING
 
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
-from snapdb.sampling.sampler import Sampler
+from snapdb.sampling.numba_backend import NumbaBackend
+from snapdb.sampling.sampler import NeighborSampler
 from snapdb.types import SampleSpec
-
-if TYPE_CHECKING:
-    from snapdb.sampling.torch_sampler import TorchSampler
-
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
-def open_sampler(view: GraphView, spec: SampleSpec) -> Sampler | TorchSampler:
-    """The sampler of the statement's back end.
+def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
+    """The sampler of a statement, over its back end.
 
-    One that names none gets numba on the CPU, and on a GPU torch, or numba where the edges do not fit or a fanout is
-    more than torch draws: the batches are the same.
+    A statement that names no back end gets numba on the CPU, and on a GPU torch, or numba where the edges do not fit
+    or a fanout is larger than torch supports: the batches are the same.
 
     Raises:
-        BindError: two fanouts lead to the same key of a batch.
-        CorruptError: a relation's rows are not those of its nodes.
+        BindError: two fanouts have the same key in a batch, or an edge type has no weights.
+        CorruptError: a relation's rows or columns are not those of its nodes.
         DataError: weights are not finite, or negative.
-        InputError: the device is not here; WITH torch, the edges do not fit or it does not draw so many.
+        InputError: the device is not there; WITH torch, the edges do not fit or a fanout is larger than it supports.
+        ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
     """
     device = "cpu" if spec.device is None else spec.device
     _check_device(device)
     if spec.backend == "numba" or (spec.backend is None and device == "cpu"):
-        return Sampler(view, spec)
-    module = importlib.import_module("snapdb.sampling.torch_sampler")
+        return numba_sampler(view, spec)
+    module = importlib.import_module("snapdb.sampling.torch_backend")
     try:
-        sampler: TorchSampler = module.TorchSampler(view, spec, device)
+        return NeighborSampler(view, spec, module.TorchBackend(_checked(view, spec), spec, device))
     except InputError as error:
         if spec.backend == "torch":
             error.code = "device"
             raise
-        return Sampler(view, spec)
-    return sampler
+        return numba_sampler(view, spec)
+
+
+def numba_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
+    """The sampler over numba, whatever the statement names; errors are those of `open_sampler`."""
+    return NeighborSampler(view, spec, NumbaBackend(_checked(view, spec), spec))
+
+
+def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
+    """The view, which has the seeds' type."""
+    if spec.seed_type not in view.node_counts:
+        found = ", ".join(view.node_counts)
+        raise ValueError(f"seeds of type {spec.seed_type!r} were asked, but the snapshot has: {found}")
+    return view
 
 
 def _check_device(name: str) -> None:
-    """Refuses what is not the name of a device, and GPUs that are not there."""
+    """Raise InputError where this is not the name of a device, or of a GPU that is not there."""
     if not _DEVICE.fullmatch(name):
         raise InputError(
             f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU", code="device"

@@ -8,7 +8,7 @@ import numpy as np
 from snapdb.arrays import Array, Bools, Int64s
 from snapdb.kernels.row_cache import HEAD, CachedRows, find_records
 from snapdb.sampling.rounds import Rounds, row_keys, row_size, slot_of
-from snapdb.sampling.sampler import Sampler
+from snapdb.sampling.sampler import NeighborSampler
 from snapdb.sampling.subgraph import Block, Subgraph
 from snapdb.sampling.walks import Walk
 
@@ -16,7 +16,7 @@ _AT_ONCE = 1 << 16
 """Edges that are looked up in their rows together: each takes as much memory as a row."""
 
 
-def pages_read(sampler: Sampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
+def pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
     """Bytes of the pages of neighbours that a batch reads of topologies, beside what the sampler's cache has now.
 
     The kernel counts as many for a file that is read page by page and of which nothing is in memory.
@@ -26,7 +26,7 @@ def pages_read(sampler: Sampler, found: Subgraph, batch: int, rounds: Rounds | N
         rounds: of its rows, under SCOPE VISITED.
     """
     total = 0
-    for walk in sampler.walks:
+    for walk in sampler.backend.host_walks:
         rows = walk.arrays.rows
         missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found, batch, rounds)])
         tail = missed >= rows.indices.size
@@ -34,7 +34,9 @@ def pages_read(sampler: Sampler, found: Subgraph, batch: int, rounds: Rounds | N
     return total * mmap.PAGESIZE
 
 
-def _missed(sampler: Sampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None) -> Iterator[Int64s]:
+def _missed(
+    sampler: NeighborSampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None
+) -> Iterator[Int64s]:
     """Positions of the edges that are in no row of the cache, hop after hop."""
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
     base = None if cache is None else cache.base(relation)

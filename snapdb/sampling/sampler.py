@@ -1,109 +1,160 @@
-"""From seeds to their neighbourhood: a pure function of the batch number and the sampler's seed."""
+"""The neighbor sampler: one loop over hops and relations, whose edges a numba or a torch back end draws.
 
-from collections.abc import Mapping
+The back ends return the same arrays, bit for bit (spec: the sampling contract; docs/adr/0003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple, Protocol
 
-from snapdb.arrays import Int64s
-from snapdb.graph.view import GraphView
-from snapdb.kernels import buffers
-from snapdb.sampling.hops import Hop, expand, no_edges
+from snapdb.graph.view import Adjacency, GraphView
 from snapdb.sampling.kept import CacheReader
-from snapdb.sampling.limits import moments_of, pairs_of
 from snapdb.sampling.rounds import Rounds
-from snapdb.sampling.scratch import NodeMap, Scratch
-from snapdb.sampling.subgraph import Edges, Entry, Subgraph
-from snapdb.sampling.walks import open_walks
-from snapdb.types import Relation, SampleSpec
+from snapdb.sampling.scratch import Scratch
+from snapdb.sampling.subgraph import Edges, Entry, Group, Ints, Subgraph
+from snapdb.sampling.walks import Walk
+from snapdb.types import Backend, Fanout, Relation, SampleSpec
 
 
-class Sampler:
-    """Samples neighbourhoods in one snapshot. It holds no state: threads share it, each with its own scratch."""
+class RelationWalk(Protocol):
+    """One relation as a back end samples it, hop by hop."""
 
-    def __init__(self, view: GraphView, spec: SampleSpec) -> None:
-        """Opens the relations that the sampler walks.
+    @property
+    def relation(self) -> Relation: ...
+    @property
+    def fanout(self) -> Fanout: ...
+    @property
+    def adjacency(self) -> Adjacency:
+        """The rows that a batch's positions refer to."""
 
-        Raises:
-            BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
-            CorruptError: a relation's rows or columns are not those of its nodes.
-            DataError: weights are not finite, or negative.
-            ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
-        """
-        if spec.seed_type not in view.node_counts:
-            found = ", ".join(view.node_counts)
-            raise ValueError(f"seeds of type {spec.seed_type!r} were asked, but the snapshot has: {found}")
-        self.spec = spec
-        self.walks = open_walks(view, spec)
+    @property
+    def skips_zeros(self) -> bool:
+        """Whether some edges weigh nothing and are not drawn."""
+
+    def count(self, hop: int) -> int:
+        """The number of edges that a node gets at this hop."""
+
+
+class BatchInput(NamedTuple):
+    """What one batch is sampled from; the back end's draws follow from it alone, but for the cache."""
+
+    spec: SampleSpec
+    entry: Entry
+    number: int
+    """The global batch number."""
+    rounds: Rounds | None = None
+    """The rounds of rows, under REFRESH OTF SCOPE VISITED; None: round 0."""
+    cache: CacheReader | None = None
+    """Where rows are looked up first; no batch depends on it."""
+
+
+class PartialSubgraph(Protocol):
+    """The neighborhood of one batch, to which hops are added."""
+
+    def enter(self, group: Group, *, each: bool) -> Ints:
+        """Add vertices, and return their local ids; `each` gets one of its own, even where two are the same vertex."""
+
+    def expand(self, place: int, hop: int, low: int, high: int) -> None:
+        """Draw the edges of one hop over the walk at a place, for the nodes with local ids low ≤ id < high."""
+
+    def node_counts(self) -> dict[str, int]:
+        """The number of nodes per vertex type."""
+
+    def edge_counts(self) -> dict[Relation, int]:
+        """The number of edges per relation."""
+
+    def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
+        """Nodes per vertex type, edges per relation and, of disjoint trees, the tree of each node."""
+
+
+class SamplerBackend(Protocol):
+    """Opened relations, and how their edges are drawn. Threads share it."""
+
+    @property
+    def name(self) -> Backend: ...
+    @property
+    def on_gpu(self) -> bool: ...
+    @property
+    def walks(self) -> Sequence[RelationWalk]:
+        """The relations, in sampling order."""
+
+    @property
+    def host_walks(self) -> tuple[Walk, ...]:
+        """The same relations as arrays in the host's memory."""
+
+    def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
+        """Working memory for one thread."""
+
+    def begin(self, batch: BatchInput, walks: Sequence[RelationWalk], scratch: Scratch) -> PartialSubgraph:
+        """A neighborhood without nodes; it draws over these walks."""
+
+
+class NeighborSampler:
+    """Samples neighborhoods of one snapshot. Threads share it, each with its own scratch.
+
+    A batch is a pure function of the statement, the batch number and the input.
+    """
+
+    def __init__(self, view: GraphView, spec: SampleSpec, backend: SamplerBackend) -> None:
+        self.spec, self.backend, self.walks = spec, backend, backend.walks
         ends = [] if spec.link is None else [spec.link.edge.destination]
         reached = [name for walk in self.walks for name in (walk.relation.expands, walk.relation.reaches)]
         self.node_types = tuple(dict.fromkeys([spec.seed_type, *ends, *reached]))
         """The seed type, that of seed edges' destinations, then the others in the order in which walks name them."""
         self.relations = tuple(walk.relation for walk in self.walks)
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
-        self._weighted = spec.drawing.method == "PRIORITY"
         self.cache: CacheReader | None = None
-        """Where rows are looked for first. No batch depends on it."""
+        """Where rows are looked up first; no batch depends on it."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU draws."""
+        return self.backend.on_gpu
 
     def scratch(self) -> Scratch:
-        """Working memory for one thread: at most 12 bytes a node of the snapshot, touched only where batches reach.
-
-        That of disjoint trees goes with the greatest batch instead.
-        """
-        return Scratch(self._node_counts, disjoint=self.spec.disjoint, weighted=self._weighted)
+        """Working memory for one thread."""
+        return self.backend.scratch(self._node_counts)
 
     def sample(self, entry: Entry, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
-        """The neighbourhood of those who enter, in global batch number `batch`.
+        """The sampled neighborhood of an input: arrays, or tensors on a GPU.
 
-        `rounds` of rows are given under REFRESH OTF SCOPE VISITED; without them all rows are of round 0.
+        Args:
+            batch: The global batch number.
+            scratch: The thread's own; what it was used for before changes nothing.
+            rounds: The rounds of rows, under REFRESH OTF SCOPE VISITED; None: round 0.
 
-        The same arguments give the same arrays, bit for bit, whatever the scratch did before. Raises IndexError when
-        an id is not of the snapshot.
+        Raises:
+            CorruptError: a row leads out of its arrays.
+            IndexError: an id of the input is not of the snapshot.
         """
-        spec, cache = self.spec, self.cache
+        spec = self.spec
         _check(entry, self._node_counts)
-        scratch.start()
-        entered = self._enter(entry, scratch)
-        edges = {relation: no_edges(self._weighted) for relation in self.relations}
-        moments = moments_of(entry, spec.temporal)
-        pairs = {walk.relation: pairs_of(entry.excluded, walk, spec.temporal) for walk in self.walks}
-        met = [dict.fromkeys(self.node_types, 0), scratch.counts()]
-        drawn = [dict.fromkeys(self.relations, 0)]
-        for number in range(spec.hops):
-            for walk in self.walks:
-                low, high = (counts[walk.relation.expands] for counts in met[-2:])
-                hop = Hop(
-                    spec,
-                    walk,
-                    batch,
-                    number,
-                    0 if spec.layout == "BLOCKS" else low,
-                    high,
-                    moments,
-                    pairs[walk.relation],
-                    rounds,
-                    cache,
-                )
-                if hop.low < high and hop.fanout:
-                    edges[walk.relation] = expand(hop, scratch, edges[walk.relation])
-            met.append(scratch.counts())
-            drawn.append({relation: found.position.size for relation, found in edges.items()})
-        if cache is not None:
-            cache.count(scratch.reads)
-        return _subgraph(scratch, edges, met, drawn, entered, spec.disjoint)
-
-    def _enter(self, entry: Entry, scratch: Scratch) -> tuple[Int64s, ...]:
-        """The local ids of each group; seeds that are vertices get one each, even where they are the same vertex."""
-        found = []
-        for group in entry.groups:
-            nodes = scratch.nodes[group.type]
-            if isinstance(nodes, NodeMap) and self.spec.link is None and len(entry.groups) == 1:
-                found.append(nodes.enter_each(group.ids))
-            else:
-                found.append(nodes.enter(group.ids, group.trees))
-        return tuple(found)
+        partial = self.backend.begin(BatchInput(spec, entry, batch, rounds, self.cache), self.walks, scratch)
+        each = not spec.disjoint and spec.link is None and len(entry.groups) == 1
+        entered = tuple(partial.enter(group, each=each) for group in entry.groups)
+        nodes = [dict.fromkeys(self.node_types, 0), partial.node_counts()]
+        edges = [dict.fromkeys(self.relations, 0)]
+        for hop in range(spec.hops):
+            for place, walk in enumerate(self.walks):
+                low, high = (counts[walk.relation.expands] for counts in nodes[-2:])
+                low = 0 if spec.layout == "BLOCKS" else low
+                if low < high and walk.count(hop):
+                    partial.expand(place, hop, low, high)
+            nodes.append(partial.node_counts())
+            edges.append(partial.edge_counts())
+        ids, drawn, trees = partial.finish()
+        blocks = tuple(
+            tuple(found.block(relation, before[relation], after[relation]) for relation, found in drawn.items())
+            for before, after in pairwise(edges)
+        )
+        new = {name: tuple(after[name] - before[name] for before, after in pairwise(nodes)) for name in ids}
+        return Subgraph(ids, blocks, new, drawn, entered, trees)
 
 
 def _check(entry: Entry, node_counts: Mapping[str, int]) -> None:
-    """Refuses who cannot enter."""
+    """Raise IndexError where an id or a tree of the input is out of range."""
     seeds = entry.ordinals.size
     for i, group in enumerate(entry.groups):
         who = "seeds" if len(entry.groups) == 1 else f"group {i} of those who enter, of type {group.type},"
@@ -111,28 +162,3 @@ def _check(entry: Entry, node_counts: Mapping[str, int]) -> None:
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < count:
                 sort = what if what == "dense ids" else "of trees"
                 raise IndexError(f"{who} are {sort} 0 ≤ id < {count}, found {int(ids.min())} to {int(ids.max())}")
-
-
-def _subgraph(
-    scratch: Scratch,
-    edges: dict[Relation, Edges],
-    met: list[dict[str, int]],
-    drawn: list[dict[Relation, int]],
-    entered: tuple[Int64s, ...],
-    disjoint: bool,
-) -> Subgraph:
-    """What was drawn, and the scratch's nodes in arrays of their own."""
-    hops = tuple(
-        tuple(found.block(relation, before[relation], after[relation]) for relation, found in edges.items())
-        for before, after in pairwise(drawn)
-    )
-    nodes = {name: _copied(found.nodes[: found.count]) for name, found in scratch.nodes.items()}
-    trees = {name: _copied(found.trees[: found.count]) for name, found in scratch.nodes.items()} if disjoint else None
-    new = {name: tuple(after[name] - before[name] for before, after in pairwise(met)) for name in nodes}
-    return Subgraph(nodes, hops, new, edges, entered, trees)
-
-
-def _copied(values: Int64s) -> Int64s:
-    copy: Int64s = buffers.empty(values.shape, values.dtype)
-    copy[:] = values
-    return copy

@@ -56,6 +56,9 @@ class TorchWalk:
         """The flat rows, where a batch's positions are read."""
         return self.walk.adjacency
 
+    def count(self, hop: int) -> int:
+        return self.walk.count(hop)
+
     @property
     def held(self) -> int:
         """How many positions there are."""

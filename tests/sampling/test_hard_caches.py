@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdb.sampling import Sampler, node_entry
+from snapdb.sampling import node_entry, numba_sampler
 from snapdb.types import CacheStats, Drawing, EdgeType, Fanout, Refresh, Temporal
 from tests.support.backends import both_agree
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
@@ -132,7 +132,7 @@ def test_streams_of_a_database_that_is_open_twice_tell_of_themselves_apart() -> 
 
 def test_a_share_that_turns_no_row_in_any_batch_leaves_them_as_they_are() -> None:
     refresh = Refresh("OTF", 5, share=Fraction(1, 10**24))
-    sampler = Sampler(followers().view(), followed(refresh))
+    sampler = numba_sampler(followers().view(), followed(refresh))
     cache = cache_of(sampler, 0)
     (relation,) = sampler.relations
     assert row_keys(sampler.spec, relation, 0, 0)[:5] == row_keys(sampler.spec, relation, 0, 2**40)[:5]
@@ -164,7 +164,7 @@ def test_what_lay_in_memory_before_decides_over_no_edge() -> None:
         fanout = Fanout(OF, "IN", (4,))
         spec = sample_spec("hub", fanout, temporal=Temporal(False, None), refresh=refresh, allow_duplicates=True)
         sampler, entry = (
-            Sampler(graph.view(), spec),
+            numba_sampler(graph.view(), spec),
             node_entry("hub", np.zeros(3, np.int64), times=np.array([2, 5, 9])),
         )
         wanted = expected(graph.oracle(), spec, entry, 1)
@@ -186,7 +186,7 @@ def test_rows_that_are_read_while_they_are_written_are_never_mixed(weighted: boo
     spec = sample_spec(
         "hub", Fanout(OF, "IN", (size,)), drawing=drawing, refresh=Refresh("FCR", 1, amplify=Fraction(1))
     )
-    sampler, entry = Sampler(graph.view(), spec), node_entry("hub", np.zeros(1, np.int64))
+    sampler, entry = numba_sampler(graph.view(), spec), node_entry("hub", np.zeros(1, np.int64))
     expected = [sampler.sample(entry, batch, sampler.scratch()) for batch in range(2)]
     cache = sampler.cache = cache_of(sampler, 0)
     ended = threading.Event()

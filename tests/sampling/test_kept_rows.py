@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from snapdb.kernels.row_cache import HEAD, TAG
-from snapdb.sampling import Sampler, Subgraph, node_entry
+from snapdb.sampling import NeighborSampler, Subgraph, node_entry, numba_sampler
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.kernels import (
@@ -57,7 +57,7 @@ def statement(refresh: Refresh | None, **further: object) -> SampleSpec:
 class Kept:
     """A cache of all rows that are drawn, and where `whole`, of the others as they lie."""
 
-    def __init__(self, sampler: Sampler, *, whole: bool) -> None:
+    def __init__(self, sampler: NeighborSampler, *, whole: bool) -> None:
         self.counts, self.draft, self.spec = np.zeros(4, np.int64), Draft(), sampler.spec
         self.tables = {
             (t.walk.relation, t.slot, t.size): (t, *self._empty(t)) for t in row_tables(self.spec, sampler.walks)
@@ -73,7 +73,7 @@ class Kept:
         records = np.zeros((nodes.size, record_width(table.size, weighted)), np.int32)
         return nodes, CachedRows(places, records, np.zeros((nodes.size if weighted else 0, 2)))
 
-    def _copied(self, relation: Relation, sampler: Sampler) -> BaseRows:
+    def _copied(self, relation: Relation, sampler: NeighborSampler) -> BaseRows:
         walk = next(walk for walk in sampler.walks if walk.relation == relation)
         lengths = np.empty(walk.arrays.rows.nodes, np.int64)
         assert physical_lengths(walk.arrays.rows, lengths)
@@ -109,7 +109,7 @@ def told(found: Subgraph) -> list[bytes]:
     return [part.tobytes() for part in [*found.nodes.values(), *edges] if part is not None]
 
 
-def drawn(sampler: Sampler, batch: int) -> list[bytes]:
+def drawn(sampler: NeighborSampler, batch: int) -> list[bytes]:
     times = None if sampler.spec.temporal is None else TIMES
     return told(sampler.sample(node_entry("person", SEEDS, times=times), batch, sampler.scratch()))
 
@@ -118,7 +118,7 @@ def drawn(sampler: Sampler, batch: int) -> list[bytes]:
 @pytest.mark.parametrize("drawing", [Drawing(), WEIGHED], ids=["uniform", "priority"])
 @pytest.mark.parametrize("name", REFRESHES)
 def test_batches_are_the_same_with_any_rows_kept(name: str, drawing: Drawing, temporal: Temporal | None) -> None:
-    sampler = Sampler(graph().view(), statement(REFRESHES[name], drawing=drawing, temporal=temporal))
+    sampler = numba_sampler(graph().view(), statement(REFRESHES[name], drawing=drawing, temporal=temporal))
     plain = [drawn(sampler, batch) for batch in range(5)]
     for whole in (False, True):
         kept = sampler.cache = Kept(sampler, whole=whole)
@@ -132,7 +132,7 @@ def test_batches_are_the_same_with_any_rows_kept(name: str, drawing: Drawing, te
 
 @pytest.mark.parametrize("temporal", [None, Temporal(False, None)], ids=["always", "temporal"])
 def test_whole_rows_serve_batches_that_draw_afresh(temporal: Temporal | None) -> None:
-    sampler = Sampler(graph().view(), statement(None, temporal=temporal))
+    sampler = numba_sampler(graph().view(), statement(None, temporal=temporal))
     plain = drawn(sampler, 2)
     kept = sampler.cache = Kept(sampler, whole=True)
     assert drawn(sampler, 2) == plain
@@ -147,7 +147,7 @@ def test_whole_rows_serve_batches_that_draw_afresh(temporal: Temporal | None) ->
 
 
 def test_only_rows_whose_round_has_passed_are_drawn_again() -> None:
-    sampler = Sampler(graph().view(), statement(Refresh("OTF", 4, Fraction("0.5"), shared=True)))
+    sampler = numba_sampler(graph().view(), statement(Refresh("OTF", 4, Fraction("0.5"), shared=True)))
     kept = Kept(sampler, whole=False)
     every = kept.fill(0)
     assert every.rows == sum(nodes.size for _, nodes, _ in kept.tables.values())
@@ -158,7 +158,7 @@ def test_only_rows_whose_round_has_passed_are_drawn_again() -> None:
 
 
 def test_a_torn_row_is_never_delivered() -> None:
-    sampler = Sampler(graph().view(), statement(Refresh("FCR", 1)))
+    sampler = numba_sampler(graph().view(), statement(Refresh("FCR", 1)))
     plain = [drawn(sampler, batch) for batch in range(2)]
     kept = sampler.cache = Kept(sampler, whole=False)
     with _filling(kept):
@@ -188,7 +188,7 @@ def _filling(kept: Kept) -> Iterator[None]:
 
 
 def test_a_neighbour_that_is_not_one_is_refused() -> None:
-    sampler = Sampler(graph().view(), replace(statement(Refresh("FCR", 3))))
+    sampler = numba_sampler(graph().view(), replace(statement(Refresh("FCR", 3))))
     kept = sampler.cache = Kept(sampler, whole=False)
     kept.fill(0)
     for table, _, cached in kept.tables.values():

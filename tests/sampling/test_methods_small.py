@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from snapdb.sampling import Entry, Excluded, Group, Sampler, Subgraph, node_entry, open_sampler
+from snapdb.sampling import Entry, Excluded, Group, Subgraph, node_entry, numba_sampler, open_sampler
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Relation, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
@@ -58,7 +58,7 @@ def drawn(
     batch: int = 7,
 ) -> Subgraph:
     """One batch of vertices."""
-    sampler = Sampler(graph.view(), asked)
+    sampler = numba_sampler(graph.view(), asked)
     at = None if times is None else np.array(times, np.int64)
     return sampler.sample(node_entry("person", np.array(seeds, np.int64), times=at), batch, sampler.scratch())
 
@@ -164,12 +164,15 @@ def test_full_fanouts_and_topk_take_edges_of_weight_0(asked: Drawing) -> None:
 def test_only_a_hop_that_takes_a_number_of_edges_skips_those_of_weight_0() -> None:
     graph, asked = star(3, weight=[0.0, 1.0, 2.0]), BY_WEIGHT["weight by"]
     skips = [
-        Sampler(graph.view(), spec(*counts, drawing=asked)).walks[0].skips_zeros for counts in ((FULL, 2), (FULL, 0))
+        numba_sampler(graph.view(), spec(*counts, drawing=asked)).walks[0].skips_zeros
+        for counts in ((FULL, 2), (FULL, 0))
     ]
     assert skips == [True, False]
-    assert not Sampler(star(2, weight=[1.0, 2.0]).view(), spec(2, drawing=asked)).walks[0].skips_zeros
+    assert not numba_sampler(star(2, weight=[1.0, 2.0]).view(), spec(2, drawing=asked)).walks[0].skips_zeros
     assert (
-        not Sampler(graph.view(), spec(2, drawing=Drawing("TOPK", weights=WEIGHTS, weighted=True))).walks[0].skips_zeros
+        not numba_sampler(graph.view(), spec(2, drawing=Drawing("TOPK", weights=WEIGHTS, weighted=True)))
+        .walks[0]
+        .skips_zeros
     )
 
 
@@ -178,7 +181,7 @@ def test_lineages_without_a_record_of_it_draw_edges_of_weight_0_where_all_are_ta
     graph, old = star(5, weight=[0.0, 1.0, 0.0, 2.0, 0.0]), replace(asked, zero_weight="WITH ALL")
     assert edges(graph, spec(5, drawing=old)) == [0, 1, 2, 3, 4]
     assert set(edges(graph, spec(4, drawing=old))) <= {1, 3}
-    assert not Sampler(graph.view(), spec(5, drawing=old)).walks[0].skips_zeros
+    assert not numba_sampler(graph.view(), spec(5, drawing=old)).walks[0].skips_zeros
 
 
 def test_draws_with_replacement_fall_on_sums_of_weights() -> None:
@@ -323,7 +326,9 @@ def test_hashes_do_not_depend_on_the_tree() -> None:
 def test_a_batch_of_trees_grows_its_memory_and_forgets_it() -> None:
     rng = np.random.default_rng(1)
     listed = EdgeList(rng.integers(0, 300, 9000), rng.integers(0, 300, 9000), rng.integers(0, 9, 9000))
-    sampler = Sampler(MemoryGraph({"person": 300}, {KNOWS: listed}).view(), spec(7, 7, temporal=Temporal(True, 5)))
+    sampler = numba_sampler(
+        MemoryGraph({"person": 300}, {KNOWS: listed}).view(), spec(7, 7, temporal=Temporal(True, 5))
+    )
     used = sampler.scratch()
     for count in (2, 500, 3):
         entry = node_entry("person", np.arange(count) % 300, times=np.full(count, 8))
@@ -364,7 +369,7 @@ def test_ends_of_seed_edges_enter_once_and_negatives_last() -> None:
     link = Link(KNOWS, None, "NONE")
     groups = [([3, 1], [0, 1]), ([1, 4], [0, 1]), ([4, 5], [1, 1])]
     entry = Entry(tuple(Group("person", np.array(i), np.array(t)) for i, t in groups), np.arange(2))
-    sampler = Sampler(star(6).view(), spec(2, link=link))
+    sampler = numba_sampler(star(6).view(), spec(2, link=link))
     found = sampler.sample(entry, 0, sampler.scratch())
     assert found.nodes["person"].tolist() == [3, 1, 4, 5]
     assert [ids.tolist() for ids in found.entered] == [[0, 1], [1, 2], [2, 3]]
@@ -373,7 +378,7 @@ def test_ends_of_seed_edges_enter_once_and_negatives_last() -> None:
 def test_in_trees_the_ends_of_a_seed_edge_and_its_negatives_share_one() -> None:
     groups = [([3, 1], [0, 1]), ([1, 3], [0, 1]), ([3, 5], [0, 1])]
     entry = Entry(tuple(Group("person", np.array(i), np.array(t)) for i, t in groups), np.arange(2), np.array([1, 1]))
-    sampler = Sampler(star(6).view(), spec(2, link=Link(KNOWS, None, "NONE"), temporal=Temporal(False, None)))
+    sampler = numba_sampler(star(6).view(), spec(2, link=Link(KNOWS, None, "NONE"), temporal=Temporal(False, None)))
     found = sampler.sample(entry, 0, sampler.scratch())
     assert found.trees is not None
     assert found.nodes["person"].tolist() == [3, 1, 1, 3, 5]
@@ -391,7 +396,7 @@ def test_in_trees_the_ends_of_a_seed_edge_and_its_negatives_share_one() -> None:
 )
 def test_who_is_not_in_the_snapshot_cannot_enter(ids: list[int], trees: list[int], text: str) -> None:
     groups = (Group("person", np.array([0]), np.array([0])), Group("person", np.array(ids), np.array(trees)))
-    sampler = Sampler(star(6).view(), spec(2, link=Link(KNOWS, None, "NONE")))
+    sampler = numba_sampler(star(6).view(), spec(2, link=Link(KNOWS, None, "NONE")))
     with pytest.raises(IndexError, match=text):
         sampler.sample(Entry(groups, np.arange(1)), 0, sampler.scratch())
 
@@ -409,7 +414,7 @@ def link_entry(pair: tuple[int, int], times: list[int] | None = None) -> Entry:
 
 
 def seen(graph: MemoryGraph, asked: SampleSpec, entry: Entry) -> set[int]:
-    sampler = Sampler(graph.view(), asked)
+    sampler = numba_sampler(graph.view(), asked)
     (relation,) = sampler.relations
     found = sampler.sample(entry, 0, sampler.scratch()).edges[relation]
     return set(graph.view().adjacency(relation).edge_id.read(found.position).tolist())
@@ -434,7 +439,7 @@ def test_a_tree_is_kept_from_its_own_pair_from_its_time_on() -> None:
 def test_ranks_count_what_is_not_left_out() -> None:
     sources = np.concatenate([np.arange(1, 41), np.full(10, 50)])
     graph = MemoryGraph({"person": 51}, {KNOWS: EdgeList(sources, np.zeros(50, np.int64))})
-    sampler = Sampler(graph.view(), spec(5, link=Link(KNOWS, None, "PAIR")))
+    sampler = numba_sampler(graph.view(), spec(5, link=Link(KNOWS, None, "PAIR")))
     found = sampler.sample(link_entry((50, 0)), 7, sampler.scratch())
     (block,) = found.edges.values()
     wanted = oracle.floyd(oracle.pick_key(42, 7, 0, ET, 0), 40, 5)
@@ -474,7 +479,7 @@ def test_reused_hops_draw_the_same_again() -> None:
 )
 def test_weights_that_no_draw_can_go_by_are_refused(weight: list[float], method: Any, named: tuple[str, ...]) -> None:
     with refused("bad-weight", *named):
-        Sampler(star(5, weight=weight).view(), spec(2, drawing=Drawing(method, weights=WEIGHTS, weighted=True)))
+        numba_sampler(star(5, weight=weight).view(), spec(2, drawing=Drawing(method, weights=WEIGHTS, weighted=True)))
 
 
 def test_weights_of_edges_that_are_not_in_the_snapshot_do_not_matter() -> None:
@@ -484,7 +489,7 @@ def test_weights_of_edges_that_are_not_in_the_snapshot_do_not_matter() -> None:
 
 def test_an_edge_type_without_the_weights_that_are_asked_for_is_refused() -> None:
     with refused("needs-weight", "'w'"):
-        Sampler(star(3).view(), spec(2, drawing=Drawing(weights=WEIGHTS, weighted=True)))
+        numba_sampler(star(3).view(), spec(2, drawing=Drawing(weights=WEIGHTS, weighted=True)))
 
 
 def test_columns_of_another_length_are_damage() -> None:
@@ -493,7 +498,7 @@ def test_columns_of_another_length_are_damage() -> None:
     rows = view.adjacency(Relation(KNOWS, "IN"))
     short = replace(view, adjacency=lambda _: replace(rows, time=EdgeColumn(np.zeros(2, np.int64))))
     with refused("corrupt"):
-        Sampler(short, spec(2, temporal=Temporal(False, None)))
+        numba_sampler(short, spec(2, temporal=Temporal(False, None)))
 
 
 def test_neighbours_that_are_no_vertices_are_damage() -> None:
@@ -502,7 +507,7 @@ def test_neighbours_that_are_no_vertices_are_damage() -> None:
         view = graph.view()
         rows = view.adjacency(Relation(KNOWS, "IN"))
         bad = replace(rows, rows=rows.rows._replace(indices=plain_array(np.array([1, 9, 2]), np.int32)))
-        sampler = Sampler(replace(view, adjacency=lambda _, bad=bad: bad), spec(3, **further))
+        sampler = numba_sampler(replace(view, adjacency=lambda _, bad=bad: bad), spec(3, **further))
         entry = node_entry("person", np.array([0]), times=np.array([9]))
         with refused("damaged-snapshot"):
             sampler.sample(entry, 0, sampler.scratch())
@@ -512,7 +517,7 @@ def test_the_same_batch_comes_whatever_the_drafts_room_was() -> None:
     graph = ties()
     fanouts = (Fanout(EdgeType("customer", "bought", "product"), "BOTH", (3, 3)),)
     asked = sample_spec("customer", *fanouts, drawing=Drawing("BOTTOMK"))
-    sampler = Sampler(graph.view(), asked)
+    sampler = numba_sampler(graph.view(), asked)
     roomy = sampler.scratch()
     roomy.draft.reserve(10_000, 10_000)
     entry = node_entry("customer", np.arange(30))
@@ -534,7 +539,7 @@ def test_both_ways_between_two_vertex_types_draws_each_way_by_keys_of_its_own() 
     def ranks(*directions: Direction) -> list[list[int]]:
         said = sample_spec("customer", *(Fanout(bought, way, (3,)) for way in directions))
         said = replace(said, link=Link(bought, None, "NONE"))
-        sampler = Sampler(graph.view(), said)
+        sampler = numba_sampler(graph.view(), said)
         found = sampler.sample(entry, 0, sampler.scratch())
         return [(found.edges[walk.relation].position % 20).tolist() for walk in sampler.walks]
 
@@ -545,4 +550,4 @@ def test_both_ways_between_two_vertex_types_draws_each_way_by_keys_of_its_own() 
 
 def test_a_weight_too_small_to_divide_by_is_refused() -> None:
     with refused("bad-weight", "250", "300"):
-        Sampler(star(3, weight=[1, 1e-300, 1]).view(), spec(2, drawing=Drawing(weights=WEIGHTS, weighted=True)))
+        numba_sampler(star(3, weight=[1, 1e-300, 1]).view(), spec(2, drawing=Drawing(weights=WEIGHTS, weighted=True)))

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.kernels.rng import fold
-from snapdb.sampling import Sampler, node_entry, open_sampler
+from snapdb.sampling import node_entry, numba_sampler, open_sampler
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Refresh, Relation, Temporal
 from tests.support import oracle
 from tests.support.backends import HALF, ONE, REFRESHES, both_agree, refreshed, same_batches
@@ -235,7 +235,7 @@ def test_each_row_is_drawn_anew_at_its_own_turn() -> None:
     def turns(**clauses: Any) -> list[list[int]]:
         """Of each node, the batches that find another row than the one before."""
         spec = sample_spec("hub", Fanout(OF, "IN", (5,)), refresh=Refresh("OTF", every, amplify=ONE))
-        sampler = Sampler(graph.view(), replace(spec, **clauses))
+        sampler = numba_sampler(graph.view(), replace(spec, **clauses))
         batches = [sampler.sample(entry, batch, sampler.scratch()) for batch in range(2 * every + 1)]
         rows = [found.hops[0][0].position.reshape(nodes, 5) for found in batches]
         return [[b for b in range(1, len(rows)) if (rows[b][n] != rows[b - 1][n]).any()] for n in range(nodes)]
@@ -261,7 +261,9 @@ def test_each_row_is_drawn_anew_at_its_own_turn() -> None:
 )
 def test_rows_drawn_anew_for_every_batch_have_the_law_of_no_rows(refresh: Refresh) -> None:
     nodes, degree, k = 80, 20, 6
-    sampler = Sampler(stars(nodes, np.ones(degree)).view(), sample_spec("hub", Fanout(OF, "IN", (k,)), refresh=refresh))
+    sampler = numba_sampler(
+        stars(nodes, np.ones(degree)).view(), sample_spec("hub", Fanout(OF, "IN", (k,)), refresh=refresh)
+    )
     scratch, entry = sampler.scratch(), node_entry("hub", np.arange(nodes))
     batches = [sampler.sample(entry, batch, scratch).hops[0][0].position for batch in range(100)]
     found = np.concatenate(batches).reshape(-1, k) % degree
@@ -277,7 +279,7 @@ def test_weights_of_delivered_edges_add_up_to_all_that_are_eligible(time: int, f
     refresh = Refresh("FCR" if fetch is None else "OTF", 1, fetch=fetch)
     fanout, before = Fanout(OF, "IN", (3,)), Temporal(False, None)
     spec = sample_spec("hub", fanout, drawing=WEIGHED, temporal=before, refresh=refresh)
-    sampler = Sampler(stars(nodes, weights).view(), spec)
+    sampler = numba_sampler(stars(nodes, weights).view(), spec)
     sums = np.zeros((10, nodes))
     for batch in range(10):
         entry = node_entry("hub", np.arange(nodes), times=np.full(nodes, time))

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
-from snapdb.sampling import Sampler, Seeds, node_entry, open_sampler
+from snapdb.sampling import NeighborSampler, Seeds, node_entry, numba_sampler, open_sampler
 from snapdb.types import Cache, CacheStats, Drawing, EdgeType, Fanout, Refresh, Relation
 from tests.support.backends import REFRESHES, refreshed
 from tests.support.forms import KNOWS, changing, view_of
@@ -92,7 +92,7 @@ def test_batches_are_the_same_with_a_cache_of_any_size_and_state(how: str, metho
         else:
             found, rounds = refreshed(how, method, setting, "BOTH" if seed % 2 else "IN", seed)
         sampler = open_sampler(found.graph.view(), found.spec)
-        assert isinstance(sampler, Sampler)
+        assert sampler.backend.name == "numba"
         expected = sampler.sample(found.entry, found.batch, sampler.scratch(), rounds)
         others = None if rounds is None else {table: values + 1 for table, values in rounds.items()}
         for cache in (
@@ -116,7 +116,7 @@ def test_batches_are_the_same_with_a_cache_of_any_size_and_state(how: str, metho
     st.integers(0, 3),
 )
 def test_a_cache_takes_no_more_than_its_room(refresh: Refresh | None, room: int, seed: int) -> None:
-    sampler = Sampler(followers(seed, 3_000).view(), followed(refresh))
+    sampler = numba_sampler(followers(seed, 3_000).view(), followed(refresh))
     asked: list[int] = []
 
     def allocate(size: int) -> Bytes:
@@ -142,7 +142,7 @@ def test_without_a_bound_a_cache_holds_all_that_batches_read() -> None:
         (above, degrees[degrees <= 40].sum() + 10 * (degrees > 40).sum()),
         (Refresh("FCR", 10), drawn + aliased),
     ):
-        sampler = Sampler(followers().view(), followed(refresh))
+        sampler = numba_sampler(followers().view(), followed(refresh))
         sampler.cache = cache = cache_of(sampler, 13)
         sampler.sample(node_entry("person", np.arange(PEOPLE)), 13, sampler.scratch())
         stats = cache.stats(13)
@@ -152,7 +152,7 @@ def test_without_a_bound_a_cache_holds_all_that_batches_read() -> None:
 
 
 def test_where_room_is_short_the_rows_of_most_visits_for_their_bytes_are_held() -> None:
-    sampler = Sampler(followers().view(), followed(None, 4))
+    sampler = numba_sampler(followers().view(), followed(None, 4))
     few = Seeds("person", np.arange(100, 140), None, None)
     visits = expected_visits(sampler.spec, sampler.walks, few, {"person": PEOPLE})
     (choice,) = choose_rows(sampler.spec, sampler.walks, 4_000, lambda: visits)
@@ -168,7 +168,7 @@ def test_where_room_is_short_the_rows_of_most_visits_for_their_bytes_are_held() 
 def test_expected_visits_are_those_of_many_batches(layout: str) -> None:
     graph, batches = followers(edges=6_000), 300
     spec = replace(followed(None, 2, 2, 2), layout=layout)  # type: ignore[arg-type]
-    sampler, seeds = Sampler(graph.view(), spec), everybody()
+    sampler, seeds = numba_sampler(graph.view(), spec), everybody()
     expected = expected_visits(spec, sampler.walks, seeds, {"person": PEOPLE})
     found = {hop: np.zeros(PEOPLE) for hop in range(3)}
     rng = np.random.default_rng(0)
@@ -253,7 +253,7 @@ def moved(form: str) -> tuple[Adjacency, Adjacency]:
 @pytest.mark.parametrize("refresh", [None, Refresh("FCR", 5), Refresh("OTF", 4, HALF, fetch=HALF, shared=True)])
 def test_a_cache_follows_a_snapshot_that_moves(refresh: Refresh | None, form: str) -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (4, 2)), refresh=refresh)
-    before, after = (Sampler(view_of(adjacency, 40), spec) for adjacency in moved(form))
+    before, after = (numba_sampler(view_of(adjacency, 40), spec) for adjacency in moved(form))
     entry = node_entry("customer", np.arange(40))
     expected = after.sample(entry, 9, after.scratch())
     left, taken = cache_of(before, 9), RowCache(spec, after.walks)
@@ -273,15 +273,17 @@ def test_a_cache_follows_a_snapshot_that_moves(refresh: Refresh | None, form: st
 
 def test_a_cache_takes_nothing_from_another_sampler_or_topology() -> None:
     graph, spec = followers(), followed(Refresh("FCR", 5))
-    sampler, edges = Sampler(graph.view(), spec), graph.edges[FOLLOWS]
-    same = RowCache(spec, Sampler(graph.view(), spec).walks)
+    sampler, edges = numba_sampler(graph.view(), spec), graph.edges[FOLLOWS]
+    same = RowCache(spec, numba_sampler(graph.view(), spec).walks)
     assert same.inherit(cache_of(sampler, 0)), "equal arrays are the same topology"
     others = [
-        Sampler(graph.view(), replace(spec, generation=1)),
-        Sampler(graph.view(), replace(spec, seed=7)),
-        Sampler(graph.view(), replace(spec, refresh=Refresh("FCR", 6))),
-        Sampler(graph.view(), replace(spec, fanouts=(Fanout(FOLLOWS, "OUT", (5, 3)),))),
-        Sampler(MemoryGraph(graph.nodes, {FOLLOWS: replace(edges, source=(edges.source + 1) % PEOPLE)}).view(), spec),
+        numba_sampler(graph.view(), replace(spec, generation=1)),
+        numba_sampler(graph.view(), replace(spec, seed=7)),
+        numba_sampler(graph.view(), replace(spec, refresh=Refresh("FCR", 6))),
+        numba_sampler(graph.view(), replace(spec, fanouts=(Fanout(FOLLOWS, "OUT", (5, 3)),))),
+        numba_sampler(
+            MemoryGraph(graph.nodes, {FOLLOWS: replace(edges, source=(edges.source + 1) % PEOPLE)}).view(), spec
+        ),
     ]
     for other in others:
         assert not RowCache(other.spec, other.walks).inherit(cache_of(sampler, 0))
@@ -289,7 +291,7 @@ def test_a_cache_takes_nothing_from_another_sampler_or_topology() -> None:
 
 def test_rows_whose_places_grow_past_what_records_can_name_are_left() -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (4, 2)), refresh=Refresh("FCR", 5))
-    before, after = (Sampler(view_of(adjacency, 40), spec) for adjacency in moved("patch"))
+    before, after = (numba_sampler(view_of(adjacency, 40), spec) for adjacency in moved("patch"))
     (walk,) = after.walks
     patch = walk.arrays.rows.patch._replace(indices=np.broadcast_to(np.int32(0), 2**31))
     grown = replace(walk, arrays=walk.arrays._replace(rows=walk.arrays.rows._replace(patch=patch)))
@@ -302,7 +304,7 @@ def test_rows_of_a_relation_of_which_a_cache_has_none_are_missed(drawing: Drawin
     edges = followers().edges[FOLLOWS]
     graph = MemoryGraph({"person": PEOPLE}, {FOLLOWS: edges, rated: replace(edges, source=(edges.source + 1) % PEOPLE)})
     fanouts = (Fanout(FOLLOWS, "IN", (5, 3)), Fanout(rated, "IN", (5, 3)))
-    sampler = Sampler(graph.view(), replace(followed(), fanouts=fanouts, drawing=drawing))
+    sampler = numba_sampler(graph.view(), replace(followed(), fanouts=fanouts, drawing=drawing))
     entry, looked = node_entry("person", np.arange(0, PEOPLE, 9)), []
     for known in (2, 1, 0):
         cache = sampler.cache = RowCache(sampler.spec, sampler.walks)
@@ -317,12 +319,12 @@ def test_rows_of_a_relation_of_which_a_cache_has_none_are_missed(drawing: Drawin
 
 def test_a_new_generation_has_other_rows_in_the_same_room() -> None:
     spec = followed(Refresh("FCR", 5))
-    sampler = Sampler(followers().view(), spec)
+    sampler = numba_sampler(followers().view(), spec)
     old = cache_of(sampler, 0)
     room = old.bytes
     new = old.of_generation(1)
     assert (old.bytes, new.bytes, new.stats(0).hits) == (0, room, 0)
-    later = Sampler(followers().view(), new.spec)
+    later = numba_sampler(followers().view(), new.spec)
     entry = node_entry("person", np.arange(PEOPLE))
     expected = later.sample(entry, 0, later.scratch())
     for fill in (False, True):
@@ -339,7 +341,7 @@ def test_a_row_of_which_a_part_is_copied_and_a_part_is_drawn_counts_once(weighte
     spec = followed(refresh, 12, 3)  # whole rows of up to 24 edges for the first hop, drawn ones of 6 for the second
     if weighted:
         spec = replace(spec, drawing=Drawing(method="PRIORITY"))
-    sampler = Sampler(followers().view(), spec)
+    sampler = numba_sampler(followers().view(), spec)
     sampler.cache = cache = cache_of(sampler, 0)
     found = sampler.sample(node_entry("person", np.arange(0, PEOPLE, 9)), 0, sampler.scratch())
     rows = {int(side) for edges in found.edges.values() for side in edges.index[1]}
@@ -355,7 +357,7 @@ def source_of(db_dir: DatabaseDir, room: int | None = None, place: str = "MEMORY
     return CacheSource((cache,), db_dir, CacheShelf())
 
 
-def keep(source: CacheSource, sampler: Sampler, sharers: int = 1) -> Keeper:
+def keep(source: CacheSource, sampler: NeighborSampler, sharers: int = 1) -> Keeper:
     keeper = open_keeper(source, sampler, {"person": PEOPLE}, everybody(), sharers)
     assert keeper is not None
     sampler.cache = keeper.reader
@@ -370,7 +372,7 @@ def filling() -> bool:
 @pytest.mark.parametrize("place", ["MEMORY", "FILE"])
 def test_a_thread_draws_ahead_what_batches_ask_for(place: str, tmp_path: Path) -> None:
     refresh = Refresh("OTF", 6, HALF)
-    plain, sampler = (Sampler(followers().view(), followed(refresh)) for _ in range(2))
+    plain, sampler = (numba_sampler(followers().view(), followed(refresh)) for _ in range(2))
     keeper = keep(source_of(db_dir_of(tmp_path), place=place), sampler)
     scratch, entry = sampler.scratch(), node_entry("person", np.arange(0, PEOPLE, 3))
     for batch in range(60):
@@ -394,7 +396,7 @@ def test_a_thread_draws_ahead_what_batches_ask_for(place: str, tmp_path: Path) -
 
 
 def test_batches_of_an_earlier_epoch_are_drawn_for_again(tmp_path: Path) -> None:
-    sampler = Sampler(followers().view(), followed(Refresh("FCR", 10)))
+    sampler = numba_sampler(followers().view(), followed(Refresh("FCR", 10)))
     keeper = keep(source_of(db_dir_of(tmp_path)), sampler)
     for batch, rounds in ((1000, 1), (995, 1), (3, 2), (4, 2)):
         keeper.begin(batch)
@@ -408,8 +410,8 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
     db_dir = db_dir_of(tmp_path)
     source = source_of(db_dir, 20_000)
     spec = followed(Refresh("FCR", 10))
-    first, second = (Sampler(followers().view(), spec) for _ in range(2))
-    third = Sampler(followers().view(), replace(spec, generation=1))
+    first, second = (numba_sampler(followers().view(), spec) for _ in range(2))
+    third = numba_sampler(followers().view(), replace(spec, generation=1))
     one = keep(source, first)
     two = keep(source, second)
     for keeper in (one, two):
@@ -438,7 +440,7 @@ def test_a_refresh_that_is_stopped_keeps_the_room(where: str, tmp_path: Path, mo
         raise KeyboardInterrupt
 
     source = source_of(db_dir_of(tmp_path), 20_000)
-    keeper = keep(source, Sampler(followers().view(), followed(Refresh("FCR", 10))))
+    keeper = keep(source, numba_sampler(followers().view(), followed(Refresh("FCR", 10))))
     keeper.begin(0)
     until(lambda: keeper.stats().refills > 0)
     held = keeper.stats().filled
@@ -463,7 +465,7 @@ def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("snapdb.loading.keeper._SECONDS", 0.01)
     monkeypatch.setattr(RowCache, "fill", lasting)
-    keeper = keep(source_of(db_dir), Sampler(followers().view(), followed(Refresh("FCR", 10))))
+    keeper = keep(source_of(db_dir), numba_sampler(followers().view(), followed(Refresh("FCR", 10))))
     keeper.begin(0)
     assert told.wait(PATIENCE)
     keeper.close()
@@ -473,7 +475,7 @@ def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None
     source = source_of(db_dir_of(tmp_path), 150_000)
     found = []
     for counts in ((3,), (3,), (3, 2)):
-        keeper = keep(source, Sampler(followers().view(), followed(None, *counts)))
+        keeper = keep(source, numba_sampler(followers().view(), followed(None, *counts)))
         keeper.begin(0)
         until(lambda keeper=keeper: keeper.stats().refills > 0)  # type: ignore[misc]
         found.append(keeper)
@@ -482,7 +484,7 @@ def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None
     assert sum(sizes) <= 150_000
     for keeper in found:
         keeper.close()
-    again = keep(source, Sampler(followers().view(), followed(Refresh("FCR", 10), 9)))
+    again = keep(source, numba_sampler(followers().view(), followed(Refresh("FCR", 10), 9)))
     again.begin(0)
     until(lambda: again.stats().refills > 0)
     assert again.stats().bytes > 0, "what the last stream left is of no use, but its bytes are"
@@ -491,14 +493,14 @@ def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None
 
 def test_processes_share_the_room_evenly(tmp_path: Path) -> None:
     source = source_of(db_dir_of(tmp_path), 60_000)
-    keeper = keep(source, Sampler(followers().view(), followed()), sharers=3)
+    keeper = keep(source, numba_sampler(followers().view(), followed()), sharers=3)
     keeper.begin(0)
     until(lambda: keeper.stats().refills > 0)
     assert 0 < keeper.stats().bytes <= 20_000
     keeper.close()
 
 
-def keep_until_it_fails(source: CacheSource, sampler: Sampler) -> Keeper:
+def keep_until_it_fails(source: CacheSource, sampler: NeighborSampler) -> Keeper:
     keeper = keep(source, sampler)
     until(lambda: keeper.stats().error is not None)
     return keeper
@@ -510,7 +512,7 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
     indptr[-1] += 1
     damaged = replace(whole, rows=whole.rows._replace(indptr=plain_array(indptr, np.int64)))
     view = replace(followers().view(), adjacency=lambda relation: damaged)
-    sampler, entry = Sampler(view, followed(None, 3)), node_entry("person", np.arange(50))
+    sampler, entry = numba_sampler(view, followed(None, 3)), node_entry("person", np.arange(50))
     expected = sampler.sample(entry, 0, sampler.scratch())
     with pytest.warns(RuntimeWarning, match="cache c is filled no further, and batches are made without: .*damaged"):
         keeper = keep_until_it_fails(source_of(db_dir_of(tmp_path)), sampler)
@@ -522,7 +524,7 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
     assert (report.open, "damaged" in str(report.stats.error)) == (False, True)
 
 
-def in_child(keeper: Keeper, source: CacheSource, sampler: Sampler, queue: multiprocessing.Queue[bool]) -> None:
+def in_child(keeper: Keeper, source: CacheSource, sampler: NeighborSampler, queue: multiprocessing.Queue[bool]) -> None:
     here = keeper.here
     keeper.close()  # not this process's to close
     own = keep(source, sampler)
@@ -535,7 +537,7 @@ def in_child(keeper: Keeper, source: CacheSource, sampler: Sampler, queue: multi
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_keeps_a_cache_of_its_own(tmp_path: Path) -> None:
     source = source_of(db_dir_of(tmp_path), 60_000)
-    sampler = Sampler(followers().view(), followed(Refresh("FCR", 10)))
+    sampler = numba_sampler(followers().view(), followed(Refresh("FCR", 10)))
     keeper = keep(source, sampler)
     keeper.begin(0)
     until(lambda: keeper.stats().refills > 0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.sampling import Sampler, Seeds, Subgraph, epoch_order, node_entry
+from snapdb.sampling import Seeds, Subgraph, epoch_order, node_entry, numba_sampler
 from snapdb.types import FULL, Direction, EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, agreed, all_seeds, sample_spec, ties
@@ -83,7 +83,7 @@ def test_frontiers_longer_than_a_block_give_the_oracles_draws() -> None:
 
 def test_a_scratch_that_was_used_before_changes_nothing() -> None:
     graph, spec = ties(), sample_spec("customer", Fanout(BOUGHT, "OUT", (2, 2, 2)), Fanout(KNOWS, "IN", (2, 2, 2)))
-    sampler = Sampler(graph.view(), spec)
+    sampler = numba_sampler(graph.view(), spec)
     used = sampler.scratch()
     for batch in range(50):
         sampler.sample(node_entry(sampler.spec.seed_type, np.arange(batch % 30, dtype=np.int64)), batch, used)
@@ -96,7 +96,7 @@ def test_a_scratch_that_was_used_before_changes_nothing() -> None:
 @pytest.mark.parametrize("left", [0, 3, 12, 20, 45])
 def test_stamps_that_run_out_in_a_batch_change_nothing(left: int) -> None:
     graph, spec = ties(), sample_spec("customer", Fanout(BOUGHT, "BOTH", (2, 2, 2)), Fanout(KNOWS, "IN", (2, 2, 2)))
-    sampler = Sampler(graph.view(), spec)
+    sampler = numba_sampler(graph.view(), spec)
     worn = sampler.scratch()
     for nodes in worn.nodes.values():
         nodes.base = _LIMIT - left
@@ -109,7 +109,7 @@ def test_stamps_that_run_out_in_a_batch_change_nothing(left: int) -> None:
 
 
 def test_blocks_are_views_of_the_edges_of_their_relation() -> None:
-    sampler = Sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (3, 3))))
+    sampler = numba_sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (3, 3))))
     found = sampler.sample(node_entry(sampler.spec.seed_type, np.arange(4)), 0, sampler.scratch())
     (relation,) = sampler.relations
     joined = np.concatenate([hop[0].neighbour for hop in found.hops])
@@ -126,7 +126,7 @@ def test_each_part_of_the_pick_key_changes_the_draw() -> None:
     def picks(
         edge: EdgeType = KNOWS, direction: Direction = "IN", seed: int = 1, batch: int = 1, node: int = 0
     ) -> tuple[int, ...]:
-        sampler = Sampler(view, sample_spec("customer", Fanout(edge, direction, (9,)), seed=seed))
+        sampler = numba_sampler(view, sample_spec("customer", Fanout(edge, direction, (9,)), seed=seed))
         position = (
             sampler.sample(node_entry(sampler.spec.seed_type, np.array([node])), batch, sampler.scratch())
             .hops[0][0]
@@ -140,7 +140,7 @@ def test_each_part_of_the_pick_key_changes_the_draw() -> None:
 
 def test_the_hop_changes_the_draw() -> None:
     chain = EdgeList(np.array([1, *range(2, 502)]), np.array([0] + [1] * 500))
-    sampler = Sampler(
+    sampler = numba_sampler(
         MemoryGraph({"customer": 502}, {KNOWS: chain}).view(), sample_spec("customer", Fanout(KNOWS, "IN", (9, 9)))
     )
     second = sampler.sample(node_entry(sampler.spec.seed_type, np.array([0])), 0, sampler.scratch()).hops[1][0]
@@ -152,22 +152,22 @@ def test_the_hop_changes_the_draw() -> None:
 def test_two_fanouts_for_one_key_of_the_batch_are_refused() -> None:
     spec = sample_spec("customer", Fanout(BOUGHT, "IN", (1,)), Fanout(BOUGHT, "BOTH", (1,)))
     with refused("duplicate-fanout"):
-        Sampler(ties().view(), spec)
+        numba_sampler(ties().view(), spec)
 
 
 def test_a_negative_fanout_is_refused() -> None:
     with pytest.raises(ValueError, match="found -2"):
-        Sampler(ties().view(), sample_spec("customer", Fanout(BOUGHT, "IN", (-2,))))
+        numba_sampler(ties().view(), sample_spec("customer", Fanout(BOUGHT, "IN", (-2,))))
 
 
 def test_seeds_of_an_unknown_type_are_refused() -> None:
     with pytest.raises(ValueError, match="the snapshot has: customer, product"):
-        Sampler(ties().view(), sample_spec("shop", Fanout(BOUGHT, "IN", (1,))))
+        numba_sampler(ties().view(), sample_spec("shop", Fanout(BOUGHT, "IN", (1,))))
 
 
 @pytest.mark.parametrize("seeds", [[-1], [3, 30]])
 def test_seeds_outside_the_snapshot_are_refused(seeds: list[int]) -> None:
-    sampler = Sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (1,))))
+    sampler = numba_sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (1,))))
     with pytest.raises(IndexError, match="0 ≤ id < 30"):
         sampler.sample(node_entry(sampler.spec.seed_type, np.array(seeds)), 0, sampler.scratch())
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.sampling import Entrance, Seeds, batches_before, epoch_order, node_entry, torch_sampler
+from snapdb.sampling import Entrance, Seeds, batches_before, epoch_order, node_entry, torch_backend
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.forms import FORMS, KNOWS, changing, view_of
@@ -177,7 +177,7 @@ def test_any_statement_over_any_graph_draws_what_the_oracle_draws(monkeypatch: p
         graph = some_graph(rng, method)
         spec = some_statement(rng, graph, method)
         entry, batch = some_entry(rng, graph, spec), batch_number(rng)
-        monkeypatch.setattr(torch_sampler, "_LOOKED_THROUGH", int(rng.choice([1, 70, 1 << 24])))
+        monkeypatch.setattr(torch_backend, "_LOOKED_THROUGH", int(rng.choice([1, 70, 1 << 24])))
         check(spec, entry, batch, graph.oracle(), graph.view())
 
 

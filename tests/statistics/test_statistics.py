@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.sampling import Sampler, node_entry
+from snapdb.sampling import node_entry, numba_sampler
 from snapdb.types import EdgeType, Fanout
 from tests.support.chances import STRICT, inclusion, pairs_are_even
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
@@ -20,7 +20,7 @@ BATCHES = 4000
 def positions(degree: int, k: int, batches: int = BATCHES) -> npt.NDArray[np.int64]:
     """[batches, k] the positions drawn from a star's row, batch by batch."""
     edges = EdgeList(np.arange(degree, dtype=np.int64), np.zeros(degree, np.int64))
-    sampler = Sampler(
+    sampler = numba_sampler(
         MemoryGraph({"node": degree}, {KNOWS: edges}).view(), sample_spec("node", Fanout(KNOWS, "IN", (k,)))
     )
     scratch = sampler.scratch()

@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from snapdb.sampling import Entry, Sampler, Subgraph, open_sampler
+from snapdb.sampling import Entry, NeighborSampler, Subgraph, numba_sampler, open_sampler
 from snapdb.types import Backend, Direction, Refresh, SampleSpec
 from tests.support.graphs import Rounds, compared, expected
 from tests.support.inside.graph import GraphView
-from tests.support.inside.sampling import TorchSampler
+from tests.support.inside.sampling import TorchBackend
 from tests.support.oracle.numbers import NO_HOP
 from tests.support.worlds import NODES, Case, case
 
@@ -48,11 +48,16 @@ def seen(sampler: Any, found: Subgraph) -> dict[str, Any]:
     return columns
 
 
+def torch_sampler(view: GraphView, spec: SampleSpec, device: str = "cpu", room: int | None = None) -> NeighborSampler:
+    """The sampler over torch, on a device where its rows may take this many bytes."""
+    return NeighborSampler(view, spec, TorchBackend(view, spec, device, room))
+
+
 def same_batches(
     view: GraphView, spec: SampleSpec, entry: Entry, device: str, *batches: int, rounds: Rounds | None = None
 ) -> None:
     """Compares what a user sees of these batches of both back ends."""
-    one, other = Sampler(view, spec), TorchSampler(view, spec, device)
+    one, other = numba_sampler(view, spec), torch_sampler(view, spec, device)
     assert (one.node_types, one.relations) == (other.node_types, other.relations)
     for batch in batches:
         wanted, found = (seen(s, s.sample(entry, batch, s.scratch(), rounds)) for s in (one, other))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.sampling import Sampler, Seeds, Subgraph
+from snapdb.sampling import NeighborSampler, Seeds, Subgraph
 from snapdb.types import EdgeType, Fanout, Refresh, SampleSpec
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.sampling import Rounds, RowCache, choose_rows, expected_visits
@@ -48,7 +48,7 @@ def everybody(kind: str = "person", count: int = PEOPLE) -> Seeds:
 
 
 def cache_of(
-    sampler: Sampler,
+    sampler: NeighborSampler,
     batch: int,
     rounds: Rounds | None = None,
     *,

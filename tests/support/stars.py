@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.sampling import Entry, Sampler, Subgraph, node_entry, open_sampler
+from snapdb.sampling import Entry, NeighborSampler, Subgraph, node_entry, open_sampler
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
@@ -60,7 +60,7 @@ def sampled(sampler: Any, entry: Entry, batch: int) -> Subgraph:
     return found
 
 
-def cache_of(sampler: Sampler) -> RowCache:
+def cache_of(sampler: NeighborSampler) -> RowCache:
     """A cache with room for all rows, still empty."""
     cache = RowCache(sampler.spec, sampler.walks)
     cache.build(choose_rows(sampler.spec, sampler.walks, None, dict), lambda count: np.zeros(count, np.uint8))

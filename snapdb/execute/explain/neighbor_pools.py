@@ -19,7 +19,7 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.loading.source import StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
-from snapdb.sampling import Sampler
+from snapdb.sampling import NeighborSampler
 from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read, layout_of
 from snapdb.sampling.expected_visits import Visits, expected_visits
 from snapdb.sampling.rounds import Rounds, RowTable, row_tables
@@ -249,14 +249,14 @@ class _PoolEstimates:
 
     def __init__(self, context: ExecutionContext, opened: StreamSource, stream: MeteredStream) -> None:
         self._spec, self._stream, self._check = stream.spec, stream, context.check_stopped
-        self._walks: tuple[Walk, ...] = tuple(getattr(walk, "walk", walk) for walk in stream.sampler.walks)
+        self._walks = stream.sampler.backend.host_walks
         self._waited = stream.waited()
         counts = opened.view.node_counts
         context.step(f"looking at how often batches come by the nodes of {self._spec.snapshot}", None)
         self._visits = expected_visits(self._spec, self._walks, opened.seeds, counts, self._check)
         self._all = choose_rows(self._spec, self._walks, None, dict)
         self._serving = None if opened.cache is None else opened.cache.first
-        self._recent = stream.recent() if isinstance(stream.sampler, Sampler) else None
+        self._recent = stream.recent() if stream.sampler.backend.name == "numba" else None
 
     def refresh(self, *, auto: bool) -> PlanNode:
         """What it takes to draw all rows, and what that is good for."""
@@ -290,7 +290,7 @@ class _PoolEstimates:
         numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
         if self._recent is not None:
             numbers["batch_pages"] = round(self._stream.pages(self._near(choices, self._recent)))
-        serves = cache == self._serving and isinstance(self._stream.sampler, Sampler)
+        serves = cache == self._serving and isinstance(self._stream.sampler, NeighborSampler)
         detail = details.cache(cache, serves=serves)
         return PlanNode("Cache", detail, estimates=numbers, key=SERVING_CACHE if serves else None)
 

@@ -25,7 +25,7 @@ from snapdb.loading.source import StreamSource
 from snapdb.loading.visits import Visits
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
-from snapdb.sampling import Block, Entrance, Ints, Seeds, Subgraph, batches_before, epoch_order
+from snapdb.sampling import Block, Entrance, Ints, Scratch, Seeds, Subgraph, batches_before, epoch_order
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.memory import enough_memory
 from snapdb.storage.tables.commit import put_name
@@ -145,9 +145,9 @@ class RowMaker:
         """Opens the sampler, and reads the keys that rows need."""
         spec = opened.spec
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
-        self._sampler: Any = open_sampler(opened.view, opened.hints.applied(spec))
+        self._sampler = open_sampler(opened.view, opened.hints.applied(spec))
         self._entrance = Entrance(opened.view, spec, opened.seeds)
-        self._idle: deque[Any] = deque()
+        self._idle: deque[Scratch] = deque()
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
         self._visits = Visits(spec, self._sampler.walks) if self.in_order else None
         self._largest = 0
@@ -156,7 +156,7 @@ class RowMaker:
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU samples."""
-        return getattr(getattr(self._sampler, "device", None), "type", "cpu") == "cuda"
+        return self._sampler.on_gpu
 
     @property
     def in_order(self) -> bool:

@@ -1,10 +1,15 @@
-"""One hop over one relation: the edges of the nodes that it expands, drawn by the kernel that fits."""
+"""The numba back end: for each hop over each relation, the kernel that fits draws into the thread's scratch."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from snapdb.arrays import Int64s
+from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.choose import draw_rows
 from snapdb.kernels.choose_kept import draw_kept
@@ -19,19 +24,91 @@ from snapdb.kernels.scores import FLOYD, LABOR, LAST, DrawKeys, DrawRule
 from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
 from snapdb.sampling.kept import NO_KEYS, NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
-from snapdb.sampling.limits import NO_PAIRS
+from snapdb.sampling.limits import NO_PAIRS, moments_of, pairs_of
 from snapdb.sampling.rounds import Rounds, RowTable, row_keys, row_size, slot_of
+from snapdb.sampling.sampler import BatchInput
 from snapdb.sampling.scratch import NodeMap, Scratch
-from snapdb.sampling.subgraph import Edges
-from snapdb.sampling.walks import Walk, damaged
-from snapdb.types import SampleSpec
+from snapdb.sampling.subgraph import Edges, Group
+from snapdb.sampling.walks import Walk, damaged, open_walks
+from snapdb.types import Backend, Relation, SampleSpec
 
 _NO_STAMPS = np.empty(0, np.int32)
 """Nodes of trees are numbered apart."""
 
 
+class NumbaBackend:
+    """The relations of a sampler as the arrays that kernels read."""
+
+    name: Backend = "numba"
+    on_gpu = False
+
+    def __init__(self, view: GraphView, spec: SampleSpec) -> None:
+        """Open the relations; errors are those of `open_sampler`."""
+        self.walks = self.host_walks = open_walks(view, spec)
+        self._disjoint, self._weighted = spec.disjoint, spec.drawing.method == "PRIORITY"
+
+    def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
+        """Working memory: at most 12 bytes per node of the snapshot, touched only where batches reach.
+
+        That of disjoint trees grows with the largest batch instead.
+        """
+        return Scratch(node_counts, disjoint=self._disjoint, weighted=self._weighted)
+
+    def begin(self, batch: BatchInput, walks: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
+        """A neighborhood without nodes."""
+        scratch.start()
+        return _NumbaSubgraph(batch, walks, scratch)
+
+
+class _NumbaSubgraph:
+    """The neighborhood of one batch in a thread's scratch."""
+
+    def __init__(self, batch: BatchInput, walks: Sequence[Walk], scratch: Scratch) -> None:
+        spec, entry = batch.spec, batch.entry
+        self._batch, self._walks, self._scratch = batch, walks, scratch
+        weighted = spec.drawing.method == "PRIORITY"
+        self._edges = {walk.relation: _no_edges(weighted) for walk in walks}
+        self._moments = moments_of(entry, spec.temporal)
+        self._pairs = [pairs_of(entry.excluded, walk, spec.temporal) for walk in walks]
+
+    def enter(self, group: Group, *, each: bool) -> Int64s:
+        nodes = self._scratch.nodes[group.type]
+        if each:
+            assert isinstance(nodes, NodeMap)
+            return nodes.enter_each(group.ids)
+        return nodes.enter(group.ids, group.trees)
+
+    def expand(self, place: int, hop: int, low: int, high: int) -> None:
+        batch, walk = self._batch, self._walks[place]
+        pairs = self._pairs[place]
+        drawn = _Hop(batch.spec, walk, batch.number, hop, low, high, self._moments, pairs, batch.rounds, batch.cache)
+        self._edges[walk.relation] = _expand(drawn, self._scratch, self._edges[walk.relation])
+
+    def node_counts(self) -> dict[str, int]:
+        return self._scratch.counts()
+
+    def edge_counts(self) -> dict[Relation, int]:
+        return {relation: edges.position.size for relation, edges in self._edges.items()}
+
+    def finish(self) -> tuple[dict[str, Int64s], dict[Relation, Edges], dict[str, Int64s] | None]:
+        """The scratch's nodes and trees are copied into arrays of their own."""
+        if self._batch.cache is not None:
+            self._batch.cache.count(self._scratch.reads)
+        maps = self._scratch.nodes
+        nodes = {name: _copied(each.nodes[: each.count]) for name, each in maps.items()}
+        if not self._batch.spec.disjoint:
+            return nodes, self._edges, None
+        return nodes, self._edges, {name: _copied(each.trees[: each.count]) for name, each in maps.items()}
+
+
+def _copied(values: Int64s) -> Int64s:
+    copy: Int64s = buffers.empty(values.shape, values.dtype)
+    copy[:] = values
+    return copy
+
+
 @dataclass(frozen=True, slots=True)
-class Hop:
+class _Hop:
     """Whom a hop expands over a relation, and how far."""
 
     spec: SampleSpec
@@ -107,13 +184,13 @@ class Hop:
         return DrawKeys(pick, hash_prefix(seed, batch, number, kind), none, none, none)
 
 
-def no_edges(weighted: bool) -> Edges:
+def _no_edges(weighted: bool) -> Edges:
     """Edges to begin with, with Horvitz-Thompson weights where edges are `weighted`."""
     weights = np.empty(0, np.float64) if weighted else None
     return Edges(np.empty((2, 0), np.int64), np.empty(0, np.int64), weights)
 
 
-def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
+def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
     """The edges of the hops before, and those of this one."""
     relation, copies = hop.walk.relation, hop.copies()
     frontier, near = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
@@ -141,7 +218,7 @@ def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
     return found
 
 
-def _load(hop: Hop, scratch: Scratch, found: Edges, old: int) -> None:
+def _load(hop: _Hop, scratch: Scratch, found: Edges, old: int) -> None:
     """Writes the ids of the neighbours from edge number `old` on."""
     rows, relation, copies = hop.walk.arrays.rows, hop.walk.relation, hop.copies()
     indices, tail, nodes = rows.indices, rows.patch.indices, scratch.nodes[relation.reaches].node_count
@@ -158,7 +235,7 @@ def _load(hop: Hop, scratch: Scratch, found: Edges, old: int) -> None:
         raise damaged(relation)
 
 
-def _draw_unlimited(hop: Hop, scratch: Scratch) -> int:
+def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
     """Draws from rows, whole ones under FBL, into the scratch's draft; returns how many edges.
 
     Their neighbours are local ids then, unless each tree has nodes of its own.
@@ -198,7 +275,7 @@ def _draw_unlimited(hop: Hop, scratch: Scratch) -> int:
     return edges
 
 
-def _draw_kept(hop: Hop, scratch: Scratch) -> int:
+def _draw_kept(hop: _Hop, scratch: Scratch) -> int:
     """Draws from rows that serve many batches into the scratch's draft; returns how many edges."""
     walk, frontier, copies = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.copies()
     keys, rule, records = hop.rows()
@@ -228,7 +305,7 @@ def _draw_kept(hop: Hop, scratch: Scratch) -> int:
     return edges
 
 
-def _draw(hop: Hop, scratch: Scratch) -> int:
+def _draw(hop: _Hop, scratch: Scratch) -> int:
     """Draws into the scratch's draft, which grows as needed; returns how many edges."""
     walk, frontier, keys, rule = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.keys(), hop.rule()
     at, edges = hop.low, 0
@@ -252,7 +329,7 @@ def _draw(hop: Hop, scratch: Scratch) -> int:
     return edges
 
 
-def _expand_directly(hop: Hop, scratch: Scratch, near: NodeMap, before: Edges) -> Edges:
+def _expand_directly(hop: _Hop, scratch: Scratch, near: NodeMap, before: Edges) -> Edges:
     """The same for uniform draws without replacement from whole rows, drawn into arrays of just the right size."""
     walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
     rows, frontier = walk.arrays.rows, scratch.nodes[walk.relation.expands]
@@ -305,7 +382,7 @@ def _longer(before: Edges, new: int) -> Edges:
     return found
 
 
-def _touches(hop: Hop, frontier: NodeMap) -> bool:
+def _touches(hop: _Hop, frontier: NodeMap) -> bool:
     """Whether a node that is expanded is an end of an excluded pair on its side."""
     if hop.pairs.near.size == 0:
         return False

@@ -1,0 +1,259 @@
+"""The torch back end: operators over whole hops, on any device, without loops over nodes or edges.
+
+Positions refer to the flat rows of its walks' adjacency; what is read by position equals numba's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from snapdb.errors import InputError
+from snapdb.graph.view import GraphView
+from snapdb.kernels.logtable import LOG_TABLE
+from snapdb.kernels.sample import EVERY
+from snapdb.kernels.torch_floyd import MOST
+from snapdb.kernels.torch_numbering import number
+from snapdb.kernels.torch_rows import chunks
+from snapdb.sampling.keys import EVERY_HOP
+from snapdb.sampling.rounds import RowTable, row_keys, row_size, slot_of
+from snapdb.sampling.sampler import BatchInput
+from snapdb.sampling.scratch import Scratch
+from snapdb.sampling.subgraph import Edges, Group, Ints
+from snapdb.sampling.torch_draws import Drawn, HopDraws, draw_edges, is_scored
+from snapdb.sampling.torch_eligible import Frontier, Hidden, Limits, eligible_edges, stretches
+from snapdb.sampling.torch_kept import Kept
+from snapdb.sampling.torch_keys import HopKeys
+from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
+from snapdb.types import Backend, Relation, SampleSpec
+
+_LOOKED_THROUGH = 1 << 24
+"""Rows are looked through in chunks of about so many edges, to bound the memory that takes."""
+
+
+class TorchBackend:
+    """The relations of a sampler as tensors on one device."""
+
+    name: Backend = "torch"
+
+    def __init__(self, view: GraphView, spec: SampleSpec, device: str = "cpu", room: int | None = None) -> None:
+        """Send the rows of the relations to the device; further errors are those of `open_sampler`.
+
+        Args:
+            room: The bytes that they may take there; None leaves a fifth of a GPU's memory free.
+
+        Raises:
+            InputError: a uniform draw without replacement or a row of a neighbor pool is larger than 1,024, or the
+                rows do not fit.
+        """
+        _check(spec)
+        self.device = torch.device(device)
+        self.walks = open_torch_walks(view, spec, self.device, _room(self.device) if room is None else room)
+        self.host_walks = tuple(walk.walk for walk in self.walks)
+        self._node_counts = view.node_counts
+        self._table = tensor_on(LOG_TABLE, self.device)
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.type == "cuda"
+
+    def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
+        """No working memory: torch allocates what a batch needs."""
+        return Scratch({})
+
+    def begin(self, batch: BatchInput, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
+        """A neighborhood without nodes."""
+        return _TorchSubgraph(batch, walks, self.device, self._node_counts, self._table)
+
+
+@dataclass(slots=True)
+class _Numbered:
+    """The nodes of one vertex type that a batch has met; the place is the local id."""
+
+    base: int
+    """How many dense ids there are."""
+    nodes: Tensor
+    trees: Tensor
+    """The tree of each; empty where trees are not disjoint."""
+
+    @property
+    def count(self) -> int:
+        return self.nodes.numel()
+
+    def append(self, nodes: Tensor) -> Tensor:
+        """The local ids of these nodes, new ones for each."""
+        low = self.count
+        self.nodes = torch.cat((self.nodes, nodes))
+        return torch.arange(low, self.count, device=nodes.device)
+
+    def meet(self, nodes: Tensor, trees: Tensor) -> Tensor:
+        """The local ids of these nodes of trees; those not met before get one in their order."""
+        if trees.numel():
+            local, new = number(self.trees * self.base + self.nodes, trees * self.base + nodes)
+            self.trees = torch.cat((self.trees, trees[new]))
+        else:
+            local, new = number(self.nodes, nodes)
+        self.nodes = torch.cat((self.nodes, nodes[new]))
+        return local
+
+
+class _HopEdges(NamedTuple):
+    """What one hop draws over one relation."""
+
+    neighbours: Tensor
+    """Local ids."""
+    sides: Tensor
+    """Local ids of the expanded nodes."""
+    positions: Tensor
+    weights: Tensor | None
+
+
+class _TorchSubgraph:
+    """The neighborhood of one batch: node ids and draws as tensors that grow with every hop."""
+
+    def __init__(
+        self,
+        batch: BatchInput,
+        walks: Sequence[TorchWalk],
+        device: torch.device,
+        node_counts: Mapping[str, int],
+        table: Tensor,
+    ) -> None:
+        self._batch, self._walks, self._device, self._table = batch, walks, device, table
+        self._spec = spec = batch.spec
+        none = torch.empty(0, dtype=torch.int64, device=device)
+        ends = [] if spec.link is None else [spec.link.edge.destination]
+        reached = [name for walk in walks for name in (walk.relation.expands, walk.relation.reaches)]
+        types = dict.fromkeys([spec.seed_type, *ends, *reached])
+        self._nodes = {name: _Numbered(node_counts[name], none, none) for name in types}
+        self._limits = Limits.of(batch.entry, spec.temporal, device)
+        weights = none.to(torch.float64) if spec.drawing.method == "PRIORITY" else None
+        self._edges = {walk.relation: [_HopEdges(none, none, none, weights)] for walk in walks}
+        self._hidden = {walk.relation: hidden for walk in walks if (hidden := self._hidden_from(walk)) is not None}
+
+    def _hidden_from(self, walk: TorchWalk) -> Hidden | None:
+        """The excluded pairs of a walk. Of edges with times before a seed's none is hidden from its tree."""
+        excluded, temporal = self._batch.entry.excluded, self._spec.temporal
+        if excluded is None or excluded.source.size == 0 or walk.relation.edge != excluded.edge:
+            return None
+        if temporal is not None and not temporal.inclusive and not walk.walk.undated:
+            return None
+        return Hidden.of(excluded, walk, self._spec.disjoint, self._device)
+
+    def enter(self, group: Group, *, each: bool) -> Ints:
+        numbered, nodes = self._nodes[group.type], tensor_on(group.ids, self._device)
+        if each:
+            return _values(numbered.append(nodes))
+        trees = tensor_on(group.trees, self._device) if self._spec.disjoint else numbered.trees
+        return _values(numbered.meet(nodes, trees))
+
+    def node_counts(self) -> dict[str, int]:
+        return {name: numbered.count for name, numbered in self._nodes.items()}
+
+    def edge_counts(self) -> dict[Relation, int]:
+        return {relation: sum(part.positions.numel() for part in parts) for relation, parts in self._edges.items()}
+
+    def expand(self, place: int, hop: int, low: int, high: int) -> None:
+        walk = self._walks[place]
+        near, far = (self._nodes[name] for name in (walk.relation.expands, walk.relation.reaches))
+        frontier = Frontier(near.nodes[low:high], near.trees[low:high])
+        drawn = self._drawn(self._how(walk, hop), frontier, self._hidden.get(walk.relation))
+        neighbours = walk.indices[drawn.positions].to(torch.int64)
+        trees = frontier.trees[drawn.sides] if self._spec.disjoint else frontier.trees[:0]
+        part = _HopEdges(far.meet(neighbours, trees), drawn.sides + low, drawn.positions, drawn.weights)
+        self._edges[walk.relation].append(part)
+
+    def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
+        """Tensors on a GPU; arrays where they are in the host's memory."""
+        edges = {}
+        for relation, parts in self._edges.items():
+            index = torch.stack(
+                [torch.cat([part.neighbours for part in parts]), torch.cat([part.sides for part in parts])]
+            )
+            position, weight = _joined([part.positions for part in parts]), _joined([part.weights for part in parts])
+            edges[relation] = Edges(_values(index), _values(position), _values(weight))
+        nodes = {name: _values(numbered.nodes) for name, numbered in self._nodes.items()}
+        if not self._spec.disjoint:
+            return nodes, edges, None
+        return nodes, edges, {name: _values(numbered.trees) for name, numbered in self._nodes.items()}
+
+    def _how(self, walk: TorchWalk, hop: int) -> HopDraws:
+        """How one hop draws over one relation."""
+        spec, batch, fanout, kept = self._spec, self._batch, walk.count(hop), None
+        number = EVERY_HOP if spec.reuse_hops else hop
+        ordinals = None if self._limits is None else self._limits.ordinals
+        keys = HopKeys(spec.seed, batch.number, number, walk.relation.hash, ordinals)
+        if spec.refresh is not None and fanout != EVERY:
+            of_rows = row_keys(spec, walk.relation, hop, batch.number, batch.rounds)
+            size = row_size(spec.refresh, walk.fanout, fanout)
+            table = RowTable(walk.walk, slot_of(spec, hop), size, spec.refresh.above)
+            kept = Kept(of_rows, size, spec.refresh.above, table.few, spec.refresh.kept(fanout))
+        return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)
+
+    def _drawn(self, how: HopDraws, frontier: Frontier, hidden: Hidden | None) -> Drawn:
+        """The edges drawn of a frontier; rows that must be looked through are taken in chunks."""
+        walk, limits = how.walk, self._limits
+        found = stretches(walk, frontier, limits)
+        listed = _listed(walk, frontier, limits, hidden)
+        if is_scored(how.drawing, walk):
+            sizes = (found if how.kept is None else stretches(walk, frontier, None)).degrees
+        else:
+            sizes = torch.zeros_like(frontier.nodes) if listed is None else torch.where(listed, found.degrees, 0)
+        parts = []
+        for low, high in chunks(sizes, _LOOKED_THROUGH):
+            part, some = frontier.part(low, high), found.part(low, high)
+            if listed is not None:
+                some = eligible_edges(walk, part, limits, hidden, some, listed[low:high])
+            drawn = draw_edges(how, part, some)
+            parts.append(drawn._replace(sides=drawn.sides + low))
+        if len(parts) == 1:
+            return parts[0]
+        sides, positions = torch.cat([part.sides for part in parts]), torch.cat([part.positions for part in parts])
+        return Drawn(sides, positions, _joined([part.weights for part in parts]))
+
+
+def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """The parts one after another; nothing where there are none."""
+    found = [part for part in parts if part is not None]
+    return torch.cat(found) if found else None
+
+
+def _values(tensor: Tensor | None) -> Ints:
+    """The tensor, as an array where it lies in the host's memory."""
+    return tensor.numpy() if tensor is not None and tensor.device.type == "cpu" else tensor
+
+
+def _listed(walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Tensor | None:
+    """Whose rows are not told by stretches alone; None: nobody's."""
+    if limits is not None and (walk.until is not None or walk.born is not None):
+        return torch.ones_like(frontier.nodes, dtype=torch.bool)
+    return None if hidden is None else hidden.may_meet(frontier)
+
+
+def _room(device: torch.device) -> int | None:
+    """The bytes that rows may take of a GPU's memory, a fifth of which stays free; None: what the host has."""
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return int(max(free - total // 5, 0))
+
+
+def _check(spec: SampleSpec) -> None:
+    """Raise InputError for draws that would take too long."""
+    most = max((count for fanout in spec.fanouts for count in fanout.counts), default=0)
+    if spec.refresh is not None and (size := spec.refresh.size(most)) > MOST:
+        raise InputError(
+            f"REFRESH with a FANOUT of {most} keeps rows of {size:,} edges, but WITH torch rows hold at most {MOST}; "
+            "ask for a smaller FANOUT or AMPLIFY, or WITH numba",
+            code="device",
+        )
+    if spec.drawing.method == "UNIFORM" and not spec.drawing.replace and not spec.drawing.weighted and most > MOST:
+        raise InputError(
+            f"a FANOUT of {most} was asked, but WITH torch draws at most {MOST} edges a node uniformly without "
+            "replacement; ask for fewer or FULL, or WITH numba",
+            code="device",
+        )
