@@ -31,8 +31,8 @@ from benchmarks.naive import naive_batches
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading import BatchStream
 from snapdb.loading.assemble import assemble
-from snapdb.loading.device import Delivery
-from snapdb.sampling import epoch_order, node_entry
+from snapdb.loading.device_transfer import DeviceTransfer
+from snapdb.sampling import epoch_order, vertex_input
 
 FANOUTS = (15, 10, 5)
 BATCH = 1024
@@ -79,7 +79,7 @@ def bare_pass(stream: BatchStream, epoch: int, threads: int, gather: bool = True
     def work(number: int) -> tuple[int, int]:
         scratch = idle.pop()
         seeds = stream.seeds.ids[order[number * BATCH : (number + 1) * BATCH]]
-        found = stream.sampler.sample(node_entry("node", seeds), epoch * stream.batches + number, scratch)
+        found = stream.sampler.sample(vertex_input("node", seeds), epoch * stream.batches + number, scratch)
         idle.append(scratch)
         if gather:
             x.read(found.nodes["node"])
@@ -103,12 +103,12 @@ def stages_pass(stream: BatchStream, epoch: int, spent: dict[str, float]) -> Pas
     """One thread's work in its parts, then the stream's own epoch; adds the seconds of each to `spent`."""
     order = epoch_order(stream.seeds, SEED, epoch, "SHUFFLE")
     view = _timed_view(stream.view, spent)
-    delivery = Delivery(torch.device("cpu"), view)
+    delivery = DeviceTransfer(torch.device("cpu"), view)
     scratch = stream.sampler.scratch()
     for number in range(stream.batches):
         ordinals = order[number * BATCH : (number + 1) * BATCH]
         began = time.perf_counter()
-        entry = node_entry("node", stream.seeds.ids[ordinals], ordinals)
+        entry = vertex_input("node", stream.seeds.ids[ordinals], ordinals)
         found = stream.sampler.sample(entry, epoch * stream.batches + number, scratch)
         sampled, gathered = time.perf_counter(), spent["gather"]
         batch = assemble(

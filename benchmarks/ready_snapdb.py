@@ -12,7 +12,7 @@ from pathlib import Path
 import snapdb
 from benchmarks.peer import Asked, Counted, asked, measure
 from snapdb.loading import BatchStream
-from snapdb.sampling import epoch_order, node_entry
+from snapdb.sampling import epoch_order, vertex_input
 
 SEED = 7
 
@@ -51,7 +51,7 @@ def _sampled(stream: BatchStream) -> Iterator[Counted]:
         if index == 0:
             order = epoch_order(stream.seeds, SEED, epoch, "SHUFFLE")
         ordinals = order[index * stream.sampler.spec.batch_size :][: stream.sampler.spec.batch_size]
-        found = stream.sampler.sample(node_entry("node", stream.seeds.ids[ordinals]), number, scratch)
+        found = stream.sampler.sample(vertex_input("node", stream.seeds.ids[ordinals]), number, scratch)
         new = found.nodes_per_hop["node"]
         yield Counted(sum(new), sum(edges.position.size for edges in found.edges.values()), _expanded(new, layout))
 

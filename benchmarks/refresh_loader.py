@@ -20,7 +20,7 @@ import numpy as np
 import snapdb
 from benchmarks.refresh_strategies import STRATEGIES, asked, cache_of, define, full, linked, run_apart, stats_of
 from snapdb.loading import BatchStream
-from snapdb.sampling import epoch_order, node_entry
+from snapdb.sampling import epoch_order, vertex_input
 
 ALL = tuple(strategy.name for strategy in STRATEGIES)
 SOME = ("FBL", "FCR", "FCR shared", "FCR shared, amplify 1", "OTF 15 %, fetch 60 %")
@@ -128,7 +128,7 @@ def samples(stream: BatchStream) -> Iterator[int]:
     order = epoch_order(stream.seeds, SEED, 0, "SHUFFLE")
     while True:
         for low in range(0, order.size, size):
-            entry = node_entry("node", stream.seeds.ids[order[low : low + size]])
+            entry = vertex_input("node", stream.seeds.ids[order[low : low + size]])
             found = stream.sampler.sample(entry, number, scratch)
             yield sum(edges.position.size for edges in found.edges.values())
 

@@ -15,7 +15,7 @@ from snapdb.catalog import Catalog, load
 from snapdb.errors import SnapdbError
 from snapdb.execute.results import Outcome, Result, Rows
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
-from snapdb.loading.shelf import CacheShelf
+from snapdb.loading.cache_budget import CacheBudget
 from snapdb.plan import FAMILIES, RULES, Plan, bind, optimize
 from snapdb.plan.plan import NothingPlan, QueryPlan, check_allowed
 from snapdb.plan.planner import Rule
@@ -46,7 +46,7 @@ class ExecutionContext(BuildContext):
     """Where changes go: to a version each, or to the open transaction."""
     tables: TablesLock
     """Held shared since before the catalog was read."""
-    caches: CacheShelf
+    caches: CacheBudget
     """What streams of this process leave of their caches."""
     rules: Sequence[Rule]
     """What plans are optimized by."""
@@ -136,7 +136,7 @@ class DatabaseSession:
         self.progress: Progress | None = None
         self.threads = threads
         self._rules = tuple(rules)
-        self._caches = CacheShelf()
+        self._caches = CacheBudget()
         self._stopped = self.store.sql_engine.stopped
         self._head: Catalog | None = None
 

@@ -1,23 +1,57 @@
-"""From a subgraph to a batch: what is read now, and what is read when somebody asks."""
+"""Where the ends of seed edges and their negatives are in a batch."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from torch import Tensor
 
 from snapdb.arrays import Int64s
 from snapdb.graph.view import Adjacency, EdgeColumn, Feature, GraphView, KeyReader
 from snapdb.loading.batch import NO_SEED_COLUMN, NO_TREES, Batch
-from snapdb.loading.device import Delivery
+from snapdb.loading.device_transfer import DeviceTransfer
 from snapdb.loading.lazy import Held, Lazy
-from snapdb.loading.links import with_pairs
 from snapdb.loading.rows import host, rows_of, tensor_of
-from snapdb.sampling import Edges, Entry, NeighborSampler, Seeds, Subgraph
+from snapdb.sampling import Edges, NeighborSampler, SamplerInput, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType
+
+
+def with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) -> Batch:
+    """The batch with the pairs of its seed edges, the positives first, then each seed's negatives in slot order.
+
+    `entered` are the local ids of sources, of destinations and, if any were asked, of negatives.
+    """
+    source, positive, *others = map(tensor_of, entered)
+    ones = torch.ones(len(source), device=source.device)
+    if entry.negatives is None:
+        pairs = torch.stack([source, positive])
+        return replace(batch, edge_label_index=pairs, edge_label=ones, src_index=source, dst_pos_index=positive)
+    where = entry.negatives
+    seed, slot = (torch.from_numpy(places).to(source.device) for places in np.nonzero(where >= 0))
+    drawn = others[0][torch.from_numpy(where[where >= 0]).to(source.device)]
+    negative = torch.full(where.shape, -1, dtype=torch.int64, device=source.device)
+    negative[seed, slot] = drawn
+    pairs = torch.stack([torch.cat([source, source[seed]]), torch.cat([positive, drawn])])
+    return replace(
+        batch,
+        edge_label_index=pairs,
+        edge_label=torch.cat([ones, torch.zeros(len(seed), device=source.device)]),
+        src_index=source,
+        dst_pos_index=positive,
+        dst_neg_index=negative[:, 0] if where.shape[1] == 1 else negative,
+        negatives_missing=int((where < 0).sum()),
+    )
+
+
+# From a subgraph to a batch: what is read now, and what is read when somebody asks
+
 
 _Nodes = Mapping[str, Callable[[], Int64s]]
 
@@ -31,9 +65,9 @@ def assemble(
     view: GraphView,
     sampler: NeighborSampler,
     seeds: Seeds,
-    entry: Entry,
+    entry: SamplerInput,
     subgraph: Subgraph,
-    delivery: Delivery,
+    delivery: DeviceTransfer,
     *,
     index: tuple[int, int],
     lineage: Mapping[str, Any],
@@ -99,7 +133,7 @@ def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
 
 
 def _features(
-    view: GraphView, delivery: Delivery, entry: Entry, subgraph: Subgraph, nodes: _Nodes
+    view: GraphView, delivery: DeviceTransfer, entry: SamplerInput, subgraph: Subgraph, nodes: _Nodes
 ) -> dict[str, dict[str, Tensor]]:
     """The features of every node; those that change in time before the time of the node's tree."""
     found: Held[str, dict[str, Tensor]] = Held()

@@ -13,19 +13,18 @@ from snapdb.errors import InputError
 from snapdb.graph.features import for_random_reads
 from snapdb.loading.assemble import assemble
 from snapdb.loading.batch import Batch
-from snapdb.loading.budget import Budget, scratch_bytes
-from snapdb.loading.device import Delivery, Sent, usable
+from snapdb.loading.cache_maintainer import CacheHandle
+from snapdb.loading.device_transfer import DeviceTransfer, SentBatch, usable
 from snapdb.loading.epochs import BatchSeeds
-from snapdb.loading.keeping import Keeping
+from snapdb.loading.memory_budget import MemoryBudget, enough_memory, scratch_bytes
 from snapdb.loading.options import StreamOptions
 from snapdb.loading.rows import parts
 from snapdb.loading.source import StreamSource
-from snapdb.loading.visits import Visits
-from snapdb.sampling import Entry, Scratch, Subgraph
+from snapdb.loading.visited_rounds import VisitedRounds
+from snapdb.sampling import SamplerInput, Scratch, Subgraph
 from snapdb.sampling.backends import open_sampler
-from snapdb.sampling.entrance import Entrance
-from snapdb.sampling.memory import enough_memory
 from snapdb.sampling.rounds import Rounds
+from snapdb.sampling.seed_expansion import SeedExpansion
 
 Lineage = Mapping[str, object]
 
@@ -36,7 +35,7 @@ class Meter(Protocol):
     def building(self) -> AbstractContextManager[None]:
         """The block builds a batch, or the rest of one."""
 
-    def sampling(self, entry: Entry, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
+    def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
         """The block samples the neighborhood of a batch."""
 
 
@@ -46,7 +45,7 @@ class _NoMeter:
     def building(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def sampling(self, entry: Entry, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
+    def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -57,7 +56,7 @@ class SampledBatch(NamedTuple):
     """A batch whose features are still to be fetched."""
 
     seeds: BatchSeeds
-    entry: Entry
+    entry: SamplerInput
     subgraph: Subgraph
     scratch: int
     """Bytes of the scratch that it was sampled with; 0 where memory has no limit."""
@@ -85,7 +84,7 @@ class BatchBuilder:
         self.sampler = open_sampler(self.view, self.spec)
         self.device = usable(options.device or self.spec.device or "cpu")
         self.transform: Callable[[Batch], Any] | None = options.transform
-        self.budget = Budget(options.memory)
+        self.budget = MemoryBudget(options.memory)
         self.meter = meter
         self._fused, self._caches = hints.fused, source.cache
         self._open()
@@ -95,10 +94,10 @@ class BatchBuilder:
 
     def _open(self) -> None:
         """Open what is not sent to other processes."""
-        self.cache = Keeping(self._caches, self.sampler, self.view.node_counts, self.seeds)
+        self.cache = CacheHandle(self._caches, self.sampler, self.view.node_counts, self.seeds)
         self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
-        self._entrance = Entrance(self.view, self.spec, self.seeds)
-        self._delivery = Delivery(self.device, self.view, self.sampler.node_types)
+        self._entrance = SeedExpansion(self.view, self.spec, self.seeds)
+        self._delivery = DeviceTransfer(self.device, self.view, self.sampler.node_types)
         self._scratches: deque[Scratch] = deque()
 
     @property
@@ -106,12 +105,12 @@ class BatchBuilder:
         """Whether a GPU samples."""
         return self.sampler.on_gpu
 
-    def visits(self, saved: Any = None) -> Visits:
+    def visits(self, saved: Any = None) -> VisitedRounds:
         """The rounds of rows before batch 0, or before the window that was saved."""
-        return Visits(self.spec, self.sampler.walks, saved)
+        return VisitedRounds(self.spec, self.sampler.walks, saved)
 
     def build(
-        self, lineage: Lineage, visits: Visits | None, seeds: BatchSeeds
+        self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds
     ) -> Batch | SampledBatch | TransformedBatch:
         """The batch as far as a worker builds it, which `send` and `receive` complete; runs on any thread.
 
@@ -130,12 +129,12 @@ class BatchBuilder:
                 return batch
             return TransformedBatch(self.receive(self.send(batch)))
 
-    def sample_only(self, visits: Visits | None, seeds: BatchSeeds) -> None:
+    def sample_only(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> None:
         """Sample a batch that is not yielded, for the rounds of the rows that it accesses."""
         with self._about(seeds, visits):
             self._sampled(visits, seeds)
 
-    def send(self, built: Batch | SampledBatch | TransformedBatch) -> Sent | TransformedBatch:
+    def send(self, built: Batch | SampledBatch | TransformedBatch) -> SentBatch | TransformedBatch:
         """The batch with its features, whose copy to the device is started."""
         if isinstance(built, TransformedBatch):
             return built
@@ -144,7 +143,7 @@ class BatchBuilder:
                 built = self._fetched(built)
         return self._delivery.sent(built)
 
-    def receive(self, sent: Sent | TransformedBatch) -> Any:
+    def receive(self, sent: SentBatch | TransformedBatch) -> Any:
         """The batch, or what the transform returns for it, for the consumer's thread."""
         if isinstance(sent, TransformedBatch):
             return sent.value
@@ -164,7 +163,7 @@ class BatchBuilder:
                 self._scratches.pop()
 
     @contextmanager
-    def _about(self, seeds: BatchSeeds, visits: Visits | None = None) -> Iterator[None]:
+    def _about(self, seeds: BatchSeeds, visits: VisitedRounds | None = None) -> Iterator[None]:
         """Within it a batch is built: on a device stream of its own, and errors name the batch."""
         try:
             with enough_memory(*seeds.index), self._delivery.working():
@@ -184,7 +183,7 @@ class BatchBuilder:
                 error.add_note("a transform takes a snapdb.Batch; for one of PyG's say lambda batch: T(batch.to_pyg())")
             raise
 
-    def _sampled(self, visits: Visits | None, seeds: BatchSeeds) -> tuple[Entry, Subgraph, int]:
+    def _sampled(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> tuple[SamplerInput, Subgraph, int]:
         """The sampler's input, the sampled neighborhood, and the bytes of scratch, where memory has a limit."""
         entry = self._entrance.entry(seeds.ordinals, seeds.index[0])
         scratch = self._scratch()

@@ -10,8 +10,7 @@ from torch.utils.data import Dataset
 
 from snapdb.errors import CorruptError, FormatError
 from snapdb.loading.batch import Batch
-from snapdb.loading.containers import CONTAINERS, read, write
-from snapdb.loading.flat import flatten, restored
+from snapdb.loading.batch_files import CONTAINERS, flatten, read, restored, write
 from snapdb.storage.manifests import Folder, FolderWriter, read_folder
 from snapdb.types.text import counted
 

@@ -1,6 +1,9 @@
-"""A stream whose work is measured, for EXPLAIN: which work there is, and what each step of sampling takes."""
+"""What a batch has to read of files that memory does not hold: whole pages, each once, where no cache has the edges."""
+
+from __future__ import annotations
 
 import copy
+import mmap
 import threading
 import time
 from collections import deque
@@ -10,16 +13,84 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from snapdb.arrays import Array, Bools, Int64s
+from snapdb.kernels.row_cache import HEAD, CachedRows, find_records
 from snapdb.loading.options import StreamOptions
 from snapdb.loading.source import StreamSource
 from snapdb.loading.stream import BatchStream
-from snapdb.sampling import Entry, Ints, NeighborSampler, Scratch
-from snapdb.sampling.kept import CacheReader
-from snapdb.sampling.pages import pages_read
-from snapdb.sampling.rounds import Rounds
+from snapdb.sampling import Ints, NeighborSampler, SamplerInput, Scratch
+from snapdb.sampling.neighbor_pool_cache import CacheReader
+from snapdb.sampling.rounds import Rounds, row_keys, row_size, slot_of
+from snapdb.sampling.subgraph import Block, Subgraph
+from snapdb.sampling.walks import Walk
 from snapdb.types import EdgeType, SampleSpec
+
+_AT_ONCE = 1 << 16
+"""Edges that are looked up in their rows together: each takes as much memory as a row."""
+
+
+def pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
+    """Bytes of the pages of neighbours that a batch reads of topologies, beside what the sampler's cache has now.
+
+    The kernel counts as many for a file that is read page by page and of which nothing is in memory.
+
+    Args:
+        found: what was sampled as batch number `batch`.
+        rounds: of its rows, under SCOPE VISITED.
+    """
+    total = 0
+    for walk in sampler.backend.host_walks:
+        rows = walk.arrays.rows
+        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found, batch, rounds)])
+        tail = missed >= rows.indices.size
+        total += _pages(rows.indices, missed[~tail]) + _pages(rows.patch.indices, missed[tail] - rows.indices.size)
+    return total * mmap.PAGESIZE
+
+
+def _missed(
+    sampler: NeighborSampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None
+) -> Iterator[Int64s]:
+    """Positions of the edges that are in no row of the cache, hop after hop."""
+    spec, cache, relation = sampler.spec, sampler.cache, walk.relation
+    base = None if cache is None else cache.base(relation)
+    for hop, blocks in enumerate(found.hops):
+        for block in blocks:
+            if block.relation != relation:
+                continue
+            nodes, count = found.nodes[relation.expands][block.seed_side], walk.count(hop)
+            missed = np.ones(nodes.size, np.bool_) if base is None else base.places[nodes] < 0
+            if cache is not None and spec.refresh is not None and count > 0:
+                size = row_size(spec.refresh, walk.fanout, count)
+                records = cache.rows(relation, slot_of(spec, hop), size)
+                if records is not None:
+                    number = np.empty((nodes.size, 2), np.int64)
+                    keys = row_keys(spec, relation, hop, batch, rounds)
+                    find_records(keys, records, nodes, 0, nodes.size, nodes.size, number)
+                    missed &= ~_recorded(records, number[:, 0], size, block)
+            yield block.position[missed]
+
+
+def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
+    """Which edges of a block are in the records of these numbers; -1: there is none."""
+    found = np.zeros(numbers.size, np.bool_)
+    for low in range(0, numbers.size, _AT_ONCE):
+        some = slice(low, low + _AT_ONCE)
+        which = np.flatnonzero(numbers[some] >= 0) + low
+        rows = records.records[numbers[which], HEAD : HEAD + size]
+        found[which] = (rows == block.position[which, None]).any(axis=1)
+    return found
+
+
+def _pages(array: Array, places: Int64s) -> int:
+    """How many pages of memory these items lie on."""
+    return int(np.unique((array.ctypes.data + places * array.itemsize) // mmap.PAGESIZE).size)
+
+
+# A stream whose work is measured, for EXPLAIN: which work there is, and what each step of sampling takes
+
 
 _REPEATS = 5
 """Of which the shortest counts: the others were held up."""
@@ -43,7 +114,7 @@ class WorkMeter:
 
     def __init__(self, *, on_gpu: bool = False) -> None:
         self._guard, self._on_gpu = threading.Lock(), on_gpu
-        self.inputs: deque[tuple[Entry, int, Rounds | None]] = deque(maxlen=_RECENT)
+        self.inputs: deque[tuple[SamplerInput, int, Rounds | None]] = deque(maxlen=_RECENT)
         """Of the last few batches: the sampler's input, the batch number and the rounds of its rows."""
         self.reset()
 
@@ -72,7 +143,7 @@ class WorkMeter:
             self.threads.add(threading.get_ident())
 
     @contextmanager
-    def sampling(self, entry: Entry, number: int, rounds: Rounds | None) -> Iterator[None]:
+    def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> Iterator[None]:
         """The block samples the neighborhood of a batch."""
         self.inputs.append((entry, number, rounds))
         started = time.perf_counter()

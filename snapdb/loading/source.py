@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from snapdb.graph.view import GraphView
-from snapdb.loading.shelf import CacheSource
+from snapdb.loading.cache_budget import CacheSource
 from snapdb.sampling import Seeds
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import ExecutionHints, Published, SampleSpec

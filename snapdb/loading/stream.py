@@ -17,7 +17,7 @@ from snapdb.loading import position
 from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
 from snapdb.loading.batch_builder import NO_METER, Meter
-from snapdb.loading.device import one_ahead
+from snapdb.loading.device_transfer import one_ahead
 from snapdb.loading.epochs import place_among_workers, worker_of
 from snapdb.loading.lineage import stream_lineage, zero_weight
 from snapdb.loading.options import StreamOptions
@@ -25,7 +25,7 @@ from snapdb.loading.ordered import OrderedMap
 from snapdb.loading.position import Position
 from snapdb.loading.shares import Sharing
 from snapdb.loading.source import StreamSource
-from snapdb.loading.visits import check_any_order
+from snapdb.loading.visited_rounds import check_any_order
 from snapdb.loading.workers import OrderedWorkers
 from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.types import Published, SampleSpec

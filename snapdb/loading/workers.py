@@ -19,7 +19,7 @@ from snapdb.loading.options import StreamOptions
 from snapdb.loading.ordered import OrderedMap
 from snapdb.loading.position import identity
 from snapdb.loading.source import StreamSource
-from snapdb.loading.visits import Visits
+from snapdb.loading.visited_rounds import VisitedRounds
 
 
 class OrderedWorkers:
@@ -36,7 +36,7 @@ class OrderedWorkers:
         self.epochs = Epochs(source.seeds, source.spec, options.sharing)
         self.builder = BatchBuilder(source, self.options, meter)
         self.identity = identity(source.view, source.seeds, source.spec, zero_weight(self.builder.sampler))
-        self._visits: Visits | None = None
+        self._visits: VisitedRounds | None = None
         """The rounds of rows; None: those before batch 0."""
         self._maps: weakref.WeakSet[OrderedMap[BatchSeeds, Any]] = weakref.WeakSet()
         self._iterations: set[object] = set()
@@ -125,13 +125,13 @@ class OrderedWorkers:
         self.builder.cache.close()
         self.builder.free_scratch(0)
 
-    def _knowing(self, numbers: Iterable[int]) -> Visits:
+    def _knowing(self, numbers: Iterable[int]) -> VisitedRounds:
         """The known rounds, where they include those of all these batches; else the ones before batch 0."""
         if self._visits is None or not all(map(self._visits.knows, numbers)):
             self._visits = self.builder.visits()
         return self._visits
 
-    def _catch_up(self, visits: Visits, before: int) -> None:
+    def _catch_up(self, visits: VisitedRounds, before: int) -> None:
         """Sample the batches before this one that are not sampled yet."""
         (many, missing), threads = visits.missing(before), self.threads
         seeds = self.epochs.numbered(missing)
@@ -144,7 +144,7 @@ class OrderedWorkers:
             if isinstance(sampled, OrderedMap):
                 sampled.close()
 
-    def _with_others(self, visits: Visits, batches: Iterable[BatchSeeds]) -> Iterator[BatchSeeds]:
+    def _with_others(self, visits: VisitedRounds, batches: Iterable[BatchSeeds]) -> Iterator[BatchSeeds]:
         """The batches, each with those of other consumers since the one before."""
         after: int | None = None
         for seeds in batches:

@@ -28,7 +28,7 @@ from snapdb.kernels.rng import fold_parts
 from snapdb.loading.rows import tensor_of
 from snapdb.pyg.graph import PygGraph, whole_times
 from snapdb.pyg.options import SamplingOptions
-from snapdb.sampling import Entry, Group, NeighborSampler, Subgraph, numba_sampler
+from snapdb.sampling import NeighborSampler, SamplerInput, SeedGroup, Subgraph, numba_sampler
 from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
 
@@ -90,7 +90,7 @@ class NeighborhoodSampler:
             self._open.setdefault(seed_type, (numba_sampler(self.graph.view, spec), deque()))
         return self._open[seed_type]
 
-    def draw(self, entry: Entry, number: int) -> Subgraph:
+    def draw(self, entry: SamplerInput, number: int) -> Subgraph:
         """The neighbourhood of the seeds, by a number that is used as a batch's is."""
         sampler, idle = self.opened(entry.groups[0].type)
         for group in entry.groups:
@@ -202,16 +202,18 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
 
     def _entry(
         self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
-    ) -> Entry:
+    ) -> SamplerInput:
         """The seeds as the sampler takes them."""
         self._check_there(seeds)
         bounds = np.cumsum([0, *(ids.size for ids in seeds.values())])
         trees = np.arange(bounds[-1], dtype=np.int64)
         groups = tuple(
-            Group(name, ids, trees[low:high])
+            SeedGroup(name, ids, trees[low:high])
             for (name, ids), low, high in zip(seeds.items(), bounds, bounds[1:], strict=False)
         )
-        return Entry(groups, trees if ordinals is None else _numbers(ordinals), self._moments(seeds, times, trees.size))
+        return SamplerInput(
+            groups, trees if ordinals is None else _numbers(ordinals), self._moments(seeds, times, trees.size)
+        )
 
     def _check_there(self, seeds: Mapping[str, Int64s]) -> None:
         view = self.neighbourhoods.graph.view

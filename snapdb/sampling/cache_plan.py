@@ -12,7 +12,7 @@ from snapdb.kernels.fill_rows import physical_lengths
 from snapdb.kernels.row_cache import record_width
 from snapdb.kernels.sample import EVERY
 from snapdb.kernels.scores import PRIORITY
-from snapdb.sampling.expected_visits import Visits
+from snapdb.sampling.expected_accesses import Accesses
 from snapdb.sampling.rounds import RowTable, row_size, row_tables, slot_of
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
@@ -87,7 +87,7 @@ def record_type(walk: Walk) -> np.dtype[Any]:
 
 
 def choose_rows(
-    spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Visits]
+    spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Accesses]
 ) -> tuple[Choice, ...]:
     """What a cache of so many bytes holds; None: of as many as it takes.
 
@@ -162,7 +162,7 @@ def aliased(spec: SampleSpec, size: int) -> int:
     return max(size, spec.refresh.above)
 
 
-def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> Float64s:
+def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
     """How many edges a batch reads of each of the rows, on average."""
     found = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):

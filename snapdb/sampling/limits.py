@@ -4,7 +4,7 @@ import numpy as np
 
 from snapdb.arrays import Int64s
 from snapdb.kernels.eligible import Moments, Pairs
-from snapdb.sampling.subgraph import Entry, Excluded
+from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
 from snapdb.sampling.walks import Walk
 from snapdb.types import Temporal
 
@@ -13,7 +13,7 @@ _NONE: Int64s = np.empty(0, np.int64)
 NO_PAIRS = Pairs(0, _NONE, _NONE, _NONE)
 
 
-def moments_of(entry: Entry, temporal: Temporal | None) -> Moments:
+def moments_of(entry: SamplerInput, temporal: Temporal | None) -> Moments:
     """The bounds of each tree's time; empty arrays where there is no time.
 
     Raises:
@@ -38,7 +38,7 @@ def _earlier(times: Int64s, by: int) -> Int64s:
     return np.where(times < FIRST + by, FIRST, times - by)
 
 
-def pairs_of(excluded: Excluded | None, walk: Walk, temporal: Temporal | None) -> Pairs:
+def pairs_of(excluded: ExcludedEdges | None, walk: Walk, temporal: Temporal | None) -> Pairs:
     """The pairs that a walk must leave out.
 
     What happens at a seed's time or later is out of its tree's sight already, unless the bound includes that time.

@@ -22,13 +22,13 @@ from snapdb.kernels.row_cache import BASE_EDGES, MISSES, BaseRows, CachedRows, l
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
 from snapdb.kernels.scores import FLOYD, LABOR, LAST, DrawKeys, DrawRule
 from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
-from snapdb.sampling.kept import NO_KEYS, NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.limits import NO_PAIRS, moments_of, pairs_of
+from snapdb.sampling.neighbor_pool_cache import NO_KEYS, NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.rounds import Rounds, RowTable, row_keys, row_size, slot_of
-from snapdb.sampling.sampler import BatchInput
+from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import NodeMap, Scratch
-from snapdb.sampling.subgraph import Edges, Group
+from snapdb.sampling.subgraph import Edges, SeedGroup
 from snapdb.sampling.walks import Walk, damaged, open_walks
 from snapdb.types import Backend, Relation, SampleSpec
 
@@ -54,7 +54,7 @@ class NumbaBackend:
         """
         return Scratch(node_counts, disjoint=self._disjoint, weighted=self._weighted)
 
-    def begin(self, batch: BatchInput, walks: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
+    def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
         """A neighborhood without nodes."""
         scratch.start()
         return _NumbaSubgraph(batch, walks, scratch)
@@ -63,7 +63,7 @@ class NumbaBackend:
 class _NumbaSubgraph:
     """The neighborhood of one batch in a thread's scratch."""
 
-    def __init__(self, batch: BatchInput, walks: Sequence[Walk], scratch: Scratch) -> None:
+    def __init__(self, batch: SampleRequest, walks: Sequence[Walk], scratch: Scratch) -> None:
         spec, entry = batch.spec, batch.entry
         self._batch, self._walks, self._scratch = batch, walks, scratch
         weighted = spec.drawing.method == "PRIORITY"
@@ -71,7 +71,7 @@ class _NumbaSubgraph:
         self._moments = moments_of(entry, spec.temporal)
         self._pairs = [pairs_of(entry.excluded, walk, spec.temporal) for walk in walks]
 
-    def enter(self, group: Group, *, each: bool) -> Int64s:
+    def enter(self, group: SeedGroup, *, each: bool) -> Int64s:
         nodes = self._scratch.nodes[group.type]
         if each:
             assert isinstance(nodes, NodeMap)

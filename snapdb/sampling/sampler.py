@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.sampling.kept import CacheReader
+from snapdb.sampling.neighbor_pool_cache import CacheReader
 from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.scratch import Scratch
-from snapdb.sampling.subgraph import Edges, Entry, Group, Ints, Subgraph
+from snapdb.sampling.subgraph import Edges, Ints, SamplerInput, SeedGroup, Subgraph
 from snapdb.sampling.walks import Walk
 from snapdb.types import Backend, Fanout, Relation, SampleSpec
 
@@ -37,11 +37,11 @@ class RelationWalk(Protocol):
         """The number of edges that a node gets at this hop."""
 
 
-class BatchInput(NamedTuple):
+class SampleRequest(NamedTuple):
     """What one batch is sampled from; the back end's draws follow from it alone, but for the cache."""
 
     spec: SampleSpec
-    entry: Entry
+    entry: SamplerInput
     number: int
     """The global batch number."""
     rounds: Rounds | None = None
@@ -53,7 +53,7 @@ class BatchInput(NamedTuple):
 class PartialSubgraph(Protocol):
     """The neighborhood of one batch, to which hops are added."""
 
-    def enter(self, group: Group, *, each: bool) -> Ints:
+    def enter(self, group: SeedGroup, *, each: bool) -> Ints:
         """Add vertices, and return their local ids; `each` gets one of its own, even where two are the same vertex."""
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
@@ -87,7 +87,7 @@ class SamplerBackend(Protocol):
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
         """Working memory for one thread."""
 
-    def begin(self, batch: BatchInput, walks: Sequence[RelationWalk], scratch: Scratch) -> PartialSubgraph:
+    def begin(self, batch: SampleRequest, walks: Sequence[RelationWalk], scratch: Scratch) -> PartialSubgraph:
         """A neighborhood without nodes; it draws over these walks."""
 
 
@@ -117,7 +117,7 @@ class NeighborSampler:
         """Working memory for one thread."""
         return self.backend.scratch(self._node_counts)
 
-    def sample(self, entry: Entry, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
+    def sample(self, entry: SamplerInput, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
         """The sampled neighborhood of an input: arrays, or tensors on a GPU.
 
         Args:
@@ -131,7 +131,7 @@ class NeighborSampler:
         """
         spec = self.spec
         _check(entry, self._node_counts)
-        partial = self.backend.begin(BatchInput(spec, entry, batch, rounds, self.cache), self.walks, scratch)
+        partial = self.backend.begin(SampleRequest(spec, entry, batch, rounds, self.cache), self.walks, scratch)
         each = not spec.disjoint and spec.link is None and len(entry.groups) == 1
         entered = tuple(partial.enter(group, each=each) for group in entry.groups)
         nodes = [dict.fromkeys(self.node_types, 0), partial.node_counts()]
@@ -153,7 +153,7 @@ class NeighborSampler:
         return Subgraph(ids, blocks, new, drawn, entered, trees)
 
 
-def _check(entry: Entry, node_counts: Mapping[str, int]) -> None:
+def _check(entry: SamplerInput, node_counts: Mapping[str, int]) -> None:
     """Raise IndexError where an id or a tree of the input is out of range."""
     seeds = entry.ordinals.size
     for i, group in enumerate(entry.groups):

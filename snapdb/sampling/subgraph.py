@@ -36,7 +36,7 @@ class Seeds:
     """What else the query gives of each: name → [seeds] or [seeds, n], by name."""
 
 
-class Group(NamedTuple):
+class SeedGroup(NamedTuple):
     """Vertices of one type that enter a batch together."""
 
     type: str
@@ -46,7 +46,7 @@ class Group(NamedTuple):
     """The index in the batch of the seed that each belongs to."""
 
 
-class Excluded(NamedTuple):
+class ExcludedEdges(NamedTuple):
     """Edges of one type, as pairs of ends, that a batch must not see."""
 
     edge: EdgeType
@@ -57,16 +57,16 @@ class Excluded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SamplerInput:
     """Who enters a batch: a seed is a vertex, or an edge with its ends and negatives."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[SeedGroup, ...]
     """In the order in which they are numbered: of seed edges sources, destinations, negatives."""
     ordinals: Int64s
     """[seeds] in the seed set."""
     times: Int64s | None = None
     """[seeds]"""
-    excluded: Excluded | None = None
+    excluded: ExcludedEdges | None = None
     negatives: Int64s | None = None
     """[seeds, n] of seed edges with negatives: where each is in the last group, -1 where there was none left."""
 
@@ -118,7 +118,7 @@ class Subgraph:
     """Of disjoint trees: vertex type → [nodes] the index in the batch of the seed whose tree a node is in."""
 
 
-def node_entry(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> Entry:
+def vertex_input(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> SamplerInput:
     """Vertices as seeds, each the root of its own tree; their ordinals count from 0 where none are given."""
     places = np.arange(ids.size, dtype=np.int64)
-    return Entry((Group(kind, ids, places),), places if ordinals is None else ordinals, times)
+    return SamplerInput((SeedGroup(kind, ids, places),), places if ordinals is None else ordinals, times)

@@ -21,9 +21,9 @@ from snapdb.kernels.torch_numbering import number
 from snapdb.kernels.torch_rows import chunks
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable, row_keys, row_size, slot_of
-from snapdb.sampling.sampler import BatchInput
+from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import Scratch
-from snapdb.sampling.subgraph import Edges, Group, Ints
+from snapdb.sampling.subgraph import Edges, Ints, SeedGroup
 from snapdb.sampling.torch_draws import Drawn, HopDraws, draw_edges, is_scored
 from snapdb.sampling.torch_eligible import Frontier, Hidden, Limits, eligible_edges, stretches
 from snapdb.sampling.torch_kept import Kept
@@ -65,7 +65,7 @@ class TorchBackend:
         """No working memory: torch allocates what a batch needs."""
         return Scratch({})
 
-    def begin(self, batch: BatchInput, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
+    def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
         """A neighborhood without nodes."""
         return _TorchSubgraph(batch, walks, self.device, self._node_counts, self._table)
 
@@ -117,7 +117,7 @@ class _TorchSubgraph:
 
     def __init__(
         self,
-        batch: BatchInput,
+        batch: SampleRequest,
         walks: Sequence[TorchWalk],
         device: torch.device,
         node_counts: Mapping[str, int],
@@ -144,7 +144,7 @@ class _TorchSubgraph:
             return None
         return Hidden.of(excluded, walk, self._spec.disjoint, self._device)
 
-    def enter(self, group: Group, *, each: bool) -> Ints:
+    def enter(self, group: SeedGroup, *, each: bool) -> Ints:
         numbered, nodes = self._nodes[group.type], tensor_on(group.ids, self._device)
         if each:
             return _values(numbered.append(nodes))

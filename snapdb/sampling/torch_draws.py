@@ -1,4 +1,6 @@
-"""How edges are drawn from those that are eligible: every method, for all rows of a hop at once."""
+"""How torch draws from the eligible edges: every method, for all rows of a hop at once."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,8 +13,7 @@ from snapdb.kernels.torch_floyd import floyd
 from snapdb.kernels.torch_rng import below, draw, high_half, unsigned_order
 from snapdb.kernels.torch_rows import order_in_rows, spread
 from snapdb.kernels.torch_scores import heavy, priority, race
-from snapdb.sampling.torch_candidates import Candidates, candidates
-from snapdb.sampling.torch_eligible import Eligible, Frontier, eligible_by_weight
+from snapdb.sampling.torch_eligible import Candidates, Eligible, Frontier, candidates, eligible_by_weight
 from snapdb.sampling.torch_kept import Kept, draw_from_rows
 from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk

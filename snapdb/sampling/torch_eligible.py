@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snapdb.kernels.torch_rows import counts_of, lower_bound, place, spread
 from snapdb.sampling.limits import moments_of
-from snapdb.sampling.subgraph import Entry, Excluded
+from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
 from snapdb.sampling.torch_walks import TorchWalk, tensor_on
 from snapdb.types import Temporal
 
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     """The seeds'."""
 
     @classmethod
-    def of(cls, entry: Entry, temporal: Temporal | None, device: torch.device) -> Self | None:
+    def of(cls, entry: SamplerInput, temporal: Temporal | None, device: torch.device) -> Self | None:
         """The limits of a batch's trees; None where there is no time."""
         if temporal is None:
             return None
@@ -65,7 +65,7 @@ class Hidden(NamedTuple):
     """(tree, source, destination), by their places in those, as one ascending number."""
 
     @classmethod
-    def of(cls, excluded: Excluded, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
+    def of(cls, excluded: ExcludedEdges, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
         """What is kept from a walk."""
         source, destination = excluded.source, excluded.destination
         trees = excluded.trees if disjoint else np.zeros_like(excluded.trees)
@@ -201,6 +201,35 @@ def eligible_by_weight(walk: TorchWalk, found: Eligible, which: Tensor) -> Eligi
     rows, slots = spread(torch.where(which, found.degrees, 0))
     positions = found.positions(rows, slots)
     return found.only(which, positions, walk.weight[positions] > 0)
+
+
+class Candidates(NamedTuple):
+    """All eligible edges of some rows, one after another."""
+
+    counts: Tensor
+    """[rows]"""
+    rows: Tensor
+    ranks: Tensor
+    positions: Tensor
+    weights: Tensor
+
+    def of_weight(self) -> Candidates:
+        """Those that weigh something."""
+        kept = self.weights > 0
+        return Candidates(counts_of(kept, self.counts), *(column[kept] for column in self[1:]))
+
+
+def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
+    """The eligible edges of all rows."""
+    rows, ranks = spread(eligible.degrees)
+    positions = eligible.positions(rows, ranks)
+    weights = torch.ones(ranks.shape, dtype=torch.float64, device=ranks.device)
+    if walk.weight is not None:
+        weights = walk.weight[positions]
+    return Candidates(eligible.degrees, rows, ranks, positions, weights)
+
+
+# How edges are drawn from those that are eligible: every method, for all rows of a hop at once
 
 
 def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:

@@ -11,8 +11,7 @@ from snapdb.kernels.torch_kept import FAR, is_among, past
 from snapdb.kernels.torch_rng import fold, high_half
 from snapdb.kernels.torch_rows import order_in_rows, spread
 from snapdb.kernels.torch_scores import priority
-from snapdb.sampling.torch_candidates import candidates
-from snapdb.sampling.torch_eligible import Eligible, Frontier, stretches
+from snapdb.sampling.torch_eligible import Eligible, Frontier, candidates, stretches
 from snapdb.sampling.torch_keys import HopKeys, row_words
 from snapdb.sampling.torch_walks import TorchWalk
 

@@ -14,6 +14,7 @@ from snapdb.kernels.forms import by_part, plain_array
 from snapdb.kernels.sample import EVERY
 from snapdb.kernels.spans import is_plain
 from snapdb.sampling.weights import open_weights
+from snapdb.storage.array_files import in_order
 from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec
 
 _METHODS = {
@@ -143,6 +144,14 @@ def damaged(relation: Relation) -> CorruptError:
         f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
         code="damaged-snapshot",
     )
+
+
+def for_one_pass(walk: Walk) -> Walk:
+    """The relation for one pass over all nodes: its large files are read ahead, unlike for batches."""
+    arrays, rows = walk.arrays, walk.arrays.rows
+    rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
+    arrays = arrays._replace(rows=rows, id_root=in_order(arrays.id_root), weight_root=in_order(arrays.weight_root))
+    return replace(walk, arrays=arrays)
 
 
 def _check_fanouts(spec: SampleSpec) -> None:

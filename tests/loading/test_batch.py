@@ -18,7 +18,7 @@ from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Te
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
 from tests.support.inside.graph import GraphView, HistoryFeature, _SparseFeature
 from tests.support.inside.kernels import Csr, empty_csr
-from tests.support.inside.loading import Delivery, one_ahead
+from tests.support.inside.loading import DeviceTransfer, one_ahead
 from tests.support.inside.storage import HistoryArrays
 from tests.support.refusals import refused
 from tests.support.streams import open_stream
@@ -353,7 +353,7 @@ def test_features_lie_on_the_device_as_far_as_they_fit() -> None:
     view = replace(view, node_features={"customer": features, "product": view.node_features["product"]})
     size, ids = 30 * 5 * 4, batch.n_id["customer"].numpy()
     for room, resident in ((size, {"x"}), (size + 8 * 30, {"x", "age"}), (0, set())):
-        delivery = Delivery(torch.device("cpu"), view, ("customer",), room)
+        delivery = DeviceTransfer(torch.device("cpu"), view, ("customer",), room)
         read = {name: delivery.rows("customer", name, f, lambda: ids, None) for name, f in features.items()}
         assert {name for name, rows in read.items() if rows is None} == resident  # and never those of no fixed place
         found = {name: rows for name, rows in read.items() if rows is not None}

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 from snapdb.loading import BatchStream
 from snapdb.types import Cache, CacheStats, Fanout, Refresh, SampleSpec
 from tests.support.graphs import all_seeds, sample_spec, ties
-from tests.support.inside.loading import CacheShelf, CacheSource, MeteredStream, StreamOptions, StreamSource
+from tests.support.inside.loading import CacheBudget, CacheSource, MeteredStream, StreamOptions, StreamSource
 from tests.support.inside.storage import DatabaseDir, open_db_dir
 from tests.support.places import ROOT
 from tests.support.refusals import refused
@@ -40,7 +40,7 @@ def db_dir(tmp_path: Path) -> DatabaseDir:
 
 
 def source(db_dir: DatabaseDir, room: int | None = None, place: Literal["MEMORY", "FILE"] = "MEMORY") -> CacheSource:
-    return CacheSource((Cache(1, "kept", "train", place, room, 0, "me"),), db_dir, CacheShelf())
+    return CacheSource((Cache(1, "kept", "train", place, room, 0, "me"),), db_dir, CacheBudget())
 
 
 def stream(spec: SampleSpec, kept: CacheSource | None = None, **options: Any) -> BatchStream:

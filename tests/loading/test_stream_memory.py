@@ -22,7 +22,7 @@ from snapdb.loading import BatchStream
 from snapdb.types import EdgeType, Fanout
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
 from tests.support.inside.kernels import gather
-from tests.support.inside.loading import Budget, scratch_bytes
+from tests.support.inside.loading import MemoryBudget, scratch_bytes
 from tests.support.refusals import refused
 from tests.support.streams import failing_stream, open_stream, prints, settles, workers_alive
 from tests.support.waiting import PATIENCE
@@ -81,7 +81,7 @@ def whole(opened: BatchStream) -> tuple[int, int]:
 
 
 def test_a_budget_counts_scratch_for_each_thread_and_all_batches_but_the_readers() -> None:
-    budget = Budget(10_000)
+    budget = MemoryBudget(10_000)
     assert budget.room(4, 8) == 1  # nothing is known yet
     budget.made(1000, scratch=500)
     assert [budget.room(threads, 8) for threads in (1, 2, 4, 8)] == [8, 8, 7, 6]
@@ -91,7 +91,7 @@ def test_a_budget_counts_scratch_for_each_thread_and_all_batches_but_the_readers
     assert budget.room(4, 8) == 1
     budget.made(10, scratch=10)
     assert budget.room(4, 8) == 1  # the largest counts
-    assert Budget(None).room(4, 8) == 8
+    assert MemoryBudget(None).room(4, 8) == 8
 
 
 @pytest.mark.parametrize("batches", [1, 2, 4])

@@ -16,7 +16,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import snapdb
 from snapdb.loading import Batch, BatchStream
-from snapdb.sampling import Seeds, node_entry
+from snapdb.sampling import Seeds, vertex_input
 from snapdb.types import Fanout, Refresh, Relation, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import MemoryGraph, all_seeds, expected, sample_spec, ties
@@ -58,7 +58,7 @@ def naive(graph: MemoryGraph, spec: SampleSpec, seeds: list[list[int]]) -> Itera
     rounds = {(r, slot): np.zeros(graph.nodes[r.expands], np.int32) for r in relations for slot in slots}
     seen: list[tuple[tuple[Relation, int], list[int]]] = []
     for number, ids in enumerate(seeds):
-        found = expected(graph.oracle(), spec, node_entry("customer", np.array(ids, np.int64)), number, rounds)
+        found = expected(graph.oracle(), spec, vertex_input("customer", np.array(ids, np.int64)), number, rounds)
         yield found
         seen += visited(spec, found)
         if (number + 1) % spec.refresh.every == 0:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.kernels.admit import STATIC
-from snapdb.sampling import node_entry, numba_sampler
+from snapdb.sampling import numba_sampler, vertex_input
 from snapdb.storage.arrays.patches import write_patch
 from snapdb.types import FULL, Direction, Fanout, Relation
 from tests.support.forms import FORMS, KNOWS, Changing, changing, view_of
@@ -301,6 +301,6 @@ def test_a_sampler_says_whose_rows_are_damaged() -> None:
     broken = rows_adjacency(AdjacencyRows(np.array([0, 3]), np.zeros(2, np.int32), np.arange(2), None, None))
     sampler = numba_sampler(view_of(broken, 1), sample_spec("customer", Fanout(KNOWS, "IN", (2,))))
     with refused("damaged-snapshot"):
-        sampler.sample(node_entry(sampler.spec.seed_type, np.array([0])), 0, sampler.scratch())
+        sampler.sample(vertex_input(sampler.spec.seed_type, np.array([0])), 0, sampler.scratch())
     with refused("corrupt", "CHECK DATABASE"):
         view_of(broken, 1).adjacency(Relation(KNOWS, "OUT"))

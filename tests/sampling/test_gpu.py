@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from snapdb.kernels.torch_rng import below, draw, fold
-from snapdb.sampling import node_entry, open_sampler
+from snapdb.sampling import open_sampler, vertex_input
 from snapdb.types import Direction, EdgeType, Fanout, Temporal
 from tests.support import oracle
 from tests.support.backends import same_batches, words
@@ -62,13 +62,15 @@ def test_a_gpu_draws_a_large_hub_as_numba_does(drawing: str) -> None:
     how = replace(how, weights=(("of", "stars"),) if how.weighted else ())
     for temporal in (None, Temporal(False, 7)):
         spec = sample_spec("hub", Fanout(OF, "IN", (64,)), drawing=how, temporal=temporal)
-        same_batches(graph.view(), spec, node_entry("hub", np.array([0, 1, 0]), times=np.array([9, 9, 30])), "cuda", 3)
+        same_batches(
+            graph.view(), spec, vertex_input("hub", np.array([0, 1, 0]), times=np.array([9, 9, 30])), "cuda", 3
+        )
 
 
 def test_batches_stay_on_the_gpu() -> None:
     graph = MemoryGraph({"leaf": 9, "hub": 1}, {OF: EdgeList(np.arange(9), np.zeros(9, np.int64))})
     sampler = open_sampler(graph.view(), sample_spec("hub", Fanout(OF, "IN", (4,)), device="cuda"))
     assert sampler.backend.name == "torch"
-    found = sampler.sample(node_entry("hub", np.array([0])), 0, sampler.scratch())
+    found = sampler.sample(vertex_input("hub", np.array([0])), 0, sampler.scratch())
     for values in (*found.nodes.values(), *found.entered, *(edges.index for edges in found.edges.values())):
         assert values.device.type == "cuda"

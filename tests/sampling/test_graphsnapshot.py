@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.sampling import Entry, Excluded, Group, node_entry, open_sampler
+from snapdb.sampling import ExcludedEdges, SamplerInput, SeedGroup, open_sampler, vertex_input
 from snapdb.types import EdgeType, Fanout, Link, Refresh
 from tests.support import graphsnapshot_original as original
 from tests.support.chances import included, normal, paired
@@ -268,7 +268,7 @@ def test_statement_14_each_hop_has_its_own_fanout(mode: Refresh | None) -> None:
     spec = sample_spec("person", Fanout(KNOWS, "IN", (15, 10, 5)), refresh=refresh, layout="BLOCKS")
     sampler = open_sampler(society(300, 61).view(), spec)
     for batch in (0, 3 * EVERY):
-        found = sampled(sampler, node_entry("person", np.arange(5)), batch)
+        found = sampled(sampler, vertex_input("person", np.arange(5)), batch)
         assert [set(np.bincount(block.seed_side).tolist()) for (block,) in found.hops] == [{15}, {10}, {5}]
 
 
@@ -276,14 +276,14 @@ def test_statement_14_sees_caches_that_are_mixed_up() -> None:
     assert original.most_in_layers([15, 10, 5], 1.5) == [7, 10, 5]
 
 
-def link_batch(edges: EdgeList, chosen: Ints) -> tuple[Entry, npt.NDArray[np.bool_]]:
+def link_batch(edges: EdgeList, chosen: Ints) -> tuple[SamplerInput, npt.NDArray[np.bool_]]:
     """Some edges as seeds, and [destinations, sources] what is hidden: they, and those back."""
     source, destination, trees = edges.source[chosen], edges.destination[chosen], np.arange(chosen.size)
     both = np.concatenate([source, destination]), np.concatenate([destination, source])
-    groups = Group("person", source, trees), Group("person", destination, trees)
+    groups = SeedGroup("person", source, trees), SeedGroup("person", destination, trees)
     hidden = np.zeros((PEOPLE, PEOPLE), np.bool_)
     hidden[both] = True
-    return Entry(groups, chosen, None, Excluded(KNOWS, *both, np.concatenate([trees, trees]))), hidden
+    return SamplerInput(groups, chosen, None, ExcludedEdges(KNOWS, *both, np.concatenate([trees, trees]))), hidden
 
 
 @every_mode
@@ -336,7 +336,7 @@ def test_statement_18_every_edge_type_is_delivered_as_without_rows(mode: Refresh
     def counts(refresh: Refresh | None) -> dict[str, int]:
         fanouts = [Fanout(edge, "IN", (10, 10)) for edge in graph.edges]
         sampler = open_sampler(graph.view(), sample_spec("customer", *fanouts, refresh=refresh))
-        found = sampled(sampler, node_entry("customer", np.arange(5)), 7)
+        found = sampled(sampler, vertex_input("customer", np.arange(5)), 7)
         return {relation.edge.edge: edges.position.size for relation, edges in found.edges.items()}
 
     assert counts(mode) == counts(None) == {"bought": 50, "serves": 40, "made": 500, "with": 500}

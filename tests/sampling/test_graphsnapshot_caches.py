@@ -21,7 +21,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import snapdb
-from snapdb.sampling import node_entry, open_sampler
+from snapdb.sampling import open_sampler, vertex_input
 from snapdb.types import EdgeType, Fanout, Refresh
 from tests.support import graphsnapshot_original as original
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
@@ -337,6 +337,6 @@ def test_statement_30_a_gpu_draws_what_a_processor_draws(mode: Refresh | None) -
         found = []
         for device in (None, "cuda"):
             spec = sample_spec("hub", Fanout(OF, "IN", (10,)), refresh=mode, device=device)
-            drawn = sampled(open_sampler(view, spec), node_entry("hub", np.arange(degrees.size)), batch)
+            drawn = sampled(open_sampler(view, spec), vertex_input("hub", np.arange(degrees.size)), batch)
             found.append([values.tolist() for e in drawn.edges.values() for values in (e.position, *e.index)])
         assert found[0] == found[1]

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdb.sampling import node_entry, numba_sampler
+from snapdb.sampling import numba_sampler, vertex_input
 from snapdb.types import CacheStats, Drawing, EdgeType, Fanout, Refresh, Temporal
 from tests.support.backends import both_agree
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
-from tests.support.inside.loading import CacheShelf
+from tests.support.inside.loading import CacheBudget
 from tests.support.inside.sampling import begun, row_keys
 from tests.support.inside.storage import (
     CacheReport,
@@ -127,7 +127,7 @@ def test_where_no_file_can_be_made_for_rows_one_error_says_so(tmp_path: Path) ->
 
 
 def test_streams_of_a_database_that_is_open_twice_tell_of_themselves_apart() -> None:
-    assert len({shelf.stream() for shelf in (CacheShelf(), CacheShelf()) for _ in range(2)}) == 4
+    assert len({shelf.stream() for shelf in (CacheBudget(), CacheBudget()) for _ in range(2)}) == 4
 
 
 def test_a_share_that_turns_no_row_in_any_batch_leaves_them_as_they_are() -> None:
@@ -154,7 +154,9 @@ def test_where_few_of_the_eligible_edges_weigh_something_all_of_these_are_delive
             allow_duplicates=True,
         )
         for batch in range(0, 12, 3):  # rows that hold some of these edges, all, or none
-            both_agree(Case(graph, spec, node_entry("hub", np.zeros(4, np.int64), times=np.array([3, 4, 5, 9])), batch))
+            both_agree(
+                Case(graph, spec, vertex_input("hub", np.zeros(4, np.int64), times=np.array([3, 4, 5, 9])), batch)
+            )
 
 
 def test_what_lay_in_memory_before_decides_over_no_edge() -> None:
@@ -165,7 +167,7 @@ def test_what_lay_in_memory_before_decides_over_no_edge() -> None:
         spec = sample_spec("hub", fanout, temporal=Temporal(False, None), refresh=refresh, allow_duplicates=True)
         sampler, entry = (
             numba_sampler(graph.view(), spec),
-            node_entry("hub", np.zeros(3, np.int64), times=np.array([2, 5, 9])),
+            vertex_input("hub", np.zeros(3, np.int64), times=np.array([2, 5, 9])),
         )
         wanted = expected(graph.oracle(), spec, entry, 1)
         for left in (-(2**63), -(2**62), -1, 2**63 - 1):  # static times, for one, of a batch whose memory this was
@@ -186,7 +188,7 @@ def test_rows_that_are_read_while_they_are_written_are_never_mixed(weighted: boo
     spec = sample_spec(
         "hub", Fanout(OF, "IN", (size,)), drawing=drawing, refresh=Refresh("FCR", 1, amplify=Fraction(1))
     )
-    sampler, entry = numba_sampler(graph.view(), spec), node_entry("hub", np.zeros(1, np.int64))
+    sampler, entry = numba_sampler(graph.view(), spec), vertex_input("hub", np.zeros(1, np.int64))
     expected = [sampler.sample(entry, batch, sampler.scratch()) for batch in range(2)]
     cache = sampler.cache = cache_of(sampler, 0)
     ended = threading.Event()

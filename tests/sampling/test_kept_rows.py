@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from snapdb.kernels.row_cache import HEAD, TAG
-from snapdb.sampling import NeighborSampler, Subgraph, node_entry, numba_sampler
+from snapdb.sampling import NeighborSampler, Subgraph, numba_sampler, vertex_input
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.kernels import (
@@ -111,7 +111,7 @@ def told(found: Subgraph) -> list[bytes]:
 
 def drawn(sampler: NeighborSampler, batch: int) -> list[bytes]:
     times = None if sampler.spec.temporal is None else TIMES
-    return told(sampler.sample(node_entry("person", SEEDS, times=times), batch, sampler.scratch()))
+    return told(sampler.sample(vertex_input("person", SEEDS, times=times), batch, sampler.scratch()))
 
 
 @pytest.mark.parametrize("temporal", [None, Temporal(True, 30)], ids=["always", "temporal"])
@@ -141,7 +141,7 @@ def test_whole_rows_serve_batches_that_draw_afresh(temporal: Temporal | None) ->
     assert (
         cached + read
         == next(
-            iter(sampler.sample(node_entry("person", SEEDS, times=TIMES), 2, sampler.scratch()).edges.values())
+            iter(sampler.sample(vertex_input("person", SEEDS, times=TIMES), 2, sampler.scratch()).edges.values())
         ).position.size
     )
 

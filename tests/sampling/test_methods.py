@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.sampling import node_entry
+from snapdb.sampling import vertex_input
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Temporal
 from tests.support import oracle
 from tests.support.forms import FORMS, view_of
 from tests.support.graphs import MemoryGraph, agreed, compared, expected, sample_spec
-from tests.support.inside.sampling import Entry, open_sampler
+from tests.support.inside.sampling import SamplerInput, open_sampler
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 
@@ -82,7 +82,7 @@ def test_rows_of_every_length_give_the_oracles_draws(drawing: str, backend: Back
                 temporal=temporal,
                 backend=backend,
             )
-            entry = node_entry("hub", np.array([0, 1, 2]), times=np.array([30, 30, 30]) if temporal else None)
+            entry = vertex_input("hub", np.array([0, 1, 2]), times=np.array([30, 30, 30]) if temporal else None)
             agreed(graph.view(), graph.oracle(), spec, entry, degree)
 
 
@@ -102,7 +102,7 @@ def test_a_hub_of_a_hundred_thousand_gives_the_oracles_draws(
 ) -> None:
     graph, listed = star
     spec = sample_spec("hub", Fanout(OF, "IN", counted(drawing, 70)), drawing=WEIGHED[drawing])
-    entry = node_entry("hub", np.array([0]))
+    entry = vertex_input("hub", np.array([0]))
     wanted = expected(listed, spec, entry, 5)
     for backend in BACKENDS:
         sampler = open_sampler(graph.view(), replace(spec, backend=backend))
@@ -113,7 +113,7 @@ def test_a_hub_of_a_hundred_thousand_gives_the_oracles_draws(
 def test_a_hub_in_many_trees_gives_the_oracles_draws(star: tuple[MemoryGraph, oracle.Graph], backend: Backend) -> None:
     graph, listed = star
     spec = sample_spec("hub", Fanout(OF, "IN", (3,)), temporal=Temporal(False, 7), backend=backend)
-    agreed(graph.view(), listed, spec, node_entry("hub", np.zeros(4, np.int64), times=np.array([3, 9, 9, 60])), 5)
+    agreed(graph.view(), listed, spec, vertex_input("hub", np.zeros(4, np.int64), times=np.array([3, 9, 9, 60])), 5)
 
 
 # Ids past 2^31
@@ -143,7 +143,7 @@ def test_vertices_past_two_billion_are_drawn_and_numbered(drawing: str, backend:
     spec = sample_spec(
         "hub", Fanout(OF, "IN", counted(drawing, 5)), drawing=how, temporal=Temporal(True, None), backend=backend
     )
-    entry = node_entry("hub", np.array([0, 1, 0]), times=np.array([30, 30, 99]))
+    entry = vertex_input("hub", np.array([0, 1, 0]), times=np.array([30, 30, 99]))
     agreed(wide.view(), wide.oracle(), spec, entry, 5)
 
 
@@ -160,7 +160,7 @@ TIMES: dict[str, Temporal | None] = {"all": None, "before": Temporal(False, None
 def test_every_form_gives_the_oracles_draws(drawing: str, when: str, ends: bool, backend: Backend) -> None:
     graph = weighed(7, 65, ends=ends)
     temporal = TIMES[when]
-    entry = node_entry("customer", np.array([0, 0, 3, 5, 11]), times=np.array([2, 5, 3, 9, 4]) if temporal else None)
+    entry = vertex_input("customer", np.array([0, 0, 3, 5, 11]), times=np.array([2, 5, 3, 9, 4]) if temporal else None)
     for form in FORMS:
         wanted = graph.listed(form).oracle()
         for patched in (False, True) if backend == "numba" else (True,):  # torch lays out all forms anew
@@ -243,7 +243,7 @@ def test_a_uniform_draw_and_a_hash_of_the_same_node_are_of_two_domains() -> None
 def test_an_empty_batch_is_the_oracles() -> None:
     for drawing in DRAWINGS:
         graph, spec, _, _ = case(drawing, "before", "IN", 0)
-        nobody = node_entry(spec.seed_type, np.empty(0, np.int64), times=np.empty(0, np.int64))
+        nobody = vertex_input(spec.seed_type, np.empty(0, np.int64), times=np.empty(0, np.int64))
         for backend in BACKENDS:
             agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), nobody, 0)
 
@@ -261,7 +261,7 @@ def test_a_node_that_is_a_seed_twice_is_expanded_twice_with_the_same_draws() -> 
 def test_trees_share_no_nodes() -> None:
     graph = hub(30)
     spec = sample_spec("hub", Fanout(OF, "BOTH", (FULL, FULL)), temporal=Temporal(False, None))
-    entry: Entry = node_entry("hub", np.array([0, 0]), times=np.array([20, 40]))
+    entry: SamplerInput = vertex_input("hub", np.array([0, 0]), times=np.array([20, 40]))
     for backend in BACKENDS:
         found = agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), entry, 2)
         assert found.trees is not None

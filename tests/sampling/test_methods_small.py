@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from snapdb.sampling import Entry, Excluded, Group, Subgraph, node_entry, numba_sampler, open_sampler
+from snapdb.sampling import ExcludedEdges, SamplerInput, SeedGroup, Subgraph, numba_sampler, open_sampler, vertex_input
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Relation, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
@@ -60,7 +60,7 @@ def drawn(
     """One batch of vertices."""
     sampler = numba_sampler(graph.view(), asked)
     at = None if times is None else np.array(times, np.int64)
-    return sampler.sample(node_entry("person", np.array(seeds, np.int64), times=at), batch, sampler.scratch())
+    return sampler.sample(vertex_input("person", np.array(seeds, np.int64), times=at), batch, sampler.scratch())
 
 
 def edges(graph: MemoryGraph, asked: SampleSpec, *args: Any, **further: Any) -> list[int]:
@@ -143,11 +143,11 @@ def test_an_edge_of_weight_0_is_never_drawn_whatever_the_fanout(asked: Drawing, 
     graph = star(5, weight=[0.0, 1.0, -0.0, 2.0, 0.0])
     for count in (2, 3, 4, 5, 9):
         sampler = open_sampler(graph.view(), spec(count, drawing=asked, backend=backend))
-        (found,) = sampler.sample(node_entry("person", np.array([0])), 7, sampler.scratch()).edges.values()
+        (found,) = sampler.sample(vertex_input("person", np.array([0])), 7, sampler.scratch()).edges.values()
         assert found.position.tolist() == [1, 3]
         assert found.weight is None or found.weight.tolist() == [1.0, 1.0]
     nothing = open_sampler(star(5, weight=[0.0] * 5).view(), spec(3, 3, drawing=asked, backend=backend))
-    drawn_of = nothing.sample(node_entry("person", np.array([0])), 7, nothing.scratch())
+    drawn_of = nothing.sample(vertex_input("person", np.array([0])), 7, nothing.scratch())
     assert [found.position.size for found in drawn_of.edges.values()] == [0]
     assert drawn_of.nodes["person"].tolist() == [0]
 
@@ -331,7 +331,7 @@ def test_a_batch_of_trees_grows_its_memory_and_forgets_it() -> None:
     )
     used = sampler.scratch()
     for count in (2, 500, 3):
-        entry = node_entry("person", np.arange(count) % 300, times=np.full(count, 8))
+        entry = vertex_input("person", np.arange(count) % 300, times=np.full(count, 8))
         again, fresh = sampler.sample(entry, 3, used), sampler.sample(entry, 3, sampler.scratch())
         (old,), (new,) = again.edges.values(), fresh.edges.values()
         assert np.array_equal(old.index, new.index)
@@ -368,7 +368,7 @@ def test_more_seeds_than_vertices_fit() -> None:
 def test_ends_of_seed_edges_enter_once_and_negatives_last() -> None:
     link = Link(KNOWS, None, "NONE")
     groups = [([3, 1], [0, 1]), ([1, 4], [0, 1]), ([4, 5], [1, 1])]
-    entry = Entry(tuple(Group("person", np.array(i), np.array(t)) for i, t in groups), np.arange(2))
+    entry = SamplerInput(tuple(SeedGroup("person", np.array(i), np.array(t)) for i, t in groups), np.arange(2))
     sampler = numba_sampler(star(6).view(), spec(2, link=link))
     found = sampler.sample(entry, 0, sampler.scratch())
     assert found.nodes["person"].tolist() == [3, 1, 4, 5]
@@ -377,7 +377,9 @@ def test_ends_of_seed_edges_enter_once_and_negatives_last() -> None:
 
 def test_in_trees_the_ends_of_a_seed_edge_and_its_negatives_share_one() -> None:
     groups = [([3, 1], [0, 1]), ([1, 3], [0, 1]), ([3, 5], [0, 1])]
-    entry = Entry(tuple(Group("person", np.array(i), np.array(t)) for i, t in groups), np.arange(2), np.array([1, 1]))
+    entry = SamplerInput(
+        tuple(SeedGroup("person", np.array(i), np.array(t)) for i, t in groups), np.arange(2), np.array([1, 1])
+    )
     sampler = numba_sampler(star(6).view(), spec(2, link=Link(KNOWS, None, "NONE"), temporal=Temporal(False, None)))
     found = sampler.sample(entry, 0, sampler.scratch())
     assert found.trees is not None
@@ -395,25 +397,25 @@ def test_in_trees_the_ends_of_a_seed_edge_and_its_negatives_share_one() -> None:
     ],
 )
 def test_who_is_not_in_the_snapshot_cannot_enter(ids: list[int], trees: list[int], text: str) -> None:
-    groups = (Group("person", np.array([0]), np.array([0])), Group("person", np.array(ids), np.array(trees)))
+    groups = (SeedGroup("person", np.array([0]), np.array([0])), SeedGroup("person", np.array(ids), np.array(trees)))
     sampler = numba_sampler(star(6).view(), spec(2, link=Link(KNOWS, None, "NONE")))
     with pytest.raises(IndexError, match=text):
-        sampler.sample(Entry(groups, np.arange(1)), 0, sampler.scratch())
+        sampler.sample(SamplerInput(groups, np.arange(1)), 0, sampler.scratch())
 
 
 # What is left out
 
 
-def link_entry(pair: tuple[int, int], times: list[int] | None = None) -> Entry:
+def link_entry(pair: tuple[int, int], times: list[int] | None = None) -> SamplerInput:
     """A seed edge that must not be seen."""
     source, destination = (np.array([end]) for end in pair)
     tree = np.zeros(1, np.int64)
-    groups = (Group("person", source, tree), Group("person", destination, tree))
+    groups = (SeedGroup("person", source, tree), SeedGroup("person", destination, tree))
     at = None if times is None else np.array(times)
-    return Entry(groups, tree, at, Excluded(KNOWS, source, destination, tree))
+    return SamplerInput(groups, tree, at, ExcludedEdges(KNOWS, source, destination, tree))
 
 
-def seen(graph: MemoryGraph, asked: SampleSpec, entry: Entry) -> set[int]:
+def seen(graph: MemoryGraph, asked: SampleSpec, entry: SamplerInput) -> set[int]:
     sampler = numba_sampler(graph.view(), asked)
     (relation,) = sampler.relations
     found = sampler.sample(entry, 0, sampler.scratch()).edges[relation]
@@ -508,7 +510,7 @@ def test_neighbours_that_are_no_vertices_are_damage() -> None:
         rows = view.adjacency(Relation(KNOWS, "IN"))
         bad = replace(rows, rows=rows.rows._replace(indices=plain_array(np.array([1, 9, 2]), np.int32)))
         sampler = numba_sampler(replace(view, adjacency=lambda _, bad=bad: bad), spec(3, **further))
-        entry = node_entry("person", np.array([0]), times=np.array([9]))
+        entry = vertex_input("person", np.array([0]), times=np.array([9]))
         with refused("damaged-snapshot"):
             sampler.sample(entry, 0, sampler.scratch())
 
@@ -520,7 +522,7 @@ def test_the_same_batch_comes_whatever_the_drafts_room_was() -> None:
     sampler = numba_sampler(graph.view(), asked)
     roomy = sampler.scratch()
     roomy.draft.reserve(10_000, 10_000)
-    entry = node_entry("customer", np.arange(30))
+    entry = vertex_input("customer", np.arange(30))
     for found, other in zip(
         sampler.sample(entry, 1, roomy).edges.values(),
         sampler.sample(entry, 1, sampler.scratch()).edges.values(),
@@ -534,7 +536,9 @@ def test_both_ways_between_two_vertex_types_draws_each_way_by_keys_of_its_own() 
     bought = EdgeType("customer", "bought", "product")
     pairs = [(source, destination) for source in range(20) for destination in range(20)]
     graph = MemoryGraph({"customer": 20, "product": 20}, {bought: EdgeList.of(pairs)})
-    entry = Entry(tuple(Group(kind, np.arange(20), np.arange(20)) for kind in ("customer", "product")), np.arange(20))
+    entry = SamplerInput(
+        tuple(SeedGroup(kind, np.arange(20), np.arange(20)) for kind in ("customer", "product")), np.arange(20)
+    )
 
     def ranks(*directions: Direction) -> list[list[int]]:
         said = sample_spec("customer", *(Fanout(bought, way, (3,)) for way in directions))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.sampling import Entrance, Seeds
-from snapdb.sampling import negatives as drawing
+from snapdb.sampling import SeedExpansion, Seeds
+from snapdb.sampling import seed_expansion as drawing
 from snapdb.types import EdgeType, Fanout, Link, Negatives, SampleSpec
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.kernels import birth_order, count_born, rank_born, select_born
@@ -62,7 +62,7 @@ def market(seed: int, *, born: bool = False, ends: bool = False, holes: bool = F
 def test_a_negative_is_the_one_of_the_contract() -> None:
     graph = MemoryGraph({"customer": 9, "product": 1000}, {BOUGHT: EdgeList.of([(i, i) for i in range(9)])})
     spec = link_spec(2)
-    assert drawn(Entrance(graph.view(), spec, edge_seeds(graph)), np.array([3]))[0][1] == 47
+    assert drawn(SeedExpansion(graph.view(), spec, edge_seeds(graph)), np.array([3]))[0][1] == 47
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
@@ -74,7 +74,7 @@ def test_every_way_to_draw_agrees_with_the_oracle(
     graph = market(1, born=born, ends=ends, holes=holes)
     times = np.random.default_rng(2).integers(-3, 22, 150)
     spec = link_spec(4, known, weight)
-    entrance = Entrance(graph.view(), spec, edge_seeds(graph, times=times))
+    entrance = SeedExpansion(graph.view(), spec, edge_seeds(graph, times=times))
     ordinals = np.random.default_rng(3).permutation(150)[:60]
     for epoch in (0, 5):
         assert drawn(entrance, ordinals, epoch) == expected(graph, spec, ordinals, times, epoch)
@@ -109,7 +109,7 @@ def test_the_types_that_are_listed_are_looked_at_and_no_others(
     assert spec.link.negatives is not None
     spec = replace(spec, link=replace(spec.link, negatives=replace(spec.link.negatives, among=among)))
     ordinals = np.random.default_rng(3).permutation(150)[:60]
-    found = drawn(Entrance(graph.view(), spec, edge_seeds(graph, times=times)), ordinals)
+    found = drawn(SeedExpansion(graph.view(), spec, edge_seeds(graph, times=times)), ordinals)
     assert found == expected(graph, spec, ordinals, times)
 
 
@@ -118,7 +118,9 @@ def test_without_times_births_do_not_count(weight: str | None) -> None:
     graph = market(4, born=True)
     spec = link_spec(5, "EVER", weight)
     ordinals = np.arange(150)
-    assert drawn(Entrance(graph.view(), spec, edge_seeds(graph)), ordinals) == expected(graph, spec, ordinals, None)
+    assert drawn(SeedExpansion(graph.view(), spec, edge_seeds(graph)), ordinals) == expected(
+        graph, spec, ordinals, None
+    )
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
@@ -128,7 +130,7 @@ def test_too_few_are_a_shortfall_at_the_end(weight: str | None) -> None:
         {"customer": 2, "product": 10}, {BOUGHT: EdgeList.of(pairs)}, destination_weights=np.arange(10, dtype=float)
     )
     spec = link_spec(4, "EVER", weight)
-    found = drawn(Entrance(graph.view(), spec, edge_seeds(graph)), np.array([0, 8]))
+    found = drawn(SeedExpansion(graph.view(), spec, edge_seeds(graph)), np.array([0, 8]))
     assert sorted(found[0][:2]) == [8, 9]
     assert found[0][2:] == [-1, -1]
     assert -1 not in found[1]
@@ -137,7 +139,7 @@ def test_too_few_are_a_shortfall_at_the_end(weight: str | None) -> None:
 
 def test_nobody_left_is_no_error() -> None:
     graph = MemoryGraph({"customer": 1, "product": 2}, {BOUGHT: EdgeList.of([(0, 0), (0, 1)])})
-    entry = Entrance(graph.view(), link_spec(2, "EVER"), edge_seeds(graph)).entry(np.array([1, 0]), 0)
+    entry = SeedExpansion(graph.view(), link_spec(2, "EVER"), edge_seeds(graph)).entry(np.array([1, 0]), 0)
     assert entry.negatives is not None
     assert entry.negatives.tolist() == [[-1, -1], [-1, -1]]
     assert entry.groups[2].ids.size == 0
@@ -146,14 +148,14 @@ def test_nobody_left_is_no_error() -> None:
 def test_slots_are_distinct_and_go_over_all() -> None:
     graph = MemoryGraph({"customer": 1, "product": 40}, {BOUGHT: EdgeList.of([(0, 7), (0, 9)])})
     for known, left in ((None, range(40)), ("EVER", [i for i in range(40) if i not in (7, 9)])):
-        (found,) = drawn(Entrance(graph.view(), link_spec(40, known), edge_seeds(graph)), np.array([0]))
+        (found,) = drawn(SeedExpansion(graph.view(), link_spec(40, known), edge_seeds(graph)), np.array([0]))
         assert sorted(i for i in found if i >= 0) == list(left)
 
 
 def test_a_negative_depends_on_nothing_but_its_seed() -> None:
     graph = market(5, born=True)
     times = np.random.default_rng(6).integers(0, 20, 150)
-    entrance = Entrance(graph.view(), link_spec(3, "BEFORE"), edge_seeds(graph, times=times))
+    entrance = SeedExpansion(graph.view(), link_spec(3, "BEFORE"), edge_seeds(graph, times=times))
     together = drawn(entrance, np.arange(150))
     assert [drawn(entrance, np.array([i]))[0] for i in range(150)] == together
     assert drawn(entrance, np.arange(150)[::-1])[::-1] == together
@@ -163,7 +165,7 @@ def test_a_negative_depends_on_nothing_but_its_seed() -> None:
 def test_many_edges_of_sources_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = market(7)
     times = np.random.default_rng(6).integers(0, 20, 150)
-    entrance = Entrance(graph.view(), link_spec(3, "BEFORE"), edge_seeds(graph, times=times))
+    entrance = SeedExpansion(graph.view(), link_spec(3, "BEFORE"), edge_seeds(graph, times=times))
     whole = drawn(entrance, np.arange(150))
     for held in (1, 13):
         monkeypatch.setattr(drawing, "_HELD", held)
@@ -173,27 +175,27 @@ def test_many_edges_of_sources_are_looked_at_in_parts(monkeypatch: pytest.Monkey
 def test_an_edge_beyond_the_snapshot_makes_nobody_known() -> None:
     bought = EdgeList.of([(0, 1), (0, 2), (0, 3)], time=[1, 5, 9])
     graph = MemoryGraph({"customer": 1, "product": 5}, {BOUGHT: bought}, before=6)
-    found = Entrance(graph.view(), link_spec(5, "EVER"), edge_seeds(graph))
+    found = SeedExpansion(graph.view(), link_spec(5, "EVER"), edge_seeds(graph))
     assert sorted(drawn(found, np.array([0]))[0]) == [-1, -1, 0, 3, 4]
 
 
 def test_what_is_known_before_needs_times() -> None:
     graph = market(8)
     with refused("needs-seed-time", "EXCLUDE KNOWN BEFORE SEED_TIME", "seed_time"):
-        Entrance(graph.view(), link_spec(1, "BEFORE"), edge_seeds(graph))
+        SeedExpansion(graph.view(), link_spec(1, "BEFORE"), edge_seeds(graph))
 
 
 def test_a_neighbour_that_is_no_vertex_is_damage() -> None:
     graph = market(8)
     view = replace(graph.view(), node_counts={"customer": 30, "product": 20})
     with refused("damaged-snapshot", "CHECK DATABASE"):
-        Entrance(view, link_spec(1, "EVER"), edge_seeds(graph)).entry(np.arange(150), 0)
+        SeedExpansion(view, link_spec(1, "EVER"), edge_seeds(graph)).entry(np.arange(150), 0)
 
 
 def test_seed_edges_enter_as_sources_destinations_and_negatives() -> None:
     graph = market(9)
     seeds = edge_seeds(graph, times=np.arange(150))
-    entry = Entrance(graph.view(), link_spec(2), seeds).entry(np.array([5, 3]), 0)
+    entry = SeedExpansion(graph.view(), link_spec(2), seeds).entry(np.array([5, 3]), 0)
     listed = graph.edges[BOUGHT]
     assert [group.type for group in entry.groups] == ["customer", "product", "product"]
     assert entry.groups[0].ids.tolist() == listed.source[[5, 3]].tolist()
@@ -207,7 +209,7 @@ def test_seed_edges_enter_as_sources_destinations_and_negatives() -> None:
 @pytest.mark.parametrize(("exclude", "pairs"), [("NONE", None), ("PAIR", [(0, 1)]), ("BOTH", [(0, 1), (1, 0)])])
 def test_pairs_that_a_batch_must_not_see(exclude: str, pairs: list[tuple[int, int]] | None) -> None:
     graph = MemoryGraph({"person": 3}, {KNOWS: EdgeList.of([(0, 1), (2, 0)])})
-    entry = Entrance(graph.view(), link_spec(1, edge=KNOWS, exclude=exclude), edge_seeds(graph, KNOWS))
+    entry = SeedExpansion(graph.view(), link_spec(1, edge=KNOWS, exclude=exclude), edge_seeds(graph, KNOWS))
     out = entry.entry(np.array([0]), 0).excluded
     assert (None if out is None else list(zip(out.source, out.destination, strict=True))) == pairs
     assert out is None or not out.trees.any()
@@ -215,7 +217,7 @@ def test_pairs_that_a_batch_must_not_see(exclude: str, pairs: list[tuple[int, in
 
 def test_between_different_types_there_is_no_pair_back() -> None:
     graph = market(9)
-    out = Entrance(graph.view(), link_spec(1, exclude="BOTH"), edge_seeds(graph)).entry(np.arange(4), 0).excluded
+    out = SeedExpansion(graph.view(), link_spec(1, exclude="BOTH"), edge_seeds(graph)).entry(np.arange(4), 0).excluded
     assert out is not None
     assert out.source.size == 4
 
@@ -223,7 +225,9 @@ def test_between_different_types_there_is_no_pair_back() -> None:
 def test_vertices_enter_alone() -> None:
     graph = market(9)
     seeds = Seeds("customer", np.arange(30), None, None, np.arange(30) + 100)
-    entry = Entrance(graph.view(), sample_spec("customer", Fanout(BOUGHT, "OUT", (2,))), seeds).entry(np.array([4]), 0)
+    entry = SeedExpansion(graph.view(), sample_spec("customer", Fanout(BOUGHT, "OUT", (2,))), seeds).entry(
+        np.array([4]), 0
+    )
     assert [group.ids.tolist() for group in entry.groups] == [[4]]
     assert entry.times is not None
     assert entry.times.tolist() == [104]
@@ -234,7 +238,7 @@ def test_vertices_enter_alone() -> None:
 def test_each_destination_is_as_likely_as_the_others() -> None:
     graph = MemoryGraph({"customer": 1, "product": 12}, {BOUGHT: EdgeList.of([(0, 4)] * 6000)})
     spec = link_spec(1, "EVER")
-    counts = Counter(row[0] for row in drawn(Entrance(graph.view(), spec, edge_seeds(graph)), np.arange(6000)))
+    counts = Counter(row[0] for row in drawn(SeedExpansion(graph.view(), spec, edge_seeds(graph)), np.arange(6000)))
     assert sorted(counts) == [i for i in range(12) if i != 4]
     chi_square = sum((count - 6000 / 11) ** 2 / (6000 / 11) for count in counts.values())
     assert chi_square < 29.6  # of 10 degrees of freedom: p > 0.001
@@ -247,7 +251,7 @@ def test_weighted_negatives_come_by_their_weights() -> None:
     bought = EdgeList.of([(0, 2)] * 7000)
     graph = MemoryGraph({"customer": 1, "product": 5}, {BOUGHT: bought}, destination_weights=weights)
     spec = link_spec(1, "EVER", "w")
-    counts = Counter(row[0] for row in drawn(Entrance(graph.view(), spec, edge_seeds(graph)), np.arange(7000)))
+    counts = Counter(row[0] for row in drawn(SeedExpansion(graph.view(), spec, edge_seeds(graph)), np.arange(7000)))
     wanted = {0: 1000.0, 1: 2000.0, 4: 4000.0}
     assert set(counts) == set(wanted)
     assert sum((counts[i] - n) ** 2 / n for i, n in wanted.items()) < 13.8  # of 2 degrees of freedom: p > 0.001

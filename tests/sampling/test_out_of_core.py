@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import snapdb
-from snapdb.sampling import node_entry
+from snapdb.sampling import vertex_input
 from tests.support.inside.graph import ArrayFeature, for_random_reads
 from tests.support.inside.kernels import gather, gather_mapped
-from tests.support.inside.sampling import pages_read
+from tests.support.inside.loading import pages_read
 from tests.support.inside.storage import available_memory, map_array, read_singly
 from tests.support.streams import settles
 from tests.support.waiting import until
@@ -84,7 +84,7 @@ def cold_batch(database: Any, stream: Any, ids: np.ndarray) -> tuple[int, int]:
     """Bytes that a batch reads of a topology that is not in memory: as the engine counts them, and as the kernel."""
     sampler = stream.sampler
     scratch = sampler.scratch()
-    sampler.sample(node_entry("node", ids[:1]), 0, scratch)  # loads kernels
+    sampler.sample(vertex_input("node", ids[:1]), 0, scratch)  # loads kernels
     rows = sampler.walks[0].arrays.rows
     assert read_singly([rows.indices], room=0)
     path = next(path for path in database.path.rglob("indices.npy"))
@@ -94,7 +94,7 @@ def cold_batch(database: Any, stream: Any, ids: np.ndarray) -> tuple[int, int]:
     held.madvise(mmap.MADV_DONTNEED)  # this process's own way to the pages: who else is there would keep them
     forget(path)
     before = read_bytes()
-    found = sampler.sample(node_entry("node", ids), 1, scratch)
+    found = sampler.sample(vertex_input("node", ids), 1, scratch)
     read = read_bytes() - before  # before what counts is loaded, which reads too
     return pages_read(sampler, found, 1), read
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.kernels.rng import fold
-from snapdb.sampling import node_entry, numba_sampler, open_sampler
+from snapdb.sampling import numba_sampler, open_sampler, vertex_input
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Refresh, Relation, Temporal
 from tests.support import oracle
 from tests.support.backends import HALF, ONE, REFRESHES, both_agree, refreshed, same_batches
@@ -65,7 +65,7 @@ def test_edges_that_weigh_something_decide_whether_a_node_has_a_row(how: str) ->
         weights = np.where(np.arange(120) % 120 < weighing, 1.0 + np.arange(120) % 3, 0.0)
         fanout = Fanout(OF, "IN", (4,))
         spec = sample_spec("hub", fanout, drawing=WEIGHED, refresh=REFRESHES[how])
-        both_agree(Case(stars(3, weights), spec, node_entry("hub", np.arange(3)), weighing))
+        both_agree(Case(stars(3, weights), spec, vertex_input("hub", np.arange(3)), weighing))
 
 
 @settings(max_examples=25, deadline=None)
@@ -91,9 +91,9 @@ def test_rows_of_every_length_give_what_the_oracle_gives(method: str) -> None:
             fanout = Fanout(OF, "IN", (k,))
             spec = sample_spec("hub", fanout, drawing=drawing, temporal=temporal, refresh=REFRESHES[how])
             times = np.array([30, 30, 30]) if temporal else None
-            both_agree(Case(graph, spec, node_entry("hub", np.array([0, 1, 2]), times=times), degree))
+            both_agree(Case(graph, spec, vertex_input("hub", np.array([0, 1, 2]), times=times), degree))
     wide = sample_spec("hub", Fanout(OF, "IN", (140,)), drawing=drawing, refresh=REFRESHES["partial fetch"])
-    both_agree(Case(hub(1000), wide, node_entry("hub", np.array([0, 1, 2])), 5))
+    both_agree(Case(hub(1000), wide, vertex_input("hub", np.array([0, 1, 2])), 5))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -113,7 +113,7 @@ def test_rows_of_every_form_give_what_the_oracle_gives(form: str, method: str) -
             allow_duplicates=True,
             refresh=REFRESHES["partial fetch shared"],
         )
-        entry = node_entry("customer", np.array([0, 0, 3, 5, 11]), times=times)
+        entry = vertex_input("customer", np.array([0, 0, 3, 5, 11]), times=times)
         for patched in (False, True):
             view = view_of(graph.adjacency(form, patched=patched), graph.nodes)
             both_agree(Case(graph.listed(form), spec, entry, 3), view=view)
@@ -126,7 +126,7 @@ def test_edge_ids_past_two_billion_enter_keys_whole(method: str) -> None:
     ids = 2**31 + 2**32 * (np.arange(41, dtype=np.int64) % 3) + np.arange(41)
     wide = replace(graph, edges={OF: replace(listed, ids=ids)})
     spec = sample_spec("hub", Fanout(OF, "IN", (5,)), drawing=drawing, refresh=REFRESHES["partial fetch"])
-    both_agree(Case(wide, spec, node_entry("hub", np.array([0, 1, 2])), 5))
+    both_agree(Case(wide, spec, vertex_input("hub", np.array([0, 1, 2])), 5))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -134,7 +134,7 @@ def test_rows_of_many_nodes_are_the_same_on_both_back_ends(method: str) -> None:
     graph, drawing = stars(1500, np.arange(1, 15) / 4), Drawing() if method == "uniform" else WEIGHED
     nodes = np.random.default_rng(0).permutation(1500)
     for temporal in (None, Temporal(False, 11)):
-        entry = node_entry("hub", nodes, times=nodes % 20)
+        entry = vertex_input("hub", nodes, times=nodes % 20)
         for how in ("partial", "partial fetch", "full above"):
             fanout = Fanout(OF, "IN", (4,))
             spec = sample_spec("hub", fanout, drawing=drawing, temporal=temporal, refresh=REFRESHES[how])
@@ -230,7 +230,7 @@ def test_each_row_is_drawn_anew_at_its_own_turn() -> None:
     every, nodes = 16, 6
     ends = np.divmod(np.arange(nodes * 30), 30)
     graph = MemoryGraph({"leaf": 30, "hub": nodes}, {OF: EdgeList(ends[1], ends[0])})
-    entry = node_entry("hub", np.arange(nodes))
+    entry = vertex_input("hub", np.arange(nodes))
 
     def turns(**clauses: Any) -> list[list[int]]:
         """Of each node, the batches that find another row than the one before."""
@@ -264,7 +264,7 @@ def test_rows_drawn_anew_for_every_batch_have_the_law_of_no_rows(refresh: Refres
     sampler = numba_sampler(
         stars(nodes, np.ones(degree)).view(), sample_spec("hub", Fanout(OF, "IN", (k,)), refresh=refresh)
     )
-    scratch, entry = sampler.scratch(), node_entry("hub", np.arange(nodes))
+    scratch, entry = sampler.scratch(), vertex_input("hub", np.arange(nodes))
     batches = [sampler.sample(entry, batch, scratch).hops[0][0].position for batch in range(100)]
     found = np.concatenate(batches).reshape(-1, k) % degree
     assert all(len(set(row)) == k for row in found[:200].tolist())
@@ -282,7 +282,7 @@ def test_weights_of_delivered_edges_add_up_to_all_that_are_eligible(time: int, f
     sampler = numba_sampler(stars(nodes, weights).view(), spec)
     sums = np.zeros((10, nodes))
     for batch in range(10):
-        entry = node_entry("hub", np.arange(nodes), times=np.full(nodes, time))
+        entry = vertex_input("hub", np.arange(nodes), times=np.full(nodes, time))
         (edges,) = sampler.sample(entry, batch, sampler.scratch()).edges.values()
         assert edges.weight is not None
         np.add.at(sums[batch], edges.index[1], edges.weight * weights[edges.position % 12])

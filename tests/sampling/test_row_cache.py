@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
-from snapdb.sampling import NeighborSampler, Seeds, node_entry, numba_sampler, open_sampler
+from snapdb.sampling import NeighborSampler, Seeds, numba_sampler, open_sampler, vertex_input
 from snapdb.types import Cache, CacheStats, Drawing, EdgeType, Fanout, Refresh, Relation
 from tests.support.backends import REFRESHES, refreshed
 from tests.support.forms import KNOWS, changing, view_of
@@ -35,8 +35,8 @@ from tests.support.inside.kernels import (
     plain_array,
     row_arrays,
 )
-from tests.support.inside.loading import CacheShelf, CacheSource, Keeper, open_keeper
-from tests.support.inside.sampling import RowCache, choose_rows, expected_visits, layout_of
+from tests.support.inside.loading import CacheBudget, CacheMaintainer, CacheSource, open_maintainer
+from tests.support.inside.sampling import RowCache, choose_rows, expected_accesses, layout_of
 from tests.support.inside.storage import (
     CacheReport,
     DatabaseDir,
@@ -144,7 +144,7 @@ def test_without_a_bound_a_cache_holds_all_that_batches_read() -> None:
     ):
         sampler = numba_sampler(followers().view(), followed(refresh))
         sampler.cache = cache = cache_of(sampler, 13)
-        sampler.sample(node_entry("person", np.arange(PEOPLE)), 13, sampler.scratch())
+        sampler.sample(vertex_input("person", np.arange(PEOPLE)), 13, sampler.scratch())
         stats = cache.stats(13)
         assert stats.edges == edges
         assert (stats.hits > 0, stats.misses, stats.bytes_read) == (True, 0, stats.bytes_filled)
@@ -154,7 +154,7 @@ def test_without_a_bound_a_cache_holds_all_that_batches_read() -> None:
 def test_where_room_is_short_the_rows_of_most_visits_for_their_bytes_are_held() -> None:
     sampler = numba_sampler(followers().view(), followed(None, 4))
     few = Seeds("person", np.arange(100, 140), None, None)
-    visits = expected_visits(sampler.spec, sampler.walks, few, {"person": PEOPLE})
+    visits = expected_accesses(sampler.spec, sampler.walks, few, {"person": PEOPLE})
     (choice,) = choose_rows(sampler.spec, sampler.walks, 4_000, lambda: visits)
     assert set(choice.nodes) <= set(range(100, 140)), "no batch comes by the others"
     degrees = sampler.walks[0].adjacency.degrees()
@@ -169,11 +169,11 @@ def test_expected_visits_are_those_of_many_batches(layout: str) -> None:
     graph, batches = followers(edges=6_000), 300
     spec = replace(followed(None, 2, 2, 2), layout=layout)  # type: ignore[arg-type]
     sampler, seeds = numba_sampler(graph.view(), spec), everybody()
-    expected = expected_visits(spec, sampler.walks, seeds, {"person": PEOPLE})
+    expected = expected_accesses(spec, sampler.walks, seeds, {"person": PEOPLE})
     found = {hop: np.zeros(PEOPLE) for hop in range(3)}
     rng = np.random.default_rng(0)
     for batch in range(batches):
-        entry = node_entry("person", rng.choice(PEOPLE, 16, replace=False))
+        entry = vertex_input("person", rng.choice(PEOPLE, 16, replace=False))
         drawn = sampler.sample(entry, batch, sampler.scratch())
         bounds = np.cumsum([0, *drawn.nodes_per_hop["person"]])
         for hop in range(3):
@@ -254,7 +254,7 @@ def moved(form: str) -> tuple[Adjacency, Adjacency]:
 def test_a_cache_follows_a_snapshot_that_moves(refresh: Refresh | None, form: str) -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (4, 2)), refresh=refresh)
     before, after = (numba_sampler(view_of(adjacency, 40), spec) for adjacency in moved(form))
-    entry = node_entry("customer", np.arange(40))
+    entry = vertex_input("customer", np.arange(40))
     expected = after.sample(entry, 9, after.scratch())
     left, taken = cache_of(before, 9), RowCache(spec, after.walks)
     filled = left.stats(9).filled
@@ -305,7 +305,7 @@ def test_rows_of_a_relation_of_which_a_cache_has_none_are_missed(drawing: Drawin
     graph = MemoryGraph({"person": PEOPLE}, {FOLLOWS: edges, rated: replace(edges, source=(edges.source + 1) % PEOPLE)})
     fanouts = (Fanout(FOLLOWS, "IN", (5, 3)), Fanout(rated, "IN", (5, 3)))
     sampler = numba_sampler(graph.view(), replace(followed(), fanouts=fanouts, drawing=drawing))
-    entry, looked = node_entry("person", np.arange(0, PEOPLE, 9)), []
+    entry, looked = vertex_input("person", np.arange(0, PEOPLE, 9)), []
     for known in (2, 1, 0):
         cache = sampler.cache = RowCache(sampler.spec, sampler.walks)
         cache.build(choose_rows(sampler.spec, sampler.walks, None, dict)[:known], zeros)
@@ -325,7 +325,7 @@ def test_a_new_generation_has_other_rows_in_the_same_room() -> None:
     new = old.of_generation(1)
     assert (old.bytes, new.bytes, new.stats(0).hits) == (0, room, 0)
     later = numba_sampler(followers().view(), new.spec)
-    entry = node_entry("person", np.arange(PEOPLE))
+    entry = vertex_input("person", np.arange(PEOPLE))
     expected = later.sample(entry, 0, later.scratch())
     for fill in (False, True):
         if fill:
@@ -343,7 +343,7 @@ def test_a_row_of_which_a_part_is_copied_and_a_part_is_drawn_counts_once(weighte
         spec = replace(spec, drawing=Drawing(method="PRIORITY"))
     sampler = numba_sampler(followers().view(), spec)
     sampler.cache = cache = cache_of(sampler, 0)
-    found = sampler.sample(node_entry("person", np.arange(0, PEOPLE, 9)), 0, sampler.scratch())
+    found = sampler.sample(vertex_input("person", np.arange(0, PEOPLE, 9)), 0, sampler.scratch())
     rows = {int(side) for edges in found.edges.values() for side in edges.index[1]}
     assert (cache.stats(0).hits, cache.stats(0).misses) == (len(rows), 0)
 
@@ -354,11 +354,11 @@ def db_dir_of(tmp_path: Path) -> DatabaseDir:
 
 def source_of(db_dir: DatabaseDir, room: int | None = None, place: str = "MEMORY") -> CacheSource:
     cache = Cache(5, "c", "s", place, room, 0, "me")  # type: ignore[arg-type]
-    return CacheSource((cache,), db_dir, CacheShelf())
+    return CacheSource((cache,), db_dir, CacheBudget())
 
 
-def keep(source: CacheSource, sampler: NeighborSampler, sharers: int = 1) -> Keeper:
-    keeper = open_keeper(source, sampler, {"person": PEOPLE}, everybody(), sharers)
+def keep(source: CacheSource, sampler: NeighborSampler, sharers: int = 1) -> CacheMaintainer:
+    keeper = open_maintainer(source, sampler, {"person": PEOPLE}, everybody(), sharers)
     assert keeper is not None
     sampler.cache = keeper.reader
     return keeper
@@ -374,7 +374,7 @@ def test_a_thread_draws_ahead_what_batches_ask_for(place: str, tmp_path: Path) -
     refresh = Refresh("OTF", 6, HALF)
     plain, sampler = (numba_sampler(followers().view(), followed(refresh)) for _ in range(2))
     keeper = keep(source_of(db_dir_of(tmp_path), place=place), sampler)
-    scratch, entry = sampler.scratch(), node_entry("person", np.arange(0, PEOPLE, 3))
+    scratch, entry = sampler.scratch(), vertex_input("person", np.arange(0, PEOPLE, 3))
     for batch in range(60):
         keeper.begin(batch)
         assert_equal(sampler.sample(entry, batch, scratch), plain.sample(entry, batch, plain.scratch()))
@@ -446,7 +446,7 @@ def test_a_refresh_that_is_stopped_keeps_the_room(where: str, tmp_path: Path, mo
     held = keeper.stats().filled
     keeper.close()
     with monkeypatch.context() as patched:
-        patched.setattr(f"snapdb.sampling.row_cache.RowCache.{where}", stopped)
+        patched.setattr(f"snapdb.sampling.neighbor_pool_cache.RowCache.{where}", stopped)
         with pytest.raises(KeyboardInterrupt):
             source.shelf.refill(source.first, 1)
     assert 0 < source.shelf.refill(source.first, 1) <= held
@@ -463,7 +463,7 @@ def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pyte
         until(lambda: check() or any(report.stats.filled for report in read_reports(db_dir)))
         told.set()
 
-    monkeypatch.setattr("snapdb.loading.keeper._SECONDS", 0.01)
+    monkeypatch.setattr("snapdb.loading.cache_maintainer._SECONDS", 0.01)
     monkeypatch.setattr(RowCache, "fill", lasting)
     keeper = keep(source_of(db_dir), numba_sampler(followers().view(), followed(Refresh("FCR", 10))))
     keeper.begin(0)
@@ -500,7 +500,7 @@ def test_processes_share_the_room_evenly(tmp_path: Path) -> None:
     keeper.close()
 
 
-def keep_until_it_fails(source: CacheSource, sampler: NeighborSampler) -> Keeper:
+def keep_until_it_fails(source: CacheSource, sampler: NeighborSampler) -> CacheMaintainer:
     keeper = keep(source, sampler)
     until(lambda: keeper.stats().error is not None)
     return keeper
@@ -512,7 +512,7 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
     indptr[-1] += 1
     damaged = replace(whole, rows=whole.rows._replace(indptr=plain_array(indptr, np.int64)))
     view = replace(followers().view(), adjacency=lambda relation: damaged)
-    sampler, entry = numba_sampler(view, followed(None, 3)), node_entry("person", np.arange(50))
+    sampler, entry = numba_sampler(view, followed(None, 3)), vertex_input("person", np.arange(50))
     expected = sampler.sample(entry, 0, sampler.scratch())
     with pytest.warns(RuntimeWarning, match="cache c is filled no further, and batches are made without: .*damaged"):
         keeper = keep_until_it_fails(source_of(db_dir_of(tmp_path)), sampler)
@@ -524,7 +524,9 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
     assert (report.open, "damaged" in str(report.stats.error)) == (False, True)
 
 
-def in_child(keeper: Keeper, source: CacheSource, sampler: NeighborSampler, queue: multiprocessing.Queue[bool]) -> None:
+def in_child(
+    keeper: CacheMaintainer, source: CacheSource, sampler: NeighborSampler, queue: multiprocessing.Queue[bool]
+) -> None:
     here = keeper.here
     keeper.close()  # not this process's to close
     own = keep(source, sampler)

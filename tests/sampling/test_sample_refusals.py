@@ -11,7 +11,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from tests.support.inside.sampling import enough_memory
+from tests.support.inside.loading import enough_memory
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.sampling import Seeds, Subgraph, epoch_order, node_entry, numba_sampler
+from snapdb.sampling import Seeds, Subgraph, epoch_order, numba_sampler, vertex_input
 from snapdb.types import FULL, Direction, EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, agreed, all_seeds, sample_spec, ties
@@ -86,9 +86,9 @@ def test_a_scratch_that_was_used_before_changes_nothing() -> None:
     sampler = numba_sampler(graph.view(), spec)
     used = sampler.scratch()
     for batch in range(50):
-        sampler.sample(node_entry(sampler.spec.seed_type, np.arange(batch % 30, dtype=np.int64)), batch, used)
-    again = sampler.sample(node_entry(sampler.spec.seed_type, np.array([5, 3])), 9, used)
-    fresh = sampler.sample(node_entry(sampler.spec.seed_type, np.array([5, 3])), 9, sampler.scratch())
+        sampler.sample(vertex_input(sampler.spec.seed_type, np.arange(batch % 30, dtype=np.int64)), batch, used)
+    again = sampler.sample(vertex_input(sampler.spec.seed_type, np.array([5, 3])), 9, used)
+    fresh = sampler.sample(vertex_input(sampler.spec.seed_type, np.array([5, 3])), 9, sampler.scratch())
     assert all(np.array_equal(again.edges[r].index, fresh.edges[r].index) for r in sampler.relations)
     assert all(np.array_equal(again.nodes[t], fresh.nodes[t]) for t in sampler.node_types)
 
@@ -102,7 +102,7 @@ def test_stamps_that_run_out_in_a_batch_change_nothing(left: int) -> None:
         nodes.base = _LIMIT - left
     for batch in range(3):
         seeds = np.array([5, 3, 20], np.int64)
-        entry = node_entry(sampler.spec.seed_type, seeds)
+        entry = vertex_input(sampler.spec.seed_type, seeds)
         again, fresh = sampler.sample(entry, batch, worn), sampler.sample(entry, batch, sampler.scratch())
         assert all(np.array_equal(again.edges[r].index, fresh.edges[r].index) for r in sampler.relations)
         assert all(np.array_equal(again.nodes[t], fresh.nodes[t]) for t in sampler.node_types)
@@ -110,7 +110,7 @@ def test_stamps_that_run_out_in_a_batch_change_nothing(left: int) -> None:
 
 def test_blocks_are_views_of_the_edges_of_their_relation() -> None:
     sampler = numba_sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (3, 3))))
-    found = sampler.sample(node_entry(sampler.spec.seed_type, np.arange(4)), 0, sampler.scratch())
+    found = sampler.sample(vertex_input(sampler.spec.seed_type, np.arange(4)), 0, sampler.scratch())
     (relation,) = sampler.relations
     joined = np.concatenate([hop[0].neighbour for hop in found.hops])
     assert np.array_equal(joined, found.edges[relation].index[0])
@@ -128,7 +128,7 @@ def test_each_part_of_the_pick_key_changes_the_draw() -> None:
     ) -> tuple[int, ...]:
         sampler = numba_sampler(view, sample_spec("customer", Fanout(edge, direction, (9,)), seed=seed))
         position = (
-            sampler.sample(node_entry(sampler.spec.seed_type, np.array([node])), batch, sampler.scratch())
+            sampler.sample(vertex_input(sampler.spec.seed_type, np.array([node])), batch, sampler.scratch())
             .hops[0][0]
             .position
         )
@@ -143,8 +143,8 @@ def test_the_hop_changes_the_draw() -> None:
     sampler = numba_sampler(
         MemoryGraph({"customer": 502}, {KNOWS: chain}).view(), sample_spec("customer", Fanout(KNOWS, "IN", (9, 9)))
     )
-    second = sampler.sample(node_entry(sampler.spec.seed_type, np.array([0])), 0, sampler.scratch()).hops[1][0]
-    first = sampler.sample(node_entry(sampler.spec.seed_type, np.array([1])), 0, sampler.scratch()).hops[0][0]
+    second = sampler.sample(vertex_input(sampler.spec.seed_type, np.array([0])), 0, sampler.scratch()).hops[1][0]
+    first = sampler.sample(vertex_input(sampler.spec.seed_type, np.array([1])), 0, sampler.scratch()).hops[0][0]
     assert len(first.position) == len(second.position) == 9
     assert first.position.tolist() != second.position.tolist()
 
@@ -169,7 +169,7 @@ def test_seeds_of_an_unknown_type_are_refused() -> None:
 def test_seeds_outside_the_snapshot_are_refused(seeds: list[int]) -> None:
     sampler = numba_sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (1,))))
     with pytest.raises(IndexError, match="0 ≤ id < 30"):
-        sampler.sample(node_entry(sampler.spec.seed_type, np.array(seeds)), 0, sampler.scratch())
+        sampler.sample(vertex_input(sampler.spec.seed_type, np.array(seeds)), 0, sampler.scratch())
 
 
 def test_the_shuffle_is_the_oracles() -> None:

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.sampling import Entrance, Seeds, batches_before, epoch_order, node_entry, torch_backend
+from snapdb.sampling import SeedExpansion, Seeds, batches_before, epoch_order, torch_backend, vertex_input
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.forms import FORMS, KNOWS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
-from tests.support.inside.sampling import _LIMIT, Entry, NodeMap, open_sampler
+from tests.support.inside.sampling import _LIMIT, NodeMap, SamplerInput, open_sampler
 from tests.support.methods import Weighed
 from tests.support.negatives import drawn
 from tests.support.negatives import expected as expected_negatives
@@ -135,13 +135,13 @@ def some_statement(rng: Rng, graph: MemoryGraph, method: str) -> SampleSpec:
     )
 
 
-def some_entry(rng: Rng, graph: MemoryGraph, spec: SampleSpec) -> Entry:
+def some_entry(rng: Rng, graph: MemoryGraph, spec: SampleSpec) -> SamplerInput:
     """Vertices, the same ones twice or not, or edges with their ends."""
     count = int(rng.choice([0, 1, 2, 6, 6, 6]))
     ordinals = rng.integers(0, 2**40, count)
     times = rng.choice(MOMENTS, count) if spec.temporal or chance(rng, 0.2) else None
     if spec.link is None:
-        return node_entry(spec.seed_type, rng.integers(0, graph.nodes[spec.seed_type], count), ordinals, times)
+        return vertex_input(spec.seed_type, rng.integers(0, graph.nodes[spec.seed_type], count), ordinals, times)
     listed = graph.edges[spec.link.edge]
     if not listed.source.size:
         count = 0
@@ -154,7 +154,7 @@ def some_entry(rng: Rng, graph: MemoryGraph, spec: SampleSpec) -> Entry:
         None if times is None else times[:count],
         (listed.source[chosen], listed.destination[chosen]),
     )
-    entry = Entrance(graph.view(), spec, seeds).entry(rng.permutation(count), 0)
+    entry = SeedExpansion(graph.view(), spec, seeds).entry(rng.permutation(count), 0)
     return replace(entry, ordinals=ordinals[:count])
 
 
@@ -162,7 +162,7 @@ def batch_number(rng: Rng) -> int:
     return int(2 ** (62 * rng.random()))
 
 
-def check(spec: SampleSpec, entry: Entry, batch: int, graph: oracle.Graph, *views: Any) -> None:
+def check(spec: SampleSpec, entry: SamplerInput, batch: int, graph: oracle.Graph, *views: Any) -> None:
     """Both back ends over every view give the oracle's batch."""
     wanted = expected(graph, spec, entry, batch)
     for view in views:
@@ -249,7 +249,7 @@ def test_any_negatives_are_the_oracles() -> None:
         )
         ordinals, epoch = rng.permutation(listed.source.size)[:9], int(2 ** (62 * rng.random()))
         wanted = expected_negatives(graph, spec, ordinals, times, epoch, edge)
-        assert drawn(Entrance(graph.view(), spec, seeds), ordinals, epoch) == wanted
+        assert drawn(SeedExpansion(graph.view(), spec, seeds), ordinals, epoch) == wanted
 
 
 def test_any_epochs_take_the_oracles_seeds() -> None:

@@ -15,7 +15,7 @@ import torch
 import snapdb
 from snapdb import Database
 from snapdb.graph import GraphView
-from snapdb.sampling import Entrance, Seeds, batches_before, batches_in, epoch_order
+from snapdb.sampling import SeedExpansion, Seeds, batches_before, batches_in, epoch_order
 from snapdb.types import EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
@@ -416,7 +416,7 @@ def test_every_form_gives_the_same_seeds_and_negatives(db: Database) -> None:
         db.execute(f"CREATE OR REPLACE SNAPSHOT s OF g FOR EVENT_TIME AS OF 3010 WITH (layout = {form})")
         assert db.execute("SHOW SNAPSHOTS LIKE 's'").fetchall()[0][5] == form
         with db.stream(sample, threads=0) as stream:
-            entrance = Entrance(stream.view, stream.spec, stream.seeds)
+            entrance = SeedExpansion(stream.view, stream.spec, stream.seeds)
             entries = [entrance.entry(np.arange(3011), epoch) for epoch in range(2)]
         found.append([[group.ids.tolist() for group in entry.groups] for entry in entries])
     assert found[0] == found[1] == found[2]

@@ -15,7 +15,7 @@ import torch
 
 from snapdb.kernels.torch_numbering import number
 from snapdb.kernels.torch_rng import below, draw, fold
-from snapdb.sampling import node_entry, open_sampler, torch_backend
+from snapdb.sampling import open_sampler, torch_backend, vertex_input
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Relation, Temporal
 from tests.support import oracle
 from tests.support.backends import same_batches, seen, torch_sampler, words
@@ -163,7 +163,7 @@ def test_the_form_of_the_rows_is_not_seen(direction: Direction, form: str, patch
     graph = changing(seed=3, nodes=12, edges=60, hub=150)
     weights = np.random.default_rng(3).random(210)
     view = replace(view_of(graph.adjacency(form, patched=patched), graph.nodes), weights={"knows": weights})
-    entry = node_entry("customer", np.array([0, 3, 11, 7]), times=np.array([4, 3, 8, 0]))
+    entry = vertex_input("customer", np.array([0, 3, 11, 7]), times=np.array([4, 3, 8, 0]))
     for drawing in ("uniform", "weighted", "latest", "labor"):
         for temporal in (None, Temporal(True, 4)):
             fanout = Fanout(KNOWS, direction, (5, 2))
@@ -186,22 +186,22 @@ def test_a_batch_without_seeds_or_edges_is_empty() -> None:
         view = replace(graph.view(), weights={"knows": np.empty(0)})
         spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2, 2))), drawing=drawing)
         for seeds in ([], [2, 0]):
-            same_batches(view, spec, node_entry("customer", np.array(seeds, np.int64)), "cpu", 0)
+            same_batches(view, spec, vertex_input("customer", np.array(seeds, np.int64)), "cpu", 0)
     no_hops = sample_spec("customer", Fanout(KNOWS, "IN", ()))
-    same_batches(graph.view(), no_hops, node_entry("customer", np.array([1])), "cpu", 0)
+    same_batches(graph.view(), no_hops, vertex_input("customer", np.array([1])), "cpu", 0)
 
 
 def test_more_with_replacement_than_floyd_may_draw() -> None:
     star = MemoryGraph({"customer": 3000}, {KNOWS: EdgeList(np.arange(3000), np.zeros(3000, np.int64))})
     for drawing in (Drawing(replace=True), Drawing("BOTTOMK"), Drawing("LATEST")):
         spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2000,))), drawing=drawing)
-        same_batches(star.view(), spec, node_entry("customer", np.array([0, 1])), "cpu", 2)
+        same_batches(star.view(), spec, vertex_input("customer", np.array([0, 1])), "cpu", 2)
 
 
 def test_arrays_come_out_on_the_cpu_in_the_hosts_memory() -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (2,)))
     sampler = torch_sampler(ties().view(), spec)
-    found = sampler.sample(node_entry("customer", np.array([3])), 0, sampler.scratch())
+    found = sampler.sample(vertex_input("customer", np.array([3])), 0, sampler.scratch())
     for values in (found.nodes["customer"], found.edges[Relation(KNOWS, "IN")].index, found.entered[0]):
         assert isinstance(values, np.ndarray)
         assert values.dtype == np.int64
@@ -280,7 +280,7 @@ def test_torch_refuses_what_numba_refuses() -> None:
 def test_seeds_out_of_range_are_refused() -> None:
     sampler = torch_sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (2,))))
     with pytest.raises(IndexError, match="0 ≤ id < 30, found -1 to 3"):
-        sampler.sample(node_entry("customer", np.array([3, -1])), 0, sampler.scratch())
+        sampler.sample(vertex_input("customer", np.array([3, -1])), 0, sampler.scratch())
 
 
 def test_neighbours_that_are_no_vertices_are_damage() -> None:

@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pytest
 
 from snapdb.kernels.rng import below, draw
-from snapdb.sampling import Seeds, epoch_order, node_entry
+from snapdb.sampling import Seeds, epoch_order, vertex_input
 from snapdb.types import Direction, Drawing, EdgeType, Fanout, Link, Negatives, Temporal
 from tests.support import oracle
 from tests.support.chances import STRICT, alike, drawn_sets, fair, normal, ordered, proportional, sets, unordered
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
-from tests.support.inside.sampling import Entrance, open_sampler
+from tests.support.inside.sampling import SeedExpansion, open_sampler
 
 OF, ALSO = EdgeType("leaf", "of", "hub"), EdgeType("leaf", "also", "hub")
 TO = EdgeType("hub", "to", "leaf")
@@ -61,7 +61,7 @@ def picks(
     sampler = open_sampler(graph.view(), spec)
     chosen = np.arange(graph.nodes["hub"], dtype=np.int64) if seeds is None else seeds
     times = np.full(chosen.size, 7) if spec.temporal else None
-    found = sampler.sample(node_entry("hub", chosen, times=times), batch, sampler.scratch())
+    found = sampler.sample(vertex_input("hub", chosen, times=times), batch, sampler.scratch())
     degree = graph.nodes["leaf"] // graph.nodes["hub"]
     block = found.hops[hop][0]
     ranks = (sampler.walks[0].adjacency.edge_id.read(block.position) % degree).reshape(-1, k)
@@ -163,7 +163,7 @@ def shared(method: Any, batch: int) -> int:
     leaves = np.concatenate([rng.permutation(300)[:40] for _ in range(60)])
     graph = MemoryGraph({"hub": 60, "leaf": 300}, {OF: EdgeList(leaves, np.repeat(np.arange(60), 40))})
     sampler = open_sampler(graph.view(), sample_spec("hub", Fanout(OF, "IN", (5,)), drawing=Drawing(method)))
-    found = sampler.sample(node_entry("hub", np.arange(60)), batch, sampler.scratch())
+    found = sampler.sample(vertex_input("hub", np.arange(60)), batch, sampler.scratch())
     return int(found.nodes["leaf"].size)
 
 
@@ -290,7 +290,7 @@ def negatives(count: int, *, weighted: bool = False, epoch: int = 0) -> Ints:
     link = Link(TO, Negatives(count, "weight" if weighted else None, "EVER"), "PAIR")
     zeros = np.zeros(HUBS, np.int64)
     seeds = Seeds("hub", zeros, None, None, ends=(zeros, zeros + 5))
-    entry = Entrance(graph.view(), sample_spec("hub", link=link), seeds).entry(np.arange(HUBS), epoch)
+    entry = SeedExpansion(graph.view(), sample_spec("hub", link=link), seeds).entry(np.arange(HUBS), epoch)
     return entry.groups[2].ids.reshape(HUBS, count)
 
 

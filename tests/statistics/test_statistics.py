@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.sampling import node_entry, numba_sampler
+from snapdb.sampling import numba_sampler, vertex_input
 from snapdb.types import EdgeType, Fanout
 from tests.support.chances import STRICT, inclusion, pairs_are_even
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
@@ -24,7 +24,7 @@ def positions(degree: int, k: int, batches: int = BATCHES) -> npt.NDArray[np.int
         MemoryGraph({"node": degree}, {KNOWS: edges}).view(), sample_spec("node", Fanout(KNOWS, "IN", (k,)))
     )
     scratch = sampler.scratch()
-    hub = node_entry("node", np.zeros(1, np.int64))
+    hub = vertex_input("node", np.zeros(1, np.int64))
     return np.stack([sampler.sample(hub, batch, scratch).hops[0][0].position for batch in range(batches)])
 
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from snapdb.sampling import Entry, NeighborSampler, Subgraph, numba_sampler, open_sampler
+from snapdb.sampling import NeighborSampler, SamplerInput, Subgraph, numba_sampler, open_sampler
 from snapdb.types import Backend, Direction, Refresh, SampleSpec
 from tests.support.graphs import Rounds, compared, expected
 from tests.support.inside.graph import GraphView
@@ -54,7 +54,7 @@ def torch_sampler(view: GraphView, spec: SampleSpec, device: str = "cpu", room: 
 
 
 def same_batches(
-    view: GraphView, spec: SampleSpec, entry: Entry, device: str, *batches: int, rounds: Rounds | None = None
+    view: GraphView, spec: SampleSpec, entry: SamplerInput, device: str, *batches: int, rounds: Rounds | None = None
 ) -> None:
     """Compares what a user sees of these batches of both back ends."""
     one, other = numba_sampler(view, spec), torch_sampler(view, spec, device)

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.sampling import Seeds, Subgraph, node_entry
+from snapdb.sampling import Seeds, Subgraph, vertex_input
 from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
 from tests.support import oracle
 from tests.support.inside.graph import Adjacency, GraphView, rows_adjacency
 from tests.support.inside.kernels import row_arrays
-from tests.support.inside.sampling import Entry, open_sampler
+from tests.support.inside.sampling import SamplerInput, open_sampler
 from tests.support.inside.storage import AdjacencyRows as StoredRows
 
 Ints = npt.NDArray[np.int64]
@@ -215,7 +215,7 @@ def options_of(spec: SampleSpec) -> oracle.Options:
     )
 
 
-def _entrants(spec: SampleSpec, entry: Entry) -> oracle.Entrants:
+def _entrants(spec: SampleSpec, entry: SamplerInput) -> oracle.Entrants:
     """Who enters, as lists."""
     groups = [(group.type, group.ids.tolist(), group.trees.tolist()) for group in entry.groups]
     times, out = entry.times, entry.excluded
@@ -239,7 +239,7 @@ def _weighed(graph: oracle.Graph, spec: SampleSpec) -> oracle.Graph:
 
 
 def expected(
-    graph: oracle.Graph, spec: SampleSpec, entry: Entry, batch: int, rounds: Rounds | None = None
+    graph: oracle.Graph, spec: SampleSpec, entry: SamplerInput, batch: int, rounds: Rounds | None = None
 ) -> oracle.Result:
     """The oracle's batch."""
     fanouts: list[oracle.Fanout] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
@@ -254,12 +254,12 @@ def agreed(
     view: GraphView,
     graph: oracle.Graph,
     spec: SampleSpec,
-    seeds: Sequence[int] | Entry,
+    seeds: Sequence[int] | SamplerInput,
     batch: int,
     rounds: Rounds | None = None,
 ) -> Subgraph:
     """Samples, and compares all that there is of a batch with the oracle's."""
-    entry = seeds if isinstance(seeds, Entry) else node_entry(spec.seed_type, np.array(seeds, np.int64))
+    entry = seeds if isinstance(seeds, SamplerInput) else vertex_input(spec.seed_type, np.array(seeds, np.int64))
     sampler = open_sampler(view, spec)
     told = {} if rounds is None else {"rounds": rounds}
     found = sampler.sample(entry, batch, sampler.scratch(), **told)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.sampling import node_entry
+from snapdb.sampling import vertex_input
 from snapdb.types import Direction, Drawing, EdgeType, Fanout, Relation, Temporal
 from tests.support.forms import Changing, changing
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
@@ -112,7 +112,7 @@ class Draw:
         ordinals = np.arange(seeds.size) + 100
         ordinals[-1] = self.ordinal
         times = np.full(seeds.size, self.time) if self.temporal else None
-        entry = node_entry("hub", seeds, ordinals, times)
+        entry = vertex_input("hub", seeds, ordinals, times)
         found = sampler.sample(entry, self.batch, sampler.scratch(), self.rounds)
         walk = next(walk for walk in sampler.walks if walk.relation.edge == edge)
         (block,) = (block for block in found.hops[self.hop] if block.relation == walk.relation)

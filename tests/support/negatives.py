@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.sampling import Entrance
+from snapdb.sampling import SeedExpansion
 from snapdb.types import EdgeType, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import MemoryGraph
@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 BOUGHT = EdgeType("customer", "bought", "product")
 
 
-def drawn(entrance: Entrance, ordinals: Ints, epoch: int = 0) -> list[list[int]]:
+def drawn(entrance: SeedExpansion, ordinals: Ints, epoch: int = 0) -> list[list[int]]:
     """[seeds, negatives] the dense ids of an entry's negatives, -1 where there was none."""
     entry = entrance.entry(ordinals, epoch)
     assert entry.negatives is not None

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from snapdb.sampling import NeighborSampler, Seeds, Subgraph
 from snapdb.types import EdgeType, Fanout, Refresh, SampleSpec
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
-from tests.support.inside.sampling import Rounds, RowCache, choose_rows, expected_visits
+from tests.support.inside.sampling import Rounds, RowCache, choose_rows, expected_accesses
 from tests.support.worlds import NODES
 
 FOLLOWS = EdgeType("person", "follows", "person")
@@ -61,7 +61,7 @@ def cache_of(
     counts = {name: nodes.get(name, NODES.get(name, PEOPLE)) for name in sampler.node_types}
     seeds = everybody(sampler.node_types[0], counts[sampler.node_types[0]])
     found = RowCache(sampler.spec, sampler.walks)
-    visits = lambda: expected_visits(replace(sampler.spec, link=None), sampler.walks, seeds, counts)  # noqa: E731
+    visits = lambda: expected_accesses(replace(sampler.spec, link=None), sampler.walks, seeds, counts)  # noqa: E731
     found.build(choose_rows(sampler.spec, sampler.walks, room, visits), allocate)
     with suppress(Stopped):
         found.fill(lambda: batch, lambda: rounds, check)

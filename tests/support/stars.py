@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.sampling import Entry, NeighborSampler, Subgraph, node_entry, open_sampler
+from snapdb.sampling import NeighborSampler, SamplerInput, Subgraph, open_sampler, vertex_input
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
@@ -54,7 +54,7 @@ def rounds_of(sampler: Any, batch: int) -> Rounds | None:
     return {slot: np.full(nodes, batch // spec.refresh.every, np.int32) for slot, nodes in slots.items()}
 
 
-def sampled(sampler: Any, entry: Entry, batch: int) -> Subgraph:
+def sampled(sampler: Any, entry: SamplerInput, batch: int) -> Subgraph:
     """One batch, after windows in which every node was in one."""
     found: Subgraph = sampler.sample(entry, batch, sampler.scratch(), rounds_of(sampler, batch))
     return found
@@ -114,7 +114,7 @@ class Stars:
 
     def of(self, sampler: Any, batch: int) -> Drawn:
         """What it gets of a sampler."""
-        found = sampled(sampler, node_entry("hub", np.arange(self.degrees.size)), batch)
+        found = sampled(sampler, vertex_input("hub", np.arange(self.degrees.size)), batch)
         ((block,),), (edges,) = found.hops, found.edges.values()
         ids = sampler.walks[0].adjacency.edge_id.read(block.position)
         return Drawn(block.seed_side, ids - self.first[block.seed_side], edges.weight)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapdb.sampling import node_entry
+from snapdb.sampling import vertex_input
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, Floats, Ints, MemoryGraph, sample_spec
-from tests.support.inside.sampling import Entry, Excluded, Group
+from tests.support.inside.sampling import ExcludedEdges, SamplerInput, SeedGroup
 
 KNOWS = EdgeType("person", "knows", "person")
 LIKES = EdgeType("person", "likes", "shop")
@@ -68,7 +68,7 @@ class Case(NamedTuple):
 
     graph: MemoryGraph
     spec: SampleSpec
-    entry: Entry
+    entry: SamplerInput
     batch: int
 
 
@@ -127,7 +127,9 @@ def _seed_times(rng: np.random.Generator, count: int) -> Ints:
     return np.where(rng.random(count) < 0.1, rng.choice([STATIC + 1, LATE, OPEN], count), found)
 
 
-def link_entry(rng: np.random.Generator, graph: MemoryGraph, link: Link, times: Ints | None, count: int) -> Entry:
+def link_entry(
+    rng: np.random.Generator, graph: MemoryGraph, link: Link, times: Ints | None, count: int
+) -> SamplerInput:
     """Seed edges with negatives, as they enter a batch."""
     listed = graph.edges[link.edge]
     chosen = rng.integers(0, listed.source.size, count) if listed.source.size else np.empty(0, np.int64)
@@ -135,17 +137,17 @@ def link_entry(rng: np.random.Generator, graph: MemoryGraph, link: Link, times: 
     far = link.edge.destination
     others = rng.integers(0, graph.nodes[far], 2 * chosen.size)
     groups = (
-        Group(link.edge.source, source, trees),
-        Group(far, destination, trees),
-        Group(far, others, np.repeat(trees, 2)),
+        SeedGroup(link.edge.source, source, trees),
+        SeedGroup(far, destination, trees),
+        SeedGroup(far, others, np.repeat(trees, 2)),
     )
-    excluded = Excluded(link.edge, source, destination, trees)
+    excluded = ExcludedEdges(link.edge, source, destination, trees)
     if link.exclude == "BOTH":
         ends = np.concatenate([source, destination]), np.concatenate([destination, source])
-        excluded = Excluded(link.edge, *ends, np.concatenate([trees, trees]))
+        excluded = ExcludedEdges(link.edge, *ends, np.concatenate([trees, trees]))
     ordinals = rng.permutation(1000)[: chosen.size]
     seen = None if times is None else times[: chosen.size]
-    return Entry(groups, ordinals, seen, None if link.exclude == "NONE" else excluded)
+    return SamplerInput(groups, ordinals, seen, None if link.exclude == "NONE" else excluded)
 
 
 def case(drawing: str, setting: str, direction: Direction, seed: int) -> Case:
@@ -178,5 +180,5 @@ def case(drawing: str, setting: str, direction: Direction, seed: int) -> Case:
     if link:
         entry = link_entry(rng, graph, link, times, count)
     else:
-        entry = node_entry(kind, rng.integers(0, NODES[kind], count), rng.permutation(1000)[:count], times)
+        entry = vertex_input(kind, rng.integers(0, NODES[kind], count), rng.permutation(1000)[:count], times)
     return Case(graph, spec, entry, int(rng.integers(2**40)))

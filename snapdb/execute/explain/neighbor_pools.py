@@ -21,10 +21,10 @@ from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import NeighborSampler
 from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read, layout_of
-from snapdb.sampling.expected_visits import Visits, expected_visits
+from snapdb.sampling.expected_accesses import Accesses, expected_accesses
+from snapdb.sampling.neighbor_pool_cache import RowCache
+from snapdb.sampling.periods import variance_factor
 from snapdb.sampling.rounds import Rounds, RowTable, row_tables
-from snapdb.sampling.row_cache import RowCache
-from snapdb.sampling.variance import variance_factor
 from snapdb.sampling.walks import Walk
 from snapdb.types import Cache, Refresh, SampleSpec
 
@@ -50,7 +50,7 @@ class _RowCosts:
     """How many times that of FBL is the variance of a mean over what batches draw from a row while it is the same."""
 
 
-def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) -> _RowCosts:
+def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses) -> _RowCosts:
     """What the rows of these tables come to.
 
     Raises:
@@ -117,7 +117,7 @@ _Numbers = dict[str, Any]
 
 
 def _cache_numbers(
-    spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Visits, batches: int, seconds: float
+    spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Accesses, batches: int, seconds: float
 ) -> _Numbers:
     """What a cache of these rows holds when it is full, what batches find in it, and what an epoch reads to fill it.
 
@@ -186,7 +186,7 @@ def _hops(spec: SampleSpec, walk: Walk) -> list[int]:
     return [hop for hop in range(spec.hops) if walk.count(hop)]
 
 
-def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Visits) -> tuple[float, float]:
+def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Accesses) -> tuple[float, float]:
     """Return the number of rows with edges that a batch looks up, and the bytes that it reads of them."""
     looked = read = 0.0
     for walk in walks:
@@ -198,7 +198,7 @@ def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Visits) -> tuple[f
     return looked, read
 
 
-def _filled(spec: SampleSpec, choice: Choice, visits: Visits, batches: int) -> tuple[float, float]:
+def _filled(spec: SampleSpec, choice: Choice, visits: Accesses, batches: int) -> tuple[float, float]:
     table, refresh = choice.table, spec.refresh
     if table is None or refresh is None:
         return 0.0, float(choice.lengths.sum())
@@ -253,7 +253,7 @@ class _PoolEstimates:
         self._waited = stream.waited()
         counts = opened.view.node_counts
         context.step(f"looking at how often batches come by the nodes of {self._spec.snapshot}", None)
-        self._visits = expected_visits(self._spec, self._walks, opened.seeds, counts, self._check)
+        self._visits = expected_accesses(self._spec, self._walks, opened.seeds, counts, self._check)
         self._all = choose_rows(self._spec, self._walks, None, dict)
         self._serving = None if opened.cache is None else opened.cache.first
         self._recent = stream.recent() if stream.sampler.backend.name == "numba" else None

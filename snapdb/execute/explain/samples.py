@@ -32,8 +32,8 @@ from snapdb.types.text import counted
 
 if TYPE_CHECKING:
     from snapdb.loading import Batch
+    from snapdb.loading.cache_budget import CacheSource
     from snapdb.loading.metered import MeteredStream
-    from snapdb.loading.shelf import CacheSource
 
 
 @dataclass(slots=True)

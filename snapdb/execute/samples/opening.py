@@ -21,9 +21,9 @@ from snapdb.graph.adjacency import WithoutIdle, outgoing_artifact, serves_outgoi
 from snapdb.graph.open import published, raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.warm import warming
 from snapdb.loading.batch import Batch
+from snapdb.loading.cache_budget import CacheSource
 from snapdb.loading.options import StreamOptions
 from snapdb.loading.shares import Sharing
-from snapdb.loading.shelf import CacheSource
 from snapdb.loading.source import StreamSource
 from snapdb.loading.stream import BatchStream, Given
 from snapdb.plan import bind, optimize

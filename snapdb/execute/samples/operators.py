@@ -18,16 +18,15 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Adjacency
-from snapdb.loading.budget import scratch_bytes
+from snapdb.loading.memory_budget import enough_memory, scratch_bytes
 from snapdb.loading.options import StreamOptions
 from snapdb.loading.ordered import OrderedMap
 from snapdb.loading.source import StreamSource
-from snapdb.loading.visits import Visits
+from snapdb.loading.visited_rounds import VisitedRounds
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
-from snapdb.sampling import Block, Entrance, Ints, Scratch, Seeds, Subgraph, batches_before, epoch_order
+from snapdb.sampling import Block, Ints, Scratch, SeedExpansion, Seeds, Subgraph, batches_before, epoch_order
 from snapdb.sampling.backends import open_sampler
-from snapdb.sampling.memory import enough_memory
 from snapdb.storage.tables.commit import put_name
 from snapdb.types import Relation, Sampler, SampleSpec
 from snapdb.types.text import counted
@@ -146,10 +145,10 @@ class RowMaker:
         spec = opened.spec
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
         self._sampler = open_sampler(opened.view, opened.hints.applied(spec))
-        self._entrance = Entrance(opened.view, spec, opened.seeds)
+        self._entrance = SeedExpansion(opened.view, spec, opened.seeds)
         self._idle: deque[Scratch] = deque()
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
-        self._visits = Visits(spec, self._sampler.walks) if self.in_order else None
+        self._visits = VisitedRounds(spec, self._sampler.walks) if self.in_order else None
         self._largest = 0
         self.schema = _schema(opened.view, list(self._adjacency))
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.types import Cache
 
-if TYPE_CHECKING:  # it needs numba, and every database has a shelf
-    from snapdb.sampling.row_cache import RowCache
+if TYPE_CHECKING:
+    from snapdb.sampling.neighbor_pool_cache import RowCache
+
 
 _STREAMS = count()
 """A database may be open twice in one process, and streams travel without the shelf."""
@@ -23,7 +24,7 @@ _PATIENCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
+class Reservation:
     """A stream's part of a cache."""
 
     cache: Cache
@@ -35,7 +36,7 @@ class Loan:
     """What the last stream left in these bytes, for this one alone."""
 
 
-class CacheShelf:
+class CacheBudget:
     """Rows that were drawn for one stream serve the next of the same sampler. Threads share it; forks begin anew."""
 
     def __init__(self) -> None:
@@ -45,23 +46,23 @@ class CacheShelf:
         self._guard = threading.RLock()  # what is dropped is taken back on whichever thread collects it
         self._lent: dict[int, int] = {}
         """By cache: bytes of streams and of what they left."""
-        self._left: dict[int, Loan] = {}
+        self._left: dict[int, Reservation] = {}
         self._dropped: set[int] = set()
         self._closed = False
         self._process = os.getpid()
 
-    def lend(self, cache: Cache, sharers: int = 1) -> Loan:
+    def lend(self, cache: Cache, sharers: int = 1) -> Reservation:
         """What the last stream of a cache left, or else what others leave of its room."""
         with self._here():
             return self._left.pop(cache.id, None) or self._lend(cache, sharers)
 
-    def renew(self, loan: Loan, check: Callable[[], None]) -> Loan:
+    def renew(self, loan: Reservation, check: Callable[[], None]) -> Reservation:
         """The same for a stream that what the last one left is no good for; see `_here`."""
         with self._here(check):
             self._free(loan, loan.room)
             return self._lend(loan.cache, loan.sharers)
 
-    def settle(self, loan: Loan, taken: int, check: Callable[[], None]) -> Loan:
+    def settle(self, loan: Reservation, taken: int, check: Callable[[], None]) -> Reservation:
         """The loan of a stream that takes no more than so many bytes: the rest is for others; see `_here`."""
         if loan.room is None:
             return loan
@@ -69,7 +70,7 @@ class CacheShelf:
             self._free(loan, loan.room - taken)
             return replace(loan, room=taken)
 
-    def take_back(self, loan: Loan, rows: RowCache) -> None:
+    def take_back(self, loan: Reservation, rows: RowCache) -> None:
         """A stream ends, and leaves its rows to the next one, unless another left some already."""
         with self._here():
             known = loan.cache.id
@@ -115,15 +116,15 @@ class CacheShelf:
             self._closed = True
             self._left.clear()
 
-    def _lend(self, cache: Cache, sharers: int) -> Loan:
+    def _lend(self, cache: Cache, sharers: int) -> Reservation:
         if cache.room is None:
-            return Loan(cache, sharers, None)
+            return Reservation(cache, sharers, None)
         lent = self._lent.get(cache.id, 0)
         room = min(cache.room // sharers, cache.room - lent)
         self._lent[cache.id] = lent + room
-        return Loan(cache, sharers, room)
+        return Reservation(cache, sharers, room)
 
-    def _free(self, loan: Loan, room: int | None) -> None:
+    def _free(self, loan: Reservation, room: int | None) -> None:
         self._lent[loan.cache.id] = self._lent.get(loan.cache.id, 0) - (room or 0)
 
     @contextmanager
@@ -150,7 +151,7 @@ class CacheSource:
 
     caches: tuple[Cache, ...]
     db_dir: DatabaseDir
-    shelf: CacheShelf
+    shelf: CacheBudget
 
     @property
     def first(self) -> Cache:
@@ -162,4 +163,4 @@ class CacheSource:
 
 
 def _sent(caches: tuple[Cache, ...], db_dir: DatabaseDir) -> CacheSource:
-    return CacheSource(caches, db_dir, CacheShelf())
+    return CacheSource(caches, db_dir, CacheBudget())

@@ -1,5 +1,7 @@
 """How batches come to their device: features that lie there already, and copies that overlap with the reader's work."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ _CHUNK = 1 << 26
 """Bytes of a feature that are on their way to the device at once."""
 
 
-class Sent(NamedTuple):
+class SentBatch(NamedTuple):
     """A batch on its way to the device."""
 
     batch: Batch
@@ -60,7 +62,7 @@ class _Residents:
         return found
 
 
-class Delivery:
+class DeviceTransfer:
     """Brings batches to a device. What it starts there runs beside the reader's work, on a stream of its own."""
 
     def __init__(
@@ -103,18 +105,18 @@ class Delivery:
         """The batch where copies to the device can start from: for a GPU in page-locked memory."""
         return batch.moved(ready) if self.device.type == "cuda" else batch
 
-    def sent(self, batch: Batch) -> Sent:
+    def sent(self, batch: Batch) -> SentBatch:
         """The batch on its way to the device, with the features that lie there."""
         with self.working():
             there = batch if self.device.type == "cpu" else batch.moved(partial(placed, device=self.device))
             there = replace(there, features=Held({kind: self._joined(there, kind) for kind in there.features}))
             if self._side is None:
-                return Sent(there, None)
+                return SentBatch(there, None)
             arrival = self._backend.Event()
             arrival.record(self._side)
-            return Sent(there, arrival)
+            return SentBatch(there, arrival)
 
-    def received(self, sent: Sent) -> Batch:
+    def received(self, sent: SentBatch) -> Batch:
         """The batch, for the reader's own stream: whatever is started there from now on finds it whole."""
         if sent.arrival is None:
             return sent.batch

@@ -1,4 +1,4 @@
-"""Keeping a stream's cache: one thread that draws ahead what batches will ask for, and tells how it goes."""
+"""Maintaining a stream's row cache: one thread draws ahead the rows that batches will read."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import warnings
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from snapdb.arrays import UInt8s
 from snapdb.kernels.forks import await_compiling
-from snapdb.loading.shelf import CacheSource, Loan
+from snapdb.loading.cache_budget import CacheSource, Reservation
+from snapdb.loading.epochs import place_among_workers
 from snapdb.sampling import NeighborSampler, Seeds
-from snapdb.sampling.cache_plan import ALIGNMENT, choose_rows, rows_read
-from snapdb.sampling.expected_visits import expected_visits
-from snapdb.sampling.kept import CacheReader
-from snapdb.sampling.rounds import Rounds
-from snapdb.sampling.row_cache import RowCache
-from snapdb.sampling.turns import next_pass
+from snapdb.sampling.cache_plan import ALIGNMENT, bytes_wanted, choose_rows, rows_read
+from snapdb.sampling.expected_accesses import expected_accesses
+from snapdb.sampling.neighbor_pool_cache import CacheReader, RowCache
+from snapdb.sampling.rounds import Rounds, next_pass
 from snapdb.storage.array_files import temporary_bytes
 from snapdb.storage.cache_reports import CacheReport, clear_reports, this_process, write_report
 from snapdb.types import CacheStats
@@ -37,7 +37,7 @@ _SECONDS = 1.0
 """Between two reports."""
 
 
-class Keeper:
+class CacheMaintainer:
     """The cache of a stream in one process. Threads share it."""
 
     def __init__(
@@ -74,9 +74,9 @@ class Keeper:
         self._end()
 
 
-def open_keeper(
+def open_maintainer(
     source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
-) -> Keeper | None:
+) -> CacheMaintainer | None:
     """What keeps the cache of a sampler in this process; None: it has none, or draws by torch, which reads none.
 
     Args:
@@ -87,7 +87,7 @@ def open_keeper(
     if not source.caches or sampler.backend.name != "numba":
         return None
     await_compiling()  # DataLoader workers may be forked at any moment
-    return Keeper(source, sampler, node_counts, seeds, sharers)
+    return CacheMaintainer(source, sampler, node_counts, seeds, sharers)
 
 
 def _end(filler: _Filler, owner: int) -> None:
@@ -103,13 +103,18 @@ class _Filler(threading.Thread):
     """Makes the cache, and draws what is to be drawn until it is told to end."""
 
     def __init__(
-        self, source: CacheSource, loan: Loan, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
+        self,
+        source: CacheSource,
+        loan: Reservation,
+        sampler: NeighborSampler,
+        node_counts: Mapping[str, int],
+        seeds: Seeds,
     ) -> None:
         super().__init__(name="snapdb-cache", daemon=True)
         spec, walks = sampler.spec, sampler.backend.host_walks
         self.rows = RowCache(spec, walks)
         self._source, self._loan = source, loan
-        self._visits = partial(expected_visits, spec, walks, seeds, node_counts, self._check)
+        self._visits = partial(expected_accesses, spec, walks, seeds, node_counts, self._check)
         self._report_name = f"{loan.cache.id}-{source.shelf.stream()}"
         self._reported: CacheStats | None = None
         self._next_report = 0.0
@@ -221,3 +226,64 @@ class _Filler(threading.Thread):
 
 def _or_never(batch: int | None) -> int:
     return sys.maxsize if batch is None else batch
+
+
+# A stream's cache, kept in whichever process makes its batches
+
+
+class CacheHandle:
+    """Opens the cache with the first batch that a process makes; DataLoader workers share its room evenly."""
+
+    def __init__(
+        self, source: CacheSource | None, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
+    ) -> None:
+        """`sampler` is one that was just opened, of either back end; None: nothing is kept."""
+        self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
+        self._keeper: CacheMaintainer | None = None
+        self._guards = {os.getpid(): threading.Lock()}
+
+    def wanted(self) -> int:
+        """The most bytes that the cache may come to take in this process."""
+        if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
+            return 0
+        _, workers = place_among_workers()
+        size, room = bytes_wanted(self._sampler.spec, self._sampler.backend.host_walks), self._source.first.room
+        return size if room is None else min(size, room // workers)
+
+    def begin(self, batch: int, rounds: Rounds | None = None) -> None:
+        """Told before a batch is sampled, by any thread; under SCOPE VISITED with the rounds of its rows."""
+        if self._source is None:
+            return
+        keeper = self._keeper
+        if keeper is None or not keeper.here:
+            keeper = self._opened(self._source)
+        if keeper is not None:
+            keeper.begin(batch, rounds)
+
+    def stats(self) -> dict[str, Any] | None:
+        """How far the cache is filled, and what it was good for; None: no batch of this process came by one."""
+        keeper = self._keeper
+        return None if keeper is None or not keeper.here else asdict(keeper.stats())
+
+    def close(self) -> None:
+        """Leaves the rows to the next stream; no batch may be under way."""
+        with self._guard():
+            keeper, self._keeper = self._keeper, None
+            if keeper is not None:
+                self._sampler.cache = None
+                keeper.close()
+
+    def _opened(self, source: CacheSource) -> CacheMaintainer | None:
+        with self._guard():
+            if self._keeper is None or not self._keeper.here:
+                _, workers = place_among_workers()
+                self._keeper = open_maintainer(source, self._sampler, self._node_counts, self._seeds, workers)
+                if self._keeper is None:
+                    self._source = None  # its sampler reads none
+                else:
+                    self._sampler.cache = self._keeper.reader
+            return self._keeper
+
+    def _guard(self) -> threading.Lock:
+        """This process's own: a fork copies a lock as it is, maybe held by a thread that did not come with it."""
+        return self._guards.setdefault(os.getpid(), threading.Lock())

@@ -1,6 +1,9 @@
-"""How much may be under way at once, so that a stream stays within its memory."""
+"""The memory of a stream: how many batches may be complete or in progress at once."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,13 +13,13 @@ from snapdb.errors import InputError
 from snapdb.kernels import buffers
 
 
-class Budget:
+class MemoryBudget:
     """Bytes that a stream may take: scratch for each thread at work, and batches that are ready or under way.
 
     Both are measured as batches are made: the first goes alone, later ones are counted as the largest so far. Where
     there is room, one more is left: the reader's, whose blocks come back for the next.
 
-    >>> budget = Budget(1000)
+    >>> budget = MemoryBudget(1000)
     >>> budget.room(threads=4, ahead=8)
     1
     >>> budget.made(150, scratch=100)
@@ -88,3 +91,25 @@ def _said(size: int) -> str:
             hundredths = -(-size * 100 // 1000**power)
             return f"{hundredths // 100}.{hundredths % 100:02d} {unit}"
     return f"{size} B"
+
+
+# Batches that do not fit into memory
+
+
+_SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+@contextmanager
+def enough_memory(epoch: int, index: int) -> Iterator[None]:
+    """The block makes a batch of an epoch; InputError where that takes more memory than there is."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not any(said in str(error).lower() for said in _SAID_BY_TORCH):
+            raise
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"batch {index} of epoch {epoch} does not fit into memory{f' ({reason})' if reason else ''}; make "
+            "batches smaller by BATCH, FANOUT or NEGATIVES",
+            code="memory",
+        ) from error

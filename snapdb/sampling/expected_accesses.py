@@ -1,30 +1,31 @@
 """How often a batch comes by each node at each hop, on average: told by the seed set and the topology alone."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from snapdb.arrays import Float64s
 from snapdb.kernels.visits import spread
-from snapdb.sampling.passes import for_one_pass
 from snapdb.sampling.subgraph import Seeds
-from snapdb.sampling.walks import Walk, damaged
+from snapdb.sampling.walks import Walk, damaged, for_one_pass
 from snapdb.types import Relation, SampleSpec
 
-Visits = Mapping[tuple[Relation, int], Float64s]
+Accesses = Mapping[tuple[Relation, int], Float64s]
 """(relation, hop) → [nodes] how often a batch expands each node there."""
 
 _AT_ONCE = 1 << 18
 """Nodes whose rows are walked between two looks at whether to go on."""
 
 
-def expected_visits(
+def expected_accesses(
     spec: SampleSpec,
     walks: Sequence[Walk],
     seeds: Seeds,
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
-) -> Visits:
+) -> Accesses:
     """The expected visits of each hop over each relation, at one pass over the topology for each hop but the last.
 
     Neighbours are taken for drawn alike and independently, whatever their time and weight. `check` is called now and
