@@ -269,7 +269,7 @@ def test_every_command_shows_examples() -> None:
 
 
 def test_the_reference_in_the_docs_is_that_of_the_program() -> None:
-    assert isinstance(main, click.SeedGroup)
+    assert isinstance(main, click.Group)
     written, mark, _ = PAGE.read_text().partition(MARK)
     assert mark, "docs/command-line.md has no generated part"
     expected = f"{written}{mark}\n{reference(main)}"

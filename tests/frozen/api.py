@@ -129,7 +129,7 @@ def helps() -> str:
 
 def _commands(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[str, ...]]:
     yield words
-    if isinstance(command, click.SeedGroup):
+    if isinstance(command, click.Group):
         for name in sorted(command.commands):
             yield from _commands((*words, name), command.commands[name])
 

@@ -34,7 +34,7 @@ REFRESHED = ("uniform", "priority")
 """Methods that go with REFRESH."""
 
 
-class SeedGroup(NamedTuple):
+class Group(NamedTuple):
     """Snapshots that hold the same and must give the same batches, and what is sampled of each."""
 
     variants: Mapping[str, tuple[str, str]]
@@ -215,10 +215,10 @@ TORCH = {
     "shop_torch": ("shop_full", few(SHOP_MIXED, 7)),
 }
 GROUPS = {
-    name: SeedGroup({form: (snapshot, "") for form, snapshot in forms.items()}, statements)
+    name: Group({form: (snapshot, "") for form, snapshot in forms.items()}, statements)
     for name, (forms, statements) in FORMS.items()
 } | {
-    name: SeedGroup({"numba": (snapshot, "WITH numba"), "torch": (snapshot, "WITH torch")}, statements)
+    name: Group({"numba": (snapshot, "WITH numba"), "torch": (snapshot, "WITH torch")}, statements)
     for name, (snapshot, statements) in TORCH.items()
 }
 """By the names under which they are recorded."""

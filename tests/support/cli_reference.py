@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-def reference(group: click.SeedGroup) -> str:
+def reference(group: click.Group) -> str:
     """A section for the program and each of its commands: usage, what it does, options, examples."""
     named = _commands(str(group.name), group)
     return "\n".join("\n".join(_section(name, command, group.context_settings)) for name, command in named)
@@ -17,7 +17,7 @@ def reference(group: click.SeedGroup) -> str:
 def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     """A command by its whole name, then those in it."""
     yield name, command
-    if isinstance(command, click.SeedGroup):
+    if isinstance(command, click.Group):
         for inner, each in sorted(command.commands.items()):
             yield from _commands(f"{name} {inner}", each)
 
