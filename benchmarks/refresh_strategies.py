@@ -105,7 +105,7 @@ def define(
 
 def cache_of(stream: Any) -> Any:
     """What keeps the stream's cache; None: it has none, or made no batch yet."""
-    return stream._workers.builder.cache._keeper
+    return stream._workers.builder.cache._maintainer
 
 
 def stats_of(stream: Any) -> CacheStats:

@@ -26,9 +26,9 @@ class FlowBlock:
     edge_index: Mapping[EdgeType, Tensor]
     """[2, edges] int64 [source; destination], local ids of the batch."""
     num_sources: Mapping[str, int]
-    """The layer reads the states of the first so many nodes of each type, …"""
+    """By node type, the number of leading nodes whose states the layer reads."""
     num_destinations: Mapping[str, int]
-    """… and computes those of the first so many."""
+    """By node type, the number of leading nodes whose states the layer computes."""
 
 
 def to_blocks(batch: Batch) -> list[FlowBlock]:
@@ -42,7 +42,7 @@ def to_blocks(batch: Batch) -> list[FlowBlock]:
 
 
 def _block(batch: Batch, hops: int) -> FlowBlock:
-    """The layer whose sources are the nodes of the first so many hops."""
+    """The layer whose sources are the nodes of the first hops, up to a number of them."""
     first = hops - 1 if batch.layout == "BLOCKS" else 0
 
     def edges(key: EdgeType) -> slice:
@@ -104,7 +104,7 @@ def _fill(store: Any, fields: Mapping[str, Any]) -> None:
 
 
 def _add_columns(store: Any, batch: Batch) -> None:
-    """What else the seed query gives, with the seeds."""
+    """The other columns of the seed query, with the seeds."""
     if clash := [name for name in batch.seed_columns if name in store]:
         raise InputError(
             f"SEEDS gives {clash[0]!r}, and PyG keeps a feature of that name in the same place; select it AS another "

@@ -22,37 +22,6 @@ from snapdb.sampling import Edges, NeighborSampler, SamplerInput, Seeds, Subgrap
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType
 
-
-def with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) -> Batch:
-    """The batch with the pairs of its seed edges, the positives first, then each seed's negatives in slot order.
-
-    `entered` are the local ids of sources, of destinations and, if any were asked, of negatives.
-    """
-    source, positive, *others = map(tensor_of, entered)
-    ones = torch.ones(len(source), device=source.device)
-    if entry.negatives is None:
-        pairs = torch.stack([source, positive])
-        return replace(batch, edge_label_index=pairs, edge_label=ones, src_index=source, dst_pos_index=positive)
-    where = entry.negatives
-    seed, slot = (torch.from_numpy(places).to(source.device) for places in np.nonzero(where >= 0))
-    drawn = others[0][torch.from_numpy(where[where >= 0]).to(source.device)]
-    negative = torch.full(where.shape, -1, dtype=torch.int64, device=source.device)
-    negative[seed, slot] = drawn
-    pairs = torch.stack([torch.cat([source, source[seed]]), torch.cat([positive, drawn])])
-    return replace(
-        batch,
-        edge_label_index=pairs,
-        edge_label=torch.cat([ones, torch.zeros(len(seed), device=source.device)]),
-        src_index=source,
-        dst_pos_index=positive,
-        dst_neg_index=negative[:, 0] if where.shape[1] == 1 else negative,
-        negatives_missing=int((where < 0).sum()),
-    )
-
-
-# From a subgraph to a batch: what is read now, and what is read when somebody asks
-
-
 _Nodes = Mapping[str, Callable[[], Int64s]]
 
 _NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
@@ -67,16 +36,16 @@ def assemble(
     seeds: Seeds,
     entry: SamplerInput,
     subgraph: Subgraph,
-    delivery: DeviceTransfer,
+    transfer: DeviceTransfer,
     *,
     index: tuple[int, int],
     lineage: Mapping[str, Any],
 ) -> Batch:
-    """The batch of those who entered, whose sampled neighbourhood is `subgraph`.
+    """The batch of a sampler's input and the neighborhood sampled for it.
 
     Node features and targets are read here, edge columns and the user's ids at first access; these hold on to the
     arrays of the view, so they outlive the stream. Tensors are where the sampler made them or where they were read;
-    features that lie on the delivery's device are not read yet.
+    features that lie on the transfer's device are not read yet.
     """
     spec = sampler.spec
     edges = {walk.relation.key: (walk.adjacency, subgraph.edges[walk.relation]) for walk in sampler.walks}
@@ -88,7 +57,7 @@ def assemble(
         input_id=tensor_of(np.array(entry.ordinals, np.int64)),
         y=_targets(view, seeds, entry.ordinals),
         n_id=Held({name: tensor_of(ids) for name, ids in subgraph.nodes.items()}),
-        features=_features(view, delivery, entry, subgraph, nodes),
+        features=_features(view, transfer, entry, subgraph, nodes),
         edge_index=Held({key: tensor_of(drawn.index) for key, (_, drawn) in edges.items()}),
         num_sampled_nodes=Held({name: list(counts) for name, counts in subgraph.nodes_per_hop.items()}),
         num_sampled_edges=Held(
@@ -121,7 +90,7 @@ def assemble(
         layout=spec.layout,
         temporal=spec.temporal,
     )
-    return batch if spec.link is None else with_pairs(batch, entry, subgraph.entered)
+    return batch if spec.link is None else _with_pairs(batch, entry, subgraph.entered)
 
 
 def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
@@ -133,7 +102,7 @@ def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
 
 
 def _features(
-    view: GraphView, delivery: DeviceTransfer, entry: SamplerInput, subgraph: Subgraph, nodes: _Nodes
+    view: GraphView, transfer: DeviceTransfer, entry: SamplerInput, subgraph: Subgraph, nodes: _Nodes
 ) -> dict[str, dict[str, Tensor]]:
     """The features of every node; those that change in time before the time of the node's tree."""
     found: Held[str, dict[str, Tensor]] = Held()
@@ -142,7 +111,7 @@ def _features(
         if subgraph.trees is not None and entry.times is not None:
             before = entry.times[host(subgraph.trees[kind])]
         named = view.node_features.get(kind, {})
-        read = {name: delivery.rows(kind, name, feature, nodes[kind], before) for name, feature in named.items()}
+        read = {name: transfer.rows(kind, name, feature, nodes[kind], before) for name, feature in named.items()}
         found[kind] = Held({name: rows for name, rows in read.items() if rows is not None})
     return found
 
@@ -158,7 +127,7 @@ def _times(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeTyp
 
 
 def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
-    """What the sampler found, else the graph's."""
+    """The sampler's weights, else the graph's."""
     readers: dict[EdgeType, Callable[[], Tensor]] = {}
     for key, (rows, drawn) in edges.items():
         if drawn.weight is not None:
@@ -182,3 +151,30 @@ def _ids(column: EdgeColumn, position: Ints) -> Tensor:
 
 def _keys(reader: KeyReader, nodes: Callable[[], Int64s]) -> pa.Array:
     return reader.read(nodes())
+
+
+def _with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) -> Batch:
+    """The batch with the pairs of its seed edges, the positives first, then each seed's negatives in slot order.
+
+    `entered` are the local ids of sources, destinations and, where the sampler draws them, negatives.
+    """
+    source, positive, *others = map(tensor_of, entered)
+    ones = torch.ones(len(source), device=source.device)
+    if entry.negatives is None:
+        pairs = torch.stack([source, positive])
+        return replace(batch, edge_label_index=pairs, edge_label=ones, src_index=source, dst_pos_index=positive)
+    where = entry.negatives
+    seed, slot = (torch.from_numpy(places).to(source.device) for places in np.nonzero(where >= 0))
+    drawn = others[0][torch.from_numpy(where[where >= 0]).to(source.device)]
+    negative = torch.full(where.shape, -1, dtype=torch.int64, device=source.device)
+    negative[seed, slot] = drawn
+    pairs = torch.stack([torch.cat([source, source[seed]]), torch.cat([positive, drawn])])
+    return replace(
+        batch,
+        edge_label_index=pairs,
+        edge_label=torch.cat([ones, torch.zeros(len(seed), device=source.device)]),
+        src_index=source,
+        dst_pos_index=positive,
+        dst_neg_index=negative[:, 0] if where.shape[1] == 1 else negative,
+        negatives_missing=int((where < 0).sum()),
+    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _SILENT: dict[str, Any] = {"exclude": "NONE", "known": None, "both": [], "lasting": None}
-"""What a batch that says no rules is held to."""
+"""The rules of a batch whose lineage records none."""
 
 
 class _Walks(Protocol):
@@ -94,7 +94,7 @@ def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
 
 
 def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
-    """How many edges lie between the ends of a seed that must not see them."""
+    """The number of edges between the ends of a seed from which they are excluded."""
     if batch.edge_label_index is None or said["exclude"] == "NONE":
         return 0
     seed = EdgeType(*batch.seed_type)
@@ -104,7 +104,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
         seen = np.isin(_codes(batch, seed, source, destination), pairs)
         if said["exclude"] == "BOTH" and seed.source == seed.destination:
             seen |= np.isin(_codes(batch, seed, destination, source), pairs)
-        elif either:  # an entry of such a row may be the edge back, which may be seen
+        elif either:  # an edge of such a row may be the reverse edge, which is not excluded
             continue
         if batch.temporal is not None and batch.seed_time is not None:
             near = _array(batch.batch[key.destination])[_array(batch.edge_index[key])[1]]

@@ -60,7 +60,7 @@ class Batch:
     index: tuple[int, int]
     """(epoch, batch within the epoch)."""
     lineage: Mapping[str, Any]
-    """Where it comes from, as plain values for JSON."""
+    """The origin of the batch, as plain values for JSON; `snapdb.replay` builds the batch again."""
     e_id: Mapping[EdgeType, Tensor]
     """[edges] int64 ids of the rows in the edge table. Read at first access, as all edge columns below."""
     edge_features: Mapping[EdgeType, Mapping[str, Tensor]]
@@ -73,11 +73,11 @@ class Batch:
     user_ids: Mapping[str, pa.Array]
     """What `ids` answers."""
     seed_time: Tensor | None = None
-    """[batch_size] int64 times of the seeds, in the unit of event times; None when the seed query gives none."""
+    """[batch_size] int64 times of the seeds, in the unit of event times; None when the seed query returns none."""
     batch: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_TREES))
     """Node type → [nodes] int64 index in the batch of the seed whose tree a node is in; nothing but under TEMPORAL."""
     seed_columns: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_SEED_COLUMN))
-    """[batch_size], or [batch_size, n]: what else the seed query gives, by the columns' names."""
+    """[batch_size], or [batch_size, n]: the other columns of the seed query, by name."""
     edge_label_index: Tensor | None = None
     """[2, pairs] int64 local ids [source; destination]: seed edges, then negatives. None unless seeds are edges."""
     edge_label: Tensor | None = None
@@ -95,7 +95,7 @@ class Batch:
     temporal: Temporal | None = None
     """What each tree may hold of the past of its seed."""
     padding: bool = False
-    """Whether ranks that `pad` were given one of the epoch's first batches again, so that all have equally many."""
+    """Whether it is one of the epoch's first batches again, for a rank with `pad` that would have one fewer."""
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
@@ -154,7 +154,7 @@ class Batch:
         return self.moved(pinned)
 
     def to_pyg(self) -> Any:
-        """PyG's `Data` for one node type and one edge type, else `HeteroData`, as its NeighborLoader gives."""
+        """PyG's `Data` for one node type and one edge type, else `HeteroData`, as its NeighborLoader returns."""
         return adapters.to_pyg(self)
 
     def to_blocks(self) -> list[adapters.FlowBlock]:
@@ -268,7 +268,7 @@ class _Age:
 
 
 def _collated(batches: list[Batch], **_: Any) -> None:
-    """Refuses to make one of several batches, which a DataLoader of batch_size=1 or more asks for."""
+    """Raise an error: a DataLoader of batch_size=1 or more would collate several batches into one."""
     raise InputError(
         "a DataLoader would collate batches, but each is whole already, of as many seeds as BATCH says; "
         "say DataLoader(…, batch_size=None)",

@@ -96,8 +96,8 @@ class BatchBuilder:
         """Open what is not sent to other processes."""
         self.cache = CacheHandle(self._caches, self.sampler, self.view.node_counts, self.seeds)
         self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
-        self._entrance = SeedExpansion(self.view, self.spec, self.seeds)
-        self._delivery = DeviceTransfer(self.device, self.view, self.sampler.node_types)
+        self._expansion = SeedExpansion(self.view, self.spec, self.seeds)
+        self._transfer = DeviceTransfer(self.device, self.view, self.sampler.node_types)
         self._scratches: deque[Scratch] = deque()
 
     @property
@@ -141,13 +141,13 @@ class BatchBuilder:
         if isinstance(built, SampledBatch):
             with self.meter.building(), self._about(built.seeds):
                 built = self._fetched(built)
-        return self._delivery.sent(built)
+        return self._transfer.send(built)
 
     def receive(self, sent: SentBatch | TransformedBatch) -> Any:
         """The batch, or what the transform returns for it, for the consumer's thread."""
         if isinstance(sent, TransformedBatch):
             return sent.value
-        batch = self._delivery.received(sent)
+        batch = self._transfer.receive(sent)
         return batch if self.transform is None else self._transformed(self.transform, batch)
 
     def room(self, threads: int, ahead: int, sharers: int, under_way: int) -> int:
@@ -166,7 +166,7 @@ class BatchBuilder:
     def _about(self, seeds: BatchSeeds, visits: VisitedRounds | None = None) -> Iterator[None]:
         """Within it a batch is built: on a device stream of its own, and errors name the batch."""
         try:
-            with enough_memory(*seeds.index), self._delivery.working():
+            with enough_memory(*seeds.index), self._transfer.working():
                 yield
         except Exception as error:
             error.add_note(f"while making batch {seeds.index[1]} of epoch {seeds.index[0]}")
@@ -185,7 +185,7 @@ class BatchBuilder:
 
     def _sampled(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> tuple[SamplerInput, Subgraph, int]:
         """The sampler's input, the sampled neighborhood, and the bytes of scratch, where memory has a limit."""
-        entry = self._entrance.entry(seeds.ordinals, seeds.index[0])
+        entry = self._expansion.entry(seeds.ordinals, seeds.index[0])
         scratch = self._scratch()
 
         def sample(rounds: Rounds | None = None) -> Subgraph:
@@ -207,13 +207,13 @@ class BatchBuilder:
             self.seeds,
             sampled.entry,
             sampled.subgraph,
-            self._delivery,
+            self._transfer,
             index=sampled.seeds.index,
             lineage=dict(sampled.lineage),
         )
         if self.budget.limit is not None:
             self.budget.made(_bytes(batch, sampled.subgraph), sampled.scratch)
-        return self._delivery.packed(replace(batch, padding=True) if sampled.seeds.padding else batch)
+        return self._transfer.pinned(replace(batch, padding=True) if sampled.seeds.padding else batch)
 
     def _scratch(self) -> Scratch:
         """A scratch that no other thread uses."""
@@ -225,7 +225,7 @@ class BatchBuilder:
     def __getstate__(self) -> dict[str, Any]:
         _check_picklable(self.transform)
         # The sampler holds a snapshot's edges, which the other process maps for itself.
-        left = {"sampler", "cache", "meter", "_entrance", "_delivery", "_scratches"}
+        left = {"sampler", "cache", "meter", "_expansion", "_transfer", "_scratches"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -24,12 +24,12 @@ from snapdb.loading.rows import host, parts, tensor_of
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
-Values: TypeAlias = Array | pa.Array
+_Values: TypeAlias = Array | pa.Array
 """Numbers; the user's ids are Arrow's, as they may be of any type."""
 _CSR = ("indptr", "indices", "values")
 
 
-class ArrayFacts(NamedTuple):
+class _ArrayFacts(NamedTuple):
     """What an array is."""
 
     type: str
@@ -45,19 +45,19 @@ class Flat(NamedTuple):
     "bought", "product")]. A slash in a name of the user's is written %2F, and % as %25.
     """
 
-    values: dict[str, Values]
+    values: dict[str, _Values]
     facts: dict[str, Any]
     """The batch's other fields; the keys of its mappings under "keys", the shapes of sparse tensors under "sparse"."""
 
-    def arrays(self) -> dict[str, ArrayFacts]:
+    def arrays(self) -> dict[str, _ArrayFacts]:
         """What each array is."""
         return {name: _array_facts(values) for name, values in self.values.items()}
 
 
-def _array_facts(values: Values) -> ArrayFacts:
+def _array_facts(values: _Values) -> _ArrayFacts:
     if isinstance(values, np.ndarray):
-        return ArrayFacts(str(values.dtype), values.shape)
-    return ArrayFacts(str(values.type), (len(values),), arrow=True)
+        return _ArrayFacts(str(values.dtype), values.shape)
+    return _ArrayFacts(str(values.type), (len(values),), arrow=True)
 
 
 def flatten(batch: Batch) -> Flat:
@@ -133,7 +133,7 @@ def _fact(value: Any) -> Any:
 
 
 def _field(hint: Any, fact: Any) -> Any:
-    """A field without arrays of some type, of what JSON said."""
+    """A field without arrays, of the value that JSON holds."""
     if get_origin(hint) is Mapping:
         edges = get_args(hint)[0] is EdgeType
         return Held({_key(key) if edges else key: item for key, item in fact.items()})
@@ -143,7 +143,7 @@ def _field(hint: Any, fact: Any) -> Any:
 
 
 def _spelled(key: str | EdgeType) -> str:
-    """A key of a batch's mapping as it stands in a path."""
+    """A key of a batch's mapping, as a part of an array's path."""
     names = (key,) if isinstance(key, str) else key
     return "/".join(name.replace("%", "%25").replace("/", "%2F") for name in names)
 
@@ -158,18 +158,15 @@ def _key(spelled: str) -> str | EdgeType:
     return names[0] if len(names) == 1 else EdgeType(*names)
 
 
-# The file formats of a batch: each holds the named arrays and the facts of a flat batch, and gives them back
-
-
 _Arrays = dict[str, Array]
 _FACTS = "facts"
-"""Where a file keeps what is no array, as JSON."""
+"""The name under which a file keeps the metadata, as JSON."""
 
 
 class _Container(NamedTuple):
     """How one format is written and read."""
 
-    write: Callable[[Mapping[str, Values], str, BinaryIO], object]
+    write: Callable[[Mapping[str, _Values], str, BinaryIO], object]
     read: Callable[[bytes], tuple[Mapping[str, Any], str]]
     """Arrays and facts; Arrow's lists stay columns, for `read` to make arrays of."""
 
@@ -184,11 +181,11 @@ def read(format_: str, content: bytes) -> Flat:
     """The batch that a file holds; raises what the format's reader does where it is damaged."""
     columns, text = CONTAINERS[format_].read(content)
     facts = json.loads(text)
-    arrays = {name: ArrayFacts(*fact) for name, fact in facts["arrays"].items()}
+    arrays = {name: _ArrayFacts(*fact) for name, fact in facts["arrays"].items()}
     return Flat({name: _values(columns[name], fact) for name, fact in arrays.items()}, facts["batch"])
 
 
-def _values(column: Any, fact: ArrayFacts) -> Values:
+def _values(column: Any, fact: _ArrayFacts) -> _Values:
     """An array as it was before it was written."""
     if isinstance(column, pa.Array):
         return column if fact.arrow else _flattened(column).to_numpy(zero_copy_only=False).reshape(fact.shape)
@@ -207,7 +204,7 @@ def _flattened(column: pa.Array) -> pa.Array:
     return column
 
 
-def _numbers(values: Values) -> Array:
+def _numbers(values: _Values) -> Array:
     """An array where only numbers can be: ids that are no integers become the bytes of Arrow's stream of them."""
     if isinstance(values, np.ndarray):
         return values
@@ -221,13 +218,13 @@ def _numbers(values: Values) -> Array:
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def _row(values: Mapping[str, Values], facts: str) -> pa.Table:
+def _row(values: Mapping[str, _Values], facts: str) -> pa.Table:
     """One row, with a list for each array."""
     columns = {name: _listed(array) for name, array in values.items()}
     return pa.table({**columns, _FACTS: [facts]})
 
 
-def _listed(values: Values) -> pa.Array:
+def _listed(values: _Values) -> pa.Array:
     """One row that holds an array as a list, of lists where it has two dimensions."""
     if not isinstance(values, np.ndarray):
         return pa.LargeListArray.from_arrays(np.array([0, len(values)]), values)
@@ -251,7 +248,7 @@ def _columns(table: pa.Table) -> tuple[dict[str, pa.Array], str]:
     return {name: table.column(name).combine_chunks().flatten() for name in names}, facts
 
 
-def _write_arrow(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None:
+def _write_arrow(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
     table = _row(values, facts)
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
@@ -262,7 +259,7 @@ def _read_arrow(content: bytes) -> tuple[dict[str, pa.Array], str]:
         return _columns(file.read_all())
 
 
-def _write_parquet(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None:
+def _write_parquet(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
     # Features hardly repeat, and a file of one row has nothing to look up.
     pq.write_table(_row(values, facts), file, compression="none", use_dictionary=False, write_statistics=False)
 
@@ -271,7 +268,7 @@ def _read_parquet(content: bytes) -> tuple[dict[str, pa.Array], str]:
     return _columns(pq.read_table(pa.BufferReader(content)))
 
 
-def _write_npz(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None:
+def _write_npz(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
     arrays: dict[str, Any] = {name: _numbers(array) for name, array in values.items()}
     np.savez(file, allow_pickle=False, **arrays, **{_FACTS: np.array(facts)})
 
@@ -283,19 +280,19 @@ def _read_npz(content: bytes) -> tuple[_Arrays, str]:
     return arrays, str(arrays.pop(_FACTS))
 
 
-def _write_safetensors(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None:
+def _write_safetensors(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
     arrays = {name: np.ascontiguousarray(_numbers(array)) for name, array in values.items()}
     file.write(safetensors.numpy.save(arrays, {_FACTS: facts}))
 
 
 def _read_safetensors(content: bytes) -> tuple[_Arrays, str]:
-    header = int.from_bytes(content[:8], "little")  # the library tells metadata of files only, not of bytes
+    header = int.from_bytes(content[:8], "little")  # the library reads metadata of files only, not of bytes
     metadata = json.loads(content[8 : 8 + header])["__metadata__"]
     return safetensors.numpy.load(content), metadata[_FACTS]
 
 
-def _write_pt(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None:
-    content = io.BytesIO()  # torch hides what a file says when the disk is full
+def _write_pt(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
+    content = io.BytesIO()  # torch hides the error of a full disk
     torch.save({**{name: tensor_of(_numbers(array)) for name, array in values.items()}, _FACTS: facts}, content)
     file.write(content.getbuffer())
 

@@ -1,4 +1,4 @@
-"""Batches in a folder of files: written as a stream gives them, and read back byte for byte."""
+"""Batches in a folder of files: written as a stream yields them, and read back byte for byte."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BatchFolder(Dataset[Batch]):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """What the folder's manifest.json says."""
+        """The content of the folder's manifest.json."""
         return self._folder.manifest
 
     @property
@@ -132,7 +132,7 @@ class BatchFolder(Dataset[Batch]):
 
 
 def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchFolder:
-    """The batches of a folder that COPY (SAMPLE …) TO or `snapdb export` wrote, byte for byte as the stream gave them.
+    """The batches of a folder that COPY (SAMPLE …) TO or `snapdb export` wrote, as the stream yielded them.
 
     Args:
         path: The folder.
@@ -147,7 +147,7 @@ def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchF
 
 
 def _place(facts: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Epoch and batch of a file; None where its facts tell none."""
+    """Epoch and batch of a file; None where its metadata has none."""
     epoch, number = facts.get("epoch"), facts.get("batch")
     if type(epoch) is not int or type(number) is not int or min(epoch, number) < 0:
         return None

@@ -1,4 +1,4 @@
-"""The caches of one open database: what is left of their room, and what a closed stream leaves to the next one."""
+"""The memory budget of a database's caches, and the rows that a closed stream leaves to the next one."""
 
 from __future__ import annotations
 
@@ -18,78 +18,78 @@ if TYPE_CHECKING:
 
 
 _STREAMS = count()
-"""A database may be open twice in one process, and streams travel without the shelf."""
+"""A database may be open twice in one process, and streams are sent to other processes without the budget."""
 _PATIENCE = 0.05
 """Seconds for which a lock is waited for at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A stream's part of a cache."""
+    """A stream's part of a cache's room."""
 
     cache: Cache
     sharers: int
-    """How many processes share the cache's room."""
+    """The number of processes that share the cache's room."""
     room: int | None
-    """Bytes that are this stream's; None: any."""
+    """The bytes of this stream; None: no limit."""
     rows: RowCache | None = None
-    """What the last stream left in these bytes, for this one alone."""
+    """The rows that the last stream left in these bytes, which this one alone may take over."""
 
 
 class CacheBudget:
-    """Rows that were drawn for one stream serve the next of the same sampler. Threads share it; forks begin anew."""
+    """The reserved room of each cache, and the rows of closed streams. Threads share it; a fork begins empty."""
 
     def __init__(self) -> None:
         self._begin()
 
     def _begin(self) -> None:
-        self._guard = threading.RLock()  # what is dropped is taken back on whichever thread collects it
-        self._lent: dict[int, int] = {}
-        """By cache: bytes of streams and of what they left."""
+        self._guard = threading.RLock()  # a dropped stream gives its rows back on the thread that collects it
+        self._reserved: dict[int, int] = {}
+        """By cache id, the bytes of open streams and of the rows that closed ones left."""
         self._left: dict[int, Reservation] = {}
         self._dropped: set[int] = set()
         self._closed = False
         self._process = os.getpid()
 
-    def lend(self, cache: Cache, sharers: int = 1) -> Reservation:
-        """What the last stream of a cache left, or else what others leave of its room."""
+    def reserve(self, cache: Cache, sharers: int = 1) -> Reservation:
+        """The rows that the last stream of a cache left, or else the room that others leave."""
         with self._here():
-            return self._left.pop(cache.id, None) or self._lend(cache, sharers)
+            return self._left.pop(cache.id, None) or self._reserve(cache, sharers)
 
-    def renew(self, loan: Reservation, check: Callable[[], None]) -> Reservation:
-        """The same for a stream that what the last one left is no good for; see `_here`."""
+    def renew(self, reservation: Reservation, check: Callable[[], None]) -> Reservation:
+        """A new reservation for a stream to which the last one's rows are of no use; `check` as in `_here`."""
         with self._here(check):
-            self._free(loan, loan.room)
-            return self._lend(loan.cache, loan.sharers)
+            self._free(reservation, reservation.room)
+            return self._reserve(reservation.cache, reservation.sharers)
 
-    def settle(self, loan: Reservation, taken: int, check: Callable[[], None]) -> Reservation:
-        """The loan of a stream that takes no more than so many bytes: the rest is for others; see `_here`."""
-        if loan.room is None:
-            return loan
+    def settle(self, reservation: Reservation, taken: int, check: Callable[[], None]) -> Reservation:
+        """The reservation reduced to the bytes that a stream takes: others get the rest; `check` as in `_here`."""
+        if reservation.room is None:
+            return reservation
         with self._here(check):
-            self._free(loan, loan.room - taken)
-            return replace(loan, room=taken)
+            self._free(reservation, reservation.room - taken)
+            return replace(reservation, room=taken)
 
-    def take_back(self, loan: Reservation, rows: RowCache) -> None:
-        """A stream ends, and leaves its rows to the next one, unless another left some already."""
+    def give_back(self, reservation: Reservation, rows: RowCache) -> None:
+        """Leave the rows of a stream that ends to the next one, unless another left some already."""
         with self._here():
-            known = loan.cache.id
+            known = reservation.cache.id
             if self._closed or known in self._dropped or known in self._left or not rows.bytes:
-                self._free(loan, loan.room)
+                self._free(reservation, reservation.room)
             else:
-                self._left[known] = replace(loan, rows=rows)
+                self._left[known] = replace(reservation, rows=rows)
 
     def drop(self, cache: Cache) -> None:
-        """Frees what streams of a cache left, or will leave: there is no such cache any more."""
+        """Free the rows that streams of a dropped cache left, or will leave."""
         with self._here():
             self._dropped.add(cache.id)
             if left := self._left.pop(cache.id, None):
                 self._free(left, left.room)
 
     def refill(self, cache: Cache, generation: int, check: Callable[[], None] = lambda: None) -> int:
-        """Draws the rows of a new generation where a stream left those of an earlier one; returns how many.
+        """Draw the rows of a new generation where a stream left those of an earlier one, and return their number.
 
-        `check` is called now and then; what it raises ends the work.
+        `check` is called regularly; an error that it raises ends the work.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -99,40 +99,40 @@ class CacheBudget:
         if left is None or left.rows is None:
             return 0
         rows = left.rows
-        try:  # Ctrl-C may come anywhere: the room is given back, with or without rows in it
+        try:  # Ctrl-C may interrupt any step: the room is released, with or without rows
             rows = rows.of_generation(generation)
             rows.fill(lambda: 0, lambda: None, check)
             return rows.stats(None).drawn
         finally:
-            self.take_back(left, rows)
+            self.give_back(left, rows)
 
     def stream(self) -> str:
-        """A name for a stream that no other one of this process has."""
+        """A name for a stream, unique in this process."""
         return f"{os.getpid()}-{next(_STREAMS)}"
 
     def close(self) -> None:
-        """Frees all that streams left."""
+        """Free all rows that streams left."""
         with self._here():
             self._closed = True
             self._left.clear()
 
-    def _lend(self, cache: Cache, sharers: int) -> Reservation:
+    def _reserve(self, cache: Cache, sharers: int) -> Reservation:
         if cache.room is None:
             return Reservation(cache, sharers, None)
-        lent = self._lent.get(cache.id, 0)
-        room = min(cache.room // sharers, cache.room - lent)
-        self._lent[cache.id] = lent + room
+        reserved = self._reserved.get(cache.id, 0)
+        room = min(cache.room // sharers, cache.room - reserved)
+        self._reserved[cache.id] = reserved + room
         return Reservation(cache, sharers, room)
 
-    def _free(self, loan: Reservation, room: int | None) -> None:
-        self._lent[loan.cache.id] = self._lent.get(loan.cache.id, 0) - (room or 0)
+    def _free(self, reservation: Reservation, room: int | None) -> None:
+        self._reserved[reservation.cache.id] = self._reserved.get(reservation.cache.id, 0) - (room or 0)
 
     @contextmanager
     def _here(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Holds the lock; a process that was forked from the one that lent begins with nothing.
+        """Hold the lock; in a forked process begin empty.
 
-        Where garbage is collected under the lock, a stream may end there, and waits for its thread. So such a thread
-        gives `check`, which raises once it is to end, and does not wait for the lock for good.
+        A stream may end where garbage is collected under the lock, and then waits for its thread. So such a thread
+        gives `check`, which raises an error once it is to end, and does not wait for the lock forever.
         """
         if self._process != os.getpid():
             self._begin()
@@ -147,15 +147,15 @@ class CacheBudget:
 
 @dataclass(frozen=True, slots=True)
 class CacheSource:
-    """The caches of a stream's sampler. In another process than the database's it comes without the shelf."""
+    """The caches of a stream's sampler. Another process than the database's gets it with an empty budget."""
 
     caches: tuple[Cache, ...]
     db_dir: DatabaseDir
-    shelf: CacheBudget
+    budget: CacheBudget
 
     @property
     def first(self) -> Cache:
-        """The one that serves: in memory before in a file, and the one with the most room."""
+        """The cache that serves: one in memory before one in a file, then the one with the most room."""
         return min(self.caches, key=lambda cache: (cache.place == "FILE", cache.room is not None, -(cache.room or 0)))
 
     def __reduce__(self) -> tuple[Any, ...]:

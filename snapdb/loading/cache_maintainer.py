@@ -31,58 +31,117 @@ from snapdb.storage.array_files import temporary_bytes
 from snapdb.storage.cache_reports import CacheReport, clear_reports, this_process, write_report
 from snapdb.types import CacheStats
 
+
+class CacheHandle:
+    """A stream's cache in this process: opened with the first batch, and shared evenly by DataLoader workers."""
+
+    def __init__(
+        self, source: CacheSource | None, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
+    ) -> None:
+        """`source` is None where there is no cache."""
+        self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
+        self._maintainer: CacheMaintainer | None = None
+        self._guards = {os.getpid(): threading.Lock()}
+
+    def wanted(self) -> int:
+        """The most bytes that the cache can take in this process."""
+        if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
+            return 0
+        _, workers = place_among_workers()
+        size, room = bytes_wanted(self._sampler.spec, self._sampler.backend.host_walks), self._source.first.room
+        return size if room is None else min(size, room // workers)
+
+    def begin(self, batch: int, rounds: Rounds | None = None) -> None:
+        """Call before a batch is sampled, from any thread; under SCOPE VISITED with the rounds of its rows."""
+        if self._source is None:
+            return
+        maintainer = self._maintainer
+        if maintainer is None or not maintainer.here:
+            maintainer = self._opened(self._source)
+        if maintainer is not None:
+            maintainer.begin(batch, rounds)
+
+    def stats(self) -> dict[str, Any] | None:
+        """The fields of `CacheStats` by name; None: no batch of this process has used a cache."""
+        maintainer = self._maintainer
+        return None if maintainer is None or not maintainer.here else asdict(maintainer.stats())
+
+    def close(self) -> None:
+        """Leave the rows to the next stream; no batch may be in progress."""
+        with self._guard():
+            maintainer, self._maintainer = self._maintainer, None
+            if maintainer is not None:
+                self._sampler.cache = None
+                maintainer.close()
+
+    def _opened(self, source: CacheSource) -> CacheMaintainer | None:
+        with self._guard():
+            if self._maintainer is None or not self._maintainer.here:
+                _, workers = place_among_workers()
+                self._maintainer = open_maintainer(source, self._sampler, self._node_counts, self._seeds, workers)
+                if self._maintainer is None:
+                    self._source = None  # its sampler reads none
+                else:
+                    self._sampler.cache = self._maintainer.reader
+            return self._maintainer
+
+    def _guard(self) -> threading.Lock:
+        """The lock of this process: a fork copies locks as they are, maybe held by a thread that it does not copy."""
+        return self._guards.setdefault(os.getpid(), threading.Lock())
+
+
 _BACK = 128
-"""Batches begin side by side, and so a little out of order; one that is this far back begins another epoch."""
+"""Batches begin in parallel, and so slightly out of order; one that is this far back begins another epoch."""
 _SECONDS = 1.0
-"""Between two reports."""
+"""Seconds between two reports."""
 
 
 class CacheMaintainer:
-    """The cache of a stream in one process. Threads share it."""
+    """The cache of a stream in one process, and the thread that fills it. Threads share it."""
 
     def __init__(
         self, source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int
     ) -> None:
         self._owner = os.getpid()
-        self._filler = _Filler(source, source.shelf.lend(source.first, sharers), sampler, node_counts, seeds)
+        self._filler = _Filler(source, source.budget.reserve(source.first, sharers), sampler, node_counts, seeds)
         self._end = weakref.finalize(self, _end, self._filler, self._owner)
         try:
             self._filler.start()
-        except RuntimeError as error:  # the system has no thread to give
+        except RuntimeError as error:  # no thread can be started
             self._filler.fail(error)
 
     @property
     def here(self) -> bool:
-        """Whether it is of this process; one that came here by a fork is filled by nobody."""
+        """Whether it is of this process: a fork copies it without the thread that fills it."""
         return os.getpid() == self._owner
 
     @property
     def reader(self) -> CacheReader:
-        """Where the sampler looks for rows."""
+        """Where the sampler looks rows up."""
         return self._filler.rows
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
-        """Told when a batch is begun, by any thread; under SCOPE VISITED with the rounds of its rows."""
+        """Call when a batch begins, from any thread; under SCOPE VISITED with the rounds of its rows."""
         self._filler.begin(batch, rounds)
 
     def stats(self) -> CacheStats:
-        """How far the cache is filled, and what it was good for since it was opened."""
+        """The state of the cache, and its hits and misses since it was opened."""
         return self._filler.stats()
 
     def close(self) -> None:
-        """Ends the thread, and leaves the rows to the next stream: no batch may be under way. Does nothing twice."""
+        """End the thread, and leave the rows to the next stream, once; no batch may be in progress."""
         self._end()
 
 
 def open_maintainer(
     source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
 ) -> CacheMaintainer | None:
-    """What keeps the cache of a sampler in this process; None: it has none, or draws by torch, which reads none.
+    """The maintainer of a sampler's cache in this process; None: there is no cache, or torch draws, which reads none.
 
     Args:
-        node_counts: those of the view.
-        seeds: the stream's, from which it follows where batches come by.
-        sharers: how many processes share the cache's room.
+        node_counts: Those of the view.
+        seeds: Those of the stream, from which expected accesses follow.
+        sharers: The number of processes that share the cache's room.
     """
     if not source.caches or sampler.backend.name != "numba":
         return None
@@ -96,16 +155,16 @@ def _end(filler: _Filler, owner: int) -> None:
 
 
 class _ClosedError(Exception):
-    """The stream is closed, and nobody needs what the thread is doing."""
+    """The stream is closed, so that the thread's work is not needed."""
 
 
 class _Filler(threading.Thread):
-    """Makes the cache, and draws what is to be drawn until it is told to end."""
+    """Opens the cache, and draws rows that are due until it is ended."""
 
     def __init__(
         self,
         source: CacheSource,
-        loan: Reservation,
+        reservation: Reservation,
         sampler: NeighborSampler,
         node_counts: Mapping[str, int],
         seeds: Seeds,
@@ -113,9 +172,9 @@ class _Filler(threading.Thread):
         super().__init__(name="snapdb-cache", daemon=True)
         spec, walks = sampler.spec, sampler.backend.host_walks
         self.rows = RowCache(spec, walks)
-        self._source, self._loan = source, loan
+        self._source, self._reservation = source, reservation
         self._visits = partial(expected_accesses, spec, walks, seeds, node_counts, self._check)
-        self._report_name = f"{loan.cache.id}-{source.shelf.stream()}"
+        self._report_name = f"{reservation.cache.id}-{source.budget.stream()}"
         self._reported: CacheStats | None = None
         self._next_report = 0.0
         self._batch: int | None = None
@@ -137,19 +196,19 @@ class _Filler(threading.Thread):
         return replace(self.rows.stats(self._batch), error=self._error)
 
     def end(self) -> None:
-        """Once: ends the thread, tells the last of it, and leaves the rows."""
+        """Once: end the thread, write the last report, and leave the rows."""
         self._ended = True
         self._woken.set()
         if self.is_alive() and threading.current_thread() is not self:  # garbage may be collected on this very thread
             self.join()
         self._report(last=True)
-        self._source.shelf.take_back(self._loan, self.rows)
+        self._source.budget.give_back(self._reservation, self.rows)
 
     def fail(self, error: Exception) -> None:
-        """Batches do without what is not there; that is told once, and to whoever looks at the cache."""
+        """Stop filling: batches draw what is missing; warn once, and report the error in the cache's state."""
         with suppress(Warning):  # where warnings are errors, this thread could only lose it
             warnings.warn(
-                f"cache {self._loan.cache.name} is filled no further, and batches are made without: {error}",
+                f"cache {self._reservation.cache.name} is filled no further, and batches are made without: {error}",
                 RuntimeWarning,
                 stacklevel=1,
             )
@@ -170,20 +229,20 @@ class _Filler(threading.Thread):
             self.fail(error)
 
     def _open(self) -> None:
-        """Finds rows to hold: those of the last stream, where they serve, or those of most worth."""
-        shelf, spec, walks = self._source.shelf, self.rows.spec, self.rows.walks
-        before, self._loan = self._loan.rows, replace(self._loan, rows=None)
+        """Take over the rows of the last stream where they serve, else choose those that save the most reads."""
+        budget, spec, walks = self._source.budget, self.rows.spec, self.rows.walks
+        before, self._reservation = self._reservation.rows, replace(self._reservation, rows=None)
         # SAMPLE USING may ask for other fanouts or edge types.
         serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
         if before is None or not serves or not self.rows.inherit(before):
             if before is not None:
-                before, self._loan = None, shelf.renew(self._loan, self._check)  # its bytes are needed
-            self.rows.build(choose_rows(spec, walks, self._loan.room, self._visits), self._allocate)
-        self._loan = shelf.settle(self._loan, self.rows.bytes, self._check)
+                before, self._reservation = None, budget.renew(self._reservation, self._check)  # its bytes are needed
+            self.rows.build(choose_rows(spec, walks, self._reservation.room, self._visits), self._allocate)
+        self._reservation = budget.settle(self._reservation, self.rows.bytes, self._check)
         self._forget()
 
     def _allocate(self, size: int) -> UInt8s:
-        cache, db_dir = self._loan.cache, self._source.db_dir
+        cache, db_dir = self._reservation.cache, self._source.db_dir
         if cache.place == "FILE":
             folder = Path(tempfile.gettempdir()) if db_dir.read_only else db_dir.path
             return temporary_bytes(folder, size, f"cache {cache.name}", "create a smaller one")
@@ -192,7 +251,7 @@ class _Filler(threading.Thread):
         return memory[first : first + size]
 
     def _wait(self) -> None:
-        """Until rows are to be drawn; tells meanwhile how it goes."""
+        """Wait until rows are due, and write reports meanwhile."""
         self._report()
         while not self._woken.wait(_SECONDS):
             self._report()
@@ -203,7 +262,7 @@ class _Filler(threading.Thread):
         return self._batch or 0
 
     def _check(self) -> None:
-        """Called now and then by long work, so that it ends with the stream and is told of while it lasts."""
+        """Called regularly by long work: it ends with the stream, and is reported while it lasts."""
         if self._ended:
             raise _ClosedError
         if time.monotonic() >= self._next_report:
@@ -214,76 +273,15 @@ class _Filler(threading.Thread):
         stats, db_dir = self.stats(), self._source.db_dir
         if db_dir.read_only or (stats == self._reported and not last):
             return
-        cache, generation = self._loan.cache.id, self.rows.spec.generation
+        cache, generation = self._reservation.cache.id, self.rows.spec.generation
         write_report(db_dir, self._report_name, CacheReport(cache, this_process(), not last, generation, stats))
         self._reported = stats
 
     def _forget(self) -> None:
-        """Removes what streams that are gone told of the cache: from now on this one tells."""
+        """Remove the reports of streams that have ended; from now on this one reports."""
         if not self._source.db_dir.read_only:
-            clear_reports(self._source.db_dir, self._loan.cache.id)
+            clear_reports(self._source.db_dir, self._reservation.cache.id)
 
 
 def _or_never(batch: int | None) -> int:
     return sys.maxsize if batch is None else batch
-
-
-# A stream's cache, kept in whichever process makes its batches
-
-
-class CacheHandle:
-    """Opens the cache with the first batch that a process makes; DataLoader workers share its room evenly."""
-
-    def __init__(
-        self, source: CacheSource | None, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
-    ) -> None:
-        """`sampler` is one that was just opened, of either back end; None: nothing is kept."""
-        self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
-        self._keeper: CacheMaintainer | None = None
-        self._guards = {os.getpid(): threading.Lock()}
-
-    def wanted(self) -> int:
-        """The most bytes that the cache may come to take in this process."""
-        if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
-            return 0
-        _, workers = place_among_workers()
-        size, room = bytes_wanted(self._sampler.spec, self._sampler.backend.host_walks), self._source.first.room
-        return size if room is None else min(size, room // workers)
-
-    def begin(self, batch: int, rounds: Rounds | None = None) -> None:
-        """Told before a batch is sampled, by any thread; under SCOPE VISITED with the rounds of its rows."""
-        if self._source is None:
-            return
-        keeper = self._keeper
-        if keeper is None or not keeper.here:
-            keeper = self._opened(self._source)
-        if keeper is not None:
-            keeper.begin(batch, rounds)
-
-    def stats(self) -> dict[str, Any] | None:
-        """How far the cache is filled, and what it was good for; None: no batch of this process came by one."""
-        keeper = self._keeper
-        return None if keeper is None or not keeper.here else asdict(keeper.stats())
-
-    def close(self) -> None:
-        """Leaves the rows to the next stream; no batch may be under way."""
-        with self._guard():
-            keeper, self._keeper = self._keeper, None
-            if keeper is not None:
-                self._sampler.cache = None
-                keeper.close()
-
-    def _opened(self, source: CacheSource) -> CacheMaintainer | None:
-        with self._guard():
-            if self._keeper is None or not self._keeper.here:
-                _, workers = place_among_workers()
-                self._keeper = open_maintainer(source, self._sampler, self._node_counts, self._seeds, workers)
-                if self._keeper is None:
-                    self._source = None  # its sampler reads none
-                else:
-                    self._sampler.cache = self._keeper.reader
-            return self._keeper
-
-    def _guard(self) -> threading.Lock:
-        """This process's own: a fork copies a lock as it is, maybe held by a thread that did not come with it."""
-        return self._guards.setdefault(os.getpid(), threading.Lock())

@@ -1,4 +1,4 @@
-"""How batches come to their device: features that lie there already, and copies that overlap with the reader's work."""
+"""The transfer of batches to a device: features that are resident there, and copies that overlap with training."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
 
 _T = TypeVar("_T")
 _CHUNK = 1 << 26
-"""Bytes of a feature that are on their way to the device at once."""
+"""Bytes of a feature that are copied to the device at once."""
 
 
 class SentBatch(NamedTuple):
-    """A batch on its way to the device."""
+    """A batch whose copy to the device is started."""
 
     batch: Batch
     arrival: Any
-    """The event after which its tensors are there; None: they are."""
+    """The CUDA event after which its tensors are complete; None: they are."""
 
 
 class _Residents:
-    """The features that lie on a device, as far as they fit; they go there at the first read."""
+    """The features that are resident on a device, as far as they fit; uploaded at the first read."""
 
     def __init__(self, features: Mapping[str, Mapping[str, Feature]], device: torch.device, room: int | None) -> None:
-        """`room` is how many bytes may be taken; None leaves a fifth of the device's memory free."""
+        """`room` is the bytes that they may take; None leaves a fifth of the device's memory free."""
         self._features, self._device, self._room = features, device, room
         self._lock = threading.Lock()
         self._rows: dict[tuple[str, str], Tensor] | None = None
 
     def rows(self, kind: str, name: str) -> Tensor | None:
-        """All rows of a feature on the device; None where it does not lie there."""
-        with self._lock:  # who comes first uploads, the others wait
+        """All rows of a feature on the device; None where it is not resident."""
+        with self._lock:  # the first thread uploads, the others wait
             if self._rows is None:
                 self._rows = self._uploaded()
         return self._rows.get((kind, name))
@@ -63,12 +63,12 @@ class _Residents:
 
 
 class DeviceTransfer:
-    """Brings batches to a device. What it starts there runs beside the reader's work, on a stream of its own."""
+    """Copies batches to a device, on a CUDA stream of its own, beside the consumer's work."""
 
     def __init__(
         self, device: torch.device, view: GraphView, node_types: tuple[str, ...] = (), room: int | None = None
     ) -> None:
-        """`node_types` are those of the batches; `room` is the bytes that their features may take on the device."""
+        """`node_types` are those of the batches; `room` is the bytes that resident features may take."""
         self.device = device
         self._features = {name: view.node_features.get(name, {}) for name in node_types}
         self._residents = _Residents(self._features, device, room)
@@ -81,7 +81,7 @@ class DeviceTransfer:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """What the block starts on the device does not hold up what the reader has started there."""
+        """Kernels that the block launches do not delay those of the consumer."""
         if self._backend is None:
             yield
             return
@@ -91,22 +91,22 @@ class DeviceTransfer:
     def rows(
         self, kind: str, name: str, feature: Feature, nodes: Callable[[], Int64s], before: Int64s | None
     ) -> Tensor | None:
-        """[nodes, width] rows of a feature on the host; None where it lies on the device, so that `sent` adds them.
+        """[nodes, width] rows of a feature in the host's memory; None where it is resident, and `send` adds them.
 
         Args:
-            nodes: gives the dense ids on the host.
-            before: [nodes] the moment before which each value of a feature that changes in time is.
+            nodes: Returns the dense ids in the host's memory.
+            before: [nodes] int64; of a feature with history the last value before this time is read.
         """
         if before is not None and isinstance(feature, HistoryFeature):
             return tensor_of(feature.read(nodes(), before))
         return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
 
-    def packed(self, batch: Batch) -> Batch:
-        """The batch where copies to the device can start from: for a GPU in page-locked memory."""
+    def pinned(self, batch: Batch) -> Batch:
+        """The batch in memory from which it is copied to the device: page-locked for a GPU."""
         return batch.moved(ready) if self.device.type == "cuda" else batch
 
-    def sent(self, batch: Batch) -> SentBatch:
-        """The batch on its way to the device, with the features that lie there."""
+    def send(self, batch: Batch) -> SentBatch:
+        """The batch with resident features, whose copy to the device is started."""
         with self.working():
             there = batch if self.device.type == "cpu" else batch.moved(partial(placed, device=self.device))
             there = replace(there, features=Held({kind: self._joined(there, kind) for kind in there.features}))
@@ -116,8 +116,8 @@ class DeviceTransfer:
             arrival.record(self._side)
             return SentBatch(there, arrival)
 
-    def received(self, sent: SentBatch) -> Batch:
-        """The batch, for the reader's own stream: whatever is started there from now on finds it whole."""
+    def receive(self, sent: SentBatch) -> Batch:
+        """The batch, for the consumer's CUDA stream: kernels launched there from now on see it complete."""
         if sent.arrival is None:
             return sent.batch
         current = self._backend.current_stream(self.device)
@@ -129,7 +129,7 @@ class DeviceTransfer:
         return sent.batch
 
     def _joined(self, batch: Batch, kind: str) -> dict[str, Tensor]:
-        """All features of a node type, in their order."""
+        """All features of a node type, in the order of the graph."""
         found: Held[str, Tensor] = Held()
         for name in self._features.get(kind, batch.features[kind]):
             rows = self._residents.rows(kind, name)
@@ -138,7 +138,7 @@ class DeviceTransfer:
 
 
 def one_ahead(source: Iterator[_T]) -> Iterator[_T]:
-    """The same items, each begun before the one before it is handed over; an error comes out in its turn.
+    """The same items, each started before the previous one is yielded; an error is raised in its turn.
 
     >>> begun = []
     >>> items = one_ahead(begun.append(i) or i for i in range(3))
@@ -157,7 +157,7 @@ def one_ahead(source: Iterator[_T]) -> Iterator[_T]:
 
 
 def usable(name: str) -> torch.device:
-    """The device, once a tensor could be made there.
+    """The device of this name, after a check that tensors can be allocated there.
 
     Raises:
         ValueError: no device has such a name.
@@ -178,7 +178,7 @@ def usable(name: str) -> torch.device:
 
 
 def _room(device: torch.device) -> int:
-    """Bytes that features may take there."""
+    """The bytes that resident features may take on a device."""
     if device.type != "cuda":
         return 0
     free, total = torch.cuda.mem_get_info(device)
@@ -186,7 +186,7 @@ def _room(device: torch.device) -> int:
 
 
 def _upload(feature: Feature, device: torch.device) -> Tensor:
-    """The whole feature on the device, copied part by part: it may be larger than the host's free memory."""
+    """The whole feature on the device, copied in chunks: it may be larger than the host's free memory."""
     out = torch.empty(feature.shape, dtype=tensor_of(np.empty(0, feature.dtype)).dtype, device=device)
     step = max(1, _CHUNK // max(1, int(np.prod(feature.shape[1:])) * feature.dtype.itemsize))
     for start in range(0, feature.shape[0], step):

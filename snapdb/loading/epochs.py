@@ -1,4 +1,4 @@
-"""The epochs of a seed set: how many batches each has, which are a rank's, and which seeds a batch holds."""
+"""The epochs of a seed set: the batches of each, the share of a rank, and the seeds of a batch."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class Epochs:
         self._order: tuple[int, Int64s] | None = None
 
     def batches(self, epoch: int) -> int:
-        """How many batches an epoch has, over all ranks."""
+        """The number of batches of an epoch, over all ranks."""
         return batches_in(self.seeds.ids.size, self.spec, epoch)
 
     def before(self, epoch: int) -> int:
-        """How many batches all earlier epochs have: the global number of an epoch's first batch."""
+        """The number of batches of all earlier epochs: the global number of an epoch's first batch."""
         return batches_before(self.seeds.ids.size, self.spec, epoch)
 
     def share(self, epoch: int, start: int = 0) -> Share:
-        """The batches that are this rank's, where `start` were consumed over all ranks."""
+        """This rank's batches of an epoch of which `start` were consumed before, over all ranks."""
         return self.sharing.share(self.batches(epoch), full_batches_in(self.seeds.ids.size, self.spec, epoch), start)
 
     def taken_last(self, at: Position) -> int:
-        """The global number of a batch that readers who are there took last, or of the first that they will take."""
+        """The global number of the batch that consumers took last at a position, or the first that they will take."""
         number, workers = place_among_workers()
         return self.before(at.epoch) + self.share(at.epoch, at.start).consumed(number + workers * max(0, at.taken - 1))
 
@@ -73,7 +73,7 @@ class Epochs:
         return next(self.batches_at(epoch, [places[index]]))
 
     def batches_at(self, epoch: int, places: Iterable[int]) -> Iterator[BatchSeeds]:
-        """The batches at places of the epoch, whose end is followed by its start again."""
+        """The batches at these places of an epoch; places beyond its end count from its start again."""
         order, size = self._ordinals(epoch), self.spec.batch_size
         batches, before = self.batches(epoch), self.before(epoch)
         for place in places:
@@ -82,12 +82,12 @@ class Epochs:
             yield BatchSeeds((epoch, index), before + index, ordinals, padding=again > 0)
 
     def numbers(self, epoch: int, places: range) -> list[int]:
-        """The global numbers of the batches at places of the epoch, whose end is followed by its start again."""
+        """The global numbers of the batches at these places of an epoch, as in `batches_at`."""
         batches, before = self.batches(epoch), self.before(epoch)
         return [before + place % batches for place in places]
 
     def numbered(self, numbers: Iterable[int]) -> Iterator[BatchSeeds]:
-        """The batches of these global numbers."""
+        """The batches with these global numbers."""
         for number in numbers:
             epoch = bisect_right(range(1, number + 2), number, key=self.before)
             yield from self.batches_at(epoch, [number - self.before(epoch)])

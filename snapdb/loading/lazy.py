@@ -12,13 +12,13 @@ _V = TypeVar("_V")
 
 
 class MissingEntryError(SnapdbError, KeyError):
-    """A batch has nothing under this key; the message says why, and what is there."""
+    """A batch has no entry under a key; the message has the reason, and the keys that exist."""
 
     code = "missing"
 
 
 class Held(dict[_K, _V]):
-    """Values that are here; a key that is not is refused with what is there instead.
+    """Values by key; the error for a missing key lists the keys that exist.
 
     >>> Held(seven=7)["eight"]
     Traceback (most recent call last):
@@ -39,7 +39,7 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
     """
 
     def __init__(self, readers: Mapping[_K, Callable[[], _V]], hint: str) -> None:
-        """`hint` tells why a key may be absent, and what to do about it."""
+        """`hint` is why a key may be absent, and the remedy."""
         self._readers = dict(readers)
         self._kept: dict[_K, _V] = {}
         self._hint = hint
@@ -110,7 +110,7 @@ class _Changed(Generic[_K, _V]):
 
 
 class _Value(Generic[_V]):
-    """Gives a value that is known."""
+    """Returns a known value."""
 
     def __init__(self, value: _V) -> None:
         self.value = value

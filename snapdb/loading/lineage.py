@@ -1,4 +1,4 @@
-"""What a batch says about where it comes from: enough to make it again."""
+"""The lineage of a batch: all that it takes to build it again."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -14,7 +14,7 @@ from snapdb.types.sampling import ZeroWeight
 
 
 def zero_weight(sampler: NeighborSampler) -> ZeroWeight | None:
-    """By which rule edges of weight 0 are drawn, where that changes what is delivered: some edges weigh nothing."""
+    """The rule for edges of weight 0, where there are some; None: there are none, so that no rule changes a batch."""
     return "NEVER" if any(walk.skips_zeros for walk in sampler.walks) else None
 
 
@@ -43,7 +43,7 @@ def stream_lineage(
 
 
 def seeds_digest(seeds: Seeds) -> str:
-    """A name for a seed set in its canonical order, with all that its query gives of each seed."""
+    """The digest of a seed set in its canonical order, with all columns of its query."""
     digest = sha256(f"{seeds.type}\0{seeds.ids.size}".encode())
     for values in (seeds.ids, seeds.y, seeds.query_order, seeds.time, *(seeds.ends or (None, None))):
         digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())

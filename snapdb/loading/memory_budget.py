@@ -14,10 +14,10 @@ from snapdb.kernels import buffers
 
 
 class MemoryBudget:
-    """Bytes that a stream may take: scratch for each thread at work, and batches that are ready or under way.
+    """The bytes that a stream may take, for the scratch of working threads and for batches, complete or in progress.
 
-    Both are measured as batches are made: the first goes alone, later ones are counted as the largest so far. Where
-    there is room, one more is left: the reader's, whose blocks come back for the next.
+    Both are measured: the first batch is built alone, later ones count as much as the largest so far. Where there is
+    room, it leaves space for one more: the consumer's, whose buffers are reused for the next.
 
     >>> budget = MemoryBudget(1000)
     >>> budget.room(threads=4, ahead=8)
@@ -50,7 +50,7 @@ class MemoryBudget:
             )
 
     def room(self, threads: int, ahead: int, sharers: int = 1, under_way: int = 0) -> int:
-        """How many batches may be ready or under way now, 1 or more, where so many processes share the memory."""
+        """The number of batches, 1 or more, that may be complete or in progress, where `sharers` share the memory."""
         if self.limit is None:
             return ahead
         limit = self.limit // sharers
@@ -91,9 +91,6 @@ def _said(size: int) -> str:
             hundredths = -(-size * 100 // 1000**power)
             return f"{hundredths // 100}.{hundredths % 100:02d} {unit}"
     return f"{size} B"
-
-
-# Batches that do not fit into memory
 
 
 _SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")

@@ -28,74 +28,10 @@ from snapdb.sampling.subgraph import Block, Subgraph
 from snapdb.sampling.walks import Walk
 from snapdb.types import EdgeType, SampleSpec
 
-_AT_ONCE = 1 << 16
-"""Edges that are looked up in their rows together: each takes as much memory as a row."""
-
-
-def pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
-    """Bytes of the pages of neighbours that a batch reads of topologies, beside what the sampler's cache has now.
-
-    The kernel counts as many for a file that is read page by page and of which nothing is in memory.
-
-    Args:
-        found: what was sampled as batch number `batch`.
-        rounds: of its rows, under SCOPE VISITED.
-    """
-    total = 0
-    for walk in sampler.backend.host_walks:
-        rows = walk.arrays.rows
-        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found, batch, rounds)])
-        tail = missed >= rows.indices.size
-        total += _pages(rows.indices, missed[~tail]) + _pages(rows.patch.indices, missed[tail] - rows.indices.size)
-    return total * mmap.PAGESIZE
-
-
-def _missed(
-    sampler: NeighborSampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None
-) -> Iterator[Int64s]:
-    """Positions of the edges that are in no row of the cache, hop after hop."""
-    spec, cache, relation = sampler.spec, sampler.cache, walk.relation
-    base = None if cache is None else cache.base(relation)
-    for hop, blocks in enumerate(found.hops):
-        for block in blocks:
-            if block.relation != relation:
-                continue
-            nodes, count = found.nodes[relation.expands][block.seed_side], walk.count(hop)
-            missed = np.ones(nodes.size, np.bool_) if base is None else base.places[nodes] < 0
-            if cache is not None and spec.refresh is not None and count > 0:
-                size = row_size(spec.refresh, walk.fanout, count)
-                records = cache.rows(relation, slot_of(spec, hop), size)
-                if records is not None:
-                    number = np.empty((nodes.size, 2), np.int64)
-                    keys = row_keys(spec, relation, hop, batch, rounds)
-                    find_records(keys, records, nodes, 0, nodes.size, nodes.size, number)
-                    missed &= ~_recorded(records, number[:, 0], size, block)
-            yield block.position[missed]
-
-
-def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
-    """Which edges of a block are in the records of these numbers; -1: there is none."""
-    found = np.zeros(numbers.size, np.bool_)
-    for low in range(0, numbers.size, _AT_ONCE):
-        some = slice(low, low + _AT_ONCE)
-        which = np.flatnonzero(numbers[some] >= 0) + low
-        rows = records.records[numbers[which], HEAD : HEAD + size]
-        found[which] = (rows == block.position[which, None]).any(axis=1)
-    return found
-
-
-def _pages(array: Array, places: Int64s) -> int:
-    """How many pages of memory these items lie on."""
-    return int(np.unique((array.ctypes.data + places * array.itemsize) // mmap.PAGESIZE).size)
-
-
-# A stream whose work is measured, for EXPLAIN: which work there is, and what each step of sampling takes
-
-
 _REPEATS = 5
 """Of which the shortest counts: the others were held up."""
 _RECENT = 4
-"""Batches that are sampled again to compare ways: one alone would be found in the processor's caches."""
+"""Batches that are sampled again to compare samplers: one alone would be in the processor's caches."""
 _ENOUGH = 0.25
 """Seconds after which they are not sampled once more."""
 
@@ -106,7 +42,7 @@ class Recent(NamedTuple):
     number: int
     rounds: Rounds | None
     nodes: tuple[Mapping[str, Ints], ...]
-    """Of each, vertex type → the dense ids that it comes by."""
+    """Of each batch, vertex type → the dense ids of its nodes."""
 
 
 class WorkMeter:
@@ -119,7 +55,7 @@ class WorkMeter:
         self.reset()
 
     def reset(self) -> None:
-        """Measure anew."""
+        """Reset the measurements."""
         self.build_seconds = 0.0
         """Seconds of whole batches."""
         self.sample_seconds = 0.0
@@ -171,7 +107,7 @@ class MeteredStream(BatchStream):
         self.start()
 
     def start(self) -> None:
-        """Measure anew."""
+        """Reset the measurements."""
         self.meter.reset()
         self._from_disk = _read_from_disk()
 
@@ -211,7 +147,7 @@ class MeteredStream(BatchStream):
         That is of a topology that is not in memory.
         """
         beside = copy.copy(self._plain)
-        beside.cache = cache  # which is only looked at, and counts nothing
+        beside.cache = cache  # a lookup that counts neither hits nor misses
         (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
         again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self.meter.inputs)
         return sum(pages_read(beside, found, number, rounds) for found in again) / len(self.meter.inputs)
@@ -221,7 +157,7 @@ class MeteredStream(BatchStream):
         other = copy.copy(self._plain)
         other.spec, other.cache = spec or other.spec, cache
         scratch, spent = other.scratch(), list[float]()
-        self._each(other, scratch)  # what is done once is not measured
+        self._each(other, scratch)  # the first run includes work that is done once
         while len(spent) < _REPEATS and sum(spent) * len(self.meter.inputs) < _ENOUGH:
             spent.append(self._each(other, scratch))
         return min(spent)
@@ -242,7 +178,7 @@ class MeteredStream(BatchStream):
         return (time.perf_counter() - started) / len(self.meter.inputs)
 
     def _seconds(self, hop: int, places: int, scratch: Scratch) -> float:
-        """How long the last batch takes up to a hop, and of that only over the first so many relations."""
+        """Seconds to sample the last batch up to a hop, and of that hop over the first `places` relations."""
         short = copy.copy(self._plain)
         short.walks = tuple(_short(walk, hop + (i < places)) for i, walk in enumerate(self._plain.walks))
         return min(self._timed(short, scratch) for _ in range(self._repeats))
@@ -256,7 +192,7 @@ class MeteredStream(BatchStream):
 
 
 def _short(walk: Any, hops: int) -> Any:
-    """The same walk, which draws nothing after so many hops."""
+    """The same walk without draws after a number of hops."""
     if hasattr(walk, "walk"):  # torch's, which is made of one
         return replace(walk, walk=_short(walk.walk, hops))
     counts = tuple(count if hop < hops else 0 for hop, count in enumerate(walk.fanout.counts))
@@ -264,9 +200,70 @@ def _short(walk: Any, hops: int) -> Any:
 
 
 def _read_from_disk() -> int:
-    """Bytes that this process ever had to wait for; 0 where the system does not tell."""
+    """The bytes that this process has read from disks; 0 where the system does not report it."""
     with suppress(OSError):
         for line in Path("/proc/self/io").read_text().splitlines():
             if line.startswith("read_bytes:"):
                 return int(line.split()[1])
     return 0
+
+
+_AT_ONCE = 1 << 16
+"""Edges that are searched for in their rows at once: each takes as much memory as a row."""
+
+
+def pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
+    """The bytes of the pages of neighbors that a batch reads of topologies, without those that the sampler's cache has.
+
+    The operating system counts the same for a file that is read page by page and is not in memory.
+
+    Args:
+        found: The sampled neighborhood of batch number `batch`.
+        rounds: Those of its rows, under SCOPE VISITED.
+    """
+    total = 0
+    for walk in sampler.backend.host_walks:
+        rows = walk.arrays.rows
+        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found, batch, rounds)])
+        tail = missed >= rows.indices.size
+        total += _pages(rows.indices, missed[~tail]) + _pages(rows.patch.indices, missed[tail] - rows.indices.size)
+    return total * mmap.PAGESIZE
+
+
+def _missed(
+    sampler: NeighborSampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None
+) -> Iterator[Int64s]:
+    """Positions of the edges that are in no row of the cache, hop after hop."""
+    spec, cache, relation = sampler.spec, sampler.cache, walk.relation
+    base = None if cache is None else cache.base(relation)
+    for hop, blocks in enumerate(found.hops):
+        for block in blocks:
+            if block.relation != relation:
+                continue
+            nodes, count = found.nodes[relation.expands][block.seed_side], walk.count(hop)
+            missed = np.ones(nodes.size, np.bool_) if base is None else base.places[nodes] < 0
+            if cache is not None and spec.refresh is not None and count > 0:
+                size = row_size(spec.refresh, walk.fanout, count)
+                records = cache.rows(relation, slot_of(spec, hop), size)
+                if records is not None:
+                    number = np.empty((nodes.size, 2), np.int64)
+                    keys = row_keys(spec, relation, hop, batch, rounds)
+                    find_records(keys, records, nodes, 0, nodes.size, nodes.size, number)
+                    missed &= ~_recorded(records, number[:, 0], size, block)
+            yield block.position[missed]
+
+
+def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
+    """Which edges of a block are in the records of these numbers; -1: there is none."""
+    found = np.zeros(numbers.size, np.bool_)
+    for low in range(0, numbers.size, _AT_ONCE):
+        some = slice(low, low + _AT_ONCE)
+        which = np.flatnonzero(numbers[some] >= 0) + low
+        rows = records.records[numbers[which], HEAD : HEAD + size]
+        found[which] = (rows == block.position[which, None]).any(axis=1)
+    return found
+
+
+def _pages(array: Array, places: Int64s) -> int:
+    """The number of memory pages that these items are on."""
+    return int(np.unique((array.ctypes.data + places * array.itemsize) // mmap.PAGESIZE).size)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from snapdb.loading.source import StreamSource
 
 Progress = Callable[[str, float | None], None]
-"""Takes what is being done, and the share of it that is done; None: unknown."""
+"""Called with a description of the work, and the share of it that is done; None: unknown."""
 
 _ALL_BATCHES = Sharing()
 _NUMBERS = ("threads", "prefetch", "memory", "max_threads")
@@ -22,7 +22,7 @@ _NUMBERS = ("threads", "prefetch", "memory", "max_threads")
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a stream builds and delivers its batches; no option changes what is in a batch."""
+    """How a stream builds and delivers its batches; no option changes a batch."""
 
     threads: int | None = None
     """Threads that build batches; None: one per core, or two where a GPU samples; 0: the consumer's thread does."""
@@ -64,7 +64,7 @@ class StreamOptions:
             )
 
     def of(self, source: StreamSource) -> StreamOptions:
-        """These options, where the statement and its hints give the threads and the memory that are None."""
+        """These options, with the threads of the hints and the memory of the statement where they are None."""
         threads = source.hints.threads if self.threads is None else self.threads
         return replace(self, threads=threads, memory=source.spec.memory if self.memory is None else self.memory)
 

@@ -1,4 +1,4 @@
-"""Work on threads whose results come in order, never more than a few ahead of the reader."""
+"""A map over threads whose results are in order, a bounded number of them ahead of the consumer."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,9 +14,9 @@ _O = TypeVar("_O")
 class OrderedMap(Iterator[_O], Generic[_I, _O]):
     """`map(work, items)` over threads.
 
-    Results come in the order of the items, whichever is done first. At most `room(under way)` items, asked anew each
-    time, are under way or wait to be taken. An exception of `work` comes out in its item's turn. Threads end with the
-    last item, at an exception, at `close`, and when nobody holds the iterator any more.
+    Results are in the order of the items. At most `room(in progress)` items, evaluated each time, are in progress or
+    wait to be taken. An exception of `work` is raised in its item's turn. Threads end with the last item, at an
+    exception, at `close`, and when the iterator is dropped.
 
     >>> list(OrderedMap(str.upper, ["a", "b", "c"], threads=2, room=lambda under_way: 4))
     ['A', 'B', 'C']
@@ -60,7 +60,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         self._pending.clear()
 
     def __del__(self) -> None:
-        # Whoever drops the last reference may be one of the threads, which cannot wait for itself.
+        # The last reference may be dropped on one of the threads, which cannot wait for itself.
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a stream's reader is, what is saved of that, and whether it fits another stream."""
+"""The position of a stream's consumer: as it is saved, and whether it fits another stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snapdb.types import RNG_SCHEME, Refresh, SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
 _LATER = {"refresh": None, "generation": 0, "zero_weight": None}
-"""What states do not record that were saved before there was such a field."""
+"""The values of fields that older states do not have."""
 _PINNED = ("snapshot", "graph", "version", "window", "definition")
 
 
@@ -31,9 +31,9 @@ class Position:
     taken: int = 0
     """Batches of its share that the reader took since."""
     begun: bool = False
-    """Whether an iteration took them: the next one gives the next epoch."""
+    """Whether an iteration took them: the next one yields the next epoch."""
     ended: bool = False
-    """Whether that iteration came to its end."""
+    """Whether that iteration has ended."""
 
     @property
     def starts(self) -> bool:
@@ -46,9 +46,9 @@ class Position:
 
 
 def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight | None) -> dict[str, Any]:
-    """All that two streams must share to give the same batches, as plain values for JSON.
+    """All that two streams must share to yield the same batches, as plain values for JSON.
 
-    `zeros` is `zero_weight` of their samplers, which what the statement says of drawing does not tell.
+    `zeros` is `zero_weight` of their samplers, which depends on the snapshot's weights too.
     """
     drawing = {name: value for name, value in asdict(spec.drawing).items() if name != "zero_weight"}
     values = {
@@ -84,8 +84,8 @@ def saved(at: Position, share: Share, worker: Mapping[str, int] | None) -> dict[
     """A position as plain values for JSON.
 
     Args:
-        share: what the rank had of the epoch.
-        worker: which DataLoader worker the reader is. One worker's position says nothing of where the others are.
+        share: The rank's share of the epoch.
+        worker: The DataLoader worker that the consumer is; the positions of the others do not follow from it.
     """
     consumed = share.consumed(at.taken) if worker is None else at.start
     over = at.ended or (worker is None and 0 < consumed == share.stop)
@@ -99,7 +99,7 @@ def loaded(
     batches_in: Callable[[int], int],
     worker: Mapping[str, int] | None,
 ) -> Position:
-    """The position that a state tells to a stream of this identity, whose epochs have so many batches.
+    """The position of a saved state, for a stream of this identity.
 
     Raises:
         InputError: the state is of another stream or of another DataLoader worker, or is none.
@@ -126,7 +126,7 @@ def loaded(
 
 
 def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
-    """How to go on where the snapshot is there, but was published anew, or edges of weight 0 are drawn no more."""
+    """The remedy where the snapshot was published again, or edges of weight 0 are not drawn any more."""
     then = said[name]
     if name == "zero_weight" and then is None:
         return (

@@ -1,4 +1,4 @@
-"""Which batches of an epoch are a rank's, and what ranks do where an epoch does not come out even."""
+"""How the batches of an epoch are shared among ranks, and what happens to a remainder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How the batches of an epoch are shared out among ranks. None of it changes a batch or its number.
+    """How the batches of an epoch are shared among ranks; no field changes a batch or its number.
 
     >>> [list(Sharing(rank, 3).share(batches=8, full=7).places) for rank in range(3)]
     [[0, 3, 6], [1, 4, 7], [2, 5]]
@@ -22,7 +22,7 @@ class Sharing:
     drop_last: bool = False
     """Leave out a last batch of fewer seeds than BATCH, and the batches that not every rank would get."""
     pad: bool = False
-    """Repeat the epoch's first batches for the ranks that would have one fewer."""
+    """Repeat the epoch's first batches for ranks that would have one fewer."""
 
     def __post_init__(self) -> None:
         for name, value in (("rank", self.rank), ("world_size", self.world_size)):
@@ -36,7 +36,7 @@ class Sharing:
             raise ValueError("drop_last leaves batches out and pad adds some: say one of them, found both")
 
     def words(self, batches: int) -> str:
-        """This rank among the others, for a person to read; of an epoch that has so many batches.
+        """This rank among the others in words, of an epoch with this number of batches.
 
         >>> Sharing(2, 3).words(8)
         'rank 2 of 3, which have 2 or 3'
@@ -46,12 +46,12 @@ class Sharing:
         return f"rank {self.rank} of {self.world_size}" + (f", which have {few} or {few + 1}" if uneven else "")
 
     def share(self, batches: int, full: int, start: int = 0) -> Share:
-        """What this rank has of an epoch.
+        """This rank's share of an epoch.
 
         Args:
-            batches: how many the epoch has, over all ranks.
-            full: how many of them hold as many seeds as BATCH says.
-            start: how many were consumed before, over all ranks.
+            batches: The number of batches of the epoch, over all ranks.
+            full: The number of those that have BATCH seeds.
+            start: The number of batches that were consumed before, over all ranks.
         """
         stop = batches
         if self.drop_last:
@@ -63,17 +63,17 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A rank's batches of what is left of an epoch."""
+    """A rank's batches of the rest of an epoch."""
 
     places: range
-    """The batches by number; from `batches` on the count begins anew, with the epoch's first."""
+    """The numbers of the batches; those from `batches` on stand for the epoch's first ones again."""
     batches: int
-    """How many the epoch has, over all ranks."""
+    """The number of batches of the epoch, over all ranks."""
     start: int
-    """How many were consumed before, over all ranks."""
+    """The number of batches consumed before, over all ranks."""
     stop: int
-    """How many will have been consumed in the end."""
+    """The number of batches consumed when this share is done."""
 
     def consumed(self, taken: int) -> int:
-        """How many of the epoch's batches are consumed, over all ranks, once each rank has taken so many."""
+        """The number of the epoch's batches that are consumed, over all ranks, once each rank has taken `taken`."""
         return min(self.start + taken * self.places.step, self.stop)

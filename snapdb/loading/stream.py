@@ -266,7 +266,7 @@ class BatchStream(IterableDataset[Given]):
         return {**self.__dict__, "_options": options, "_meter": NO_METER, "_retired": []}
 
     def _received(self, at: Position, workers: OrderedWorkers, sent: Any) -> Given:
-        """What the consumer gets, who is then at this position."""
+        """The batch for the consumer, which is then at this position."""
         given: Given = workers.builder.receive(sent)
         self._check_open()
         self._reach(at, workers)

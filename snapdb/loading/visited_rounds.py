@@ -1,4 +1,9 @@
-"""REFRESH OTF SCOPE VISITED: the round of each row, which depends on the batches before that read it."""
+"""REFRESH OTF SCOPE VISITED: the round of each row, which depends on the batches before that read it.
+
+Rounds are frozen for a window of batches, which can be built in parallel and in any order. When all batches of a window
+are sampled, the rows that they accessed get the next window's number, and that window opens. So the rounds with which a
+window begins are all that its batches depend on.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +25,193 @@ from snapdb.sampling.sampler import RelationWalk
 from snapdb.types import Relation, SampleSpec
 
 
-def packed(window: int, rounds: Rounds) -> dict[str, Any]:
-    """The rounds that a window begins with.
+class _Rows(NamedTuple):
+    """The rows that batches access at a hop."""
+
+    hop: int
+    relation: Relation
+    slot: int
+    nodes: int
+    """Their number: one per node."""
+
+    @property
+    def name(self) -> tuple[Relation, int]:
+        """Their key in Rounds, which hops may share."""
+        return self.relation, self.slot
+
+
+class _Window:
+    """A window: the batches that see the same rounds."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds = rounds
+        self.next = {rows: values.copy() for rows, values in rounds.items()}
+        """The rounds after the window, by the batches that are sampled."""
+        self.sampled: set[int] = set()
+        """The numbers of the batches that are sampled."""
+
+
+class VisitedRounds:
+    """The windows of a sampler, which open one after another. Threads share them."""
+
+    def __init__(self, spec: SampleSpec, walks: Sequence[RelationWalk], saved: Any = None) -> None:
+        """Begin with batch 0, or with a saved window.
+
+        Raises:
+            InputError: the saved window is damaged, or of other rows.
+        """
+        assert spec.refresh is not None
+        self.every = spec.refresh.period
+        self._blocks = spec.layout == "BLOCKS"
+        self._rows = tuple(_rows(spec, walks))
+        number, rounds = _unpacked(saved, {rows.name: rows.nodes for rows in self._rows})
+        self._windows = {number: _Window(rounds)}
+        self._last = number
+        """The number of the window that opened last."""
+        self._kept: frozenset[int] = frozenset()
+        self._failed = False
+        self._changed = threading.Condition()
+
+    def sampled(self, number: int, sample: Callable[[Rounds], Subgraph]) -> Subgraph:
+        """Sample a batch with its rounds, once all batches of earlier windows are sampled.
+
+        Those must be sampled already, or be in progress on other threads.
+        """
+        found = sample(self._opened(number // self.every))
+        self._record_access(number, found)
+        return found
+
+    def fail(self) -> None:
+        """Report that a batch failed, so that no thread waits for it."""
+        with self._changed:
+            self._failed = True
+            self._changed.notify_all()
+
+    def missing(self, before: int) -> tuple[int, Iterator[int]]:
+        """The number of batches before this one that are not sampled, and their numbers: maybe very many."""
+        self._failed = False
+        numbers = range(self._last * self.every, before)
+        done = sum(number in numbers for number in tuple(self._windows[self._last].sampled))
+        return len(numbers) - done, self.unsampled(numbers)
+
+    def unsampled(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Those of these batches that are not sampled yet."""
+        last = self._last
+        done = frozenset(self._windows[last].sampled)
+        return (number for number in numbers if number // self.every >= last and number not in done)
+
+    def opens(self, number: int) -> int:
+        """The first batch of a batch's window: the batch depends on those before that one."""
+        return number - number % self.every
+
+    def knows(self, number: int) -> bool:
+        """Whether a batch can be sampled without sampling earlier windows again."""
+        window = number // self.every
+        return window in self._windows or window > self._last
+
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Keep the rounds of these batches, and no longer those that were kept before."""
+        self._kept = frozenset(number // self.every for number in numbers)
+
+    def forget(self, before: int) -> None:
+        """Free the rounds of the windows before this batch's, which are not read any more."""
+        with self._changed:
+            gone = {window for window in self._windows if window < min(before // self.every, self._last)}
+            for window in gone - self._kept:
+                del self._windows[window]
+
+    def saved(self, number: int) -> dict[str, Any] | None:
+        """The rounds of the last known window up to that of this batch, as plain values for JSON.
+
+        None where that is the first window, in which all rows are in round 0.
+        """
+        with self._changed:
+            known = [window for window in self._windows if window <= number // self.every]
+            found = max(known, default=0)
+            rounds = self._windows[found].rounds if found else {}
+        return _packed(found, rounds) if found else None
+
+    def _opened(self, window: int) -> Rounds:
+        """The rounds of a window, once it has opened."""
+        with self._changed:
+            while window not in self._windows:
+                if window < self._last:
+                    raise InputError(
+                        "under SCOPE VISITED batches are made in their order, and another iteration of this stream "
+                        "has gone on to later ones; open a stream for each iteration",
+                        code="batches-in-order",
+                    )
+                if self._failed:
+                    raise InputError(
+                        "a batch before this one failed, and rows depend on what it visits", code="batches-in-order"
+                    )
+                self._changed.wait()
+            return self._windows[window].rounds
+
+    def _record_access(self, number: int, found: Subgraph) -> None:
+        """Mark the rows of all nodes that a batch expanded; the last batch of a window opens the next one."""
+        at = number // self.every
+        window = self._windows.get(at)
+        if window is None:  # it was complete, and so was sampled again
+            return
+        if at + 1 not in self._windows:
+            for rows in self._rows:
+                window.next[rows.name][self._expanded(found, rows)] = at + 1
+        with self._changed:
+            window.sampled.add(number)
+            if len(window.sampled) == self.every and at == self._last:
+                self._windows[at + 1] = _Window(window.next)
+                self._last = at + 1
+                self._changed.notify_all()
+
+    def _expanded(self, found: Subgraph, rows: _Rows) -> Int64s:
+        """The dense ids of the nodes that a batch expanded at a hop."""
+        met = [0, *accumulate(found.nodes_per_hop[rows.relation.expands])]
+        low = 0 if self._blocks else met[rows.hop]
+        return _on_host(found.nodes[rows.relation.expands][low : met[rows.hop + 1]])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_changed"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._changed = threading.Condition()
+
+
+def check_any_order(spec: SampleSpec, what: str) -> None:
+    """Check that batches may be built in any order.
+
+    Raises:
+        InputError: each batch depends on those before it.
+    """
+    if spec.in_order:
+        raise InputError(
+            f"{what} asks for batches by number, but under SCOPE VISITED a batch depends on those before it; "
+            "iterate over the stream, or say SCOPE ALL, under which any batch can be made alone",
+            code="batches-in-order",
+        )
+
+
+def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
+    """The rows that each hop draws from; a hop that takes all edges, or none, has no rows."""
+    for walk in walks:
+        for hop, count in enumerate(walk.fanout.counts):
+            if count > 0:
+                yield _Rows(hop, walk.relation, slot_of(spec, hop), walk.adjacency.nodes)
+
+
+def _on_host(values: Ints) -> Int64s:
+    """The ids in the host's memory."""
+    return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+
+
+def _packed(window: int, rounds: Rounds) -> dict[str, Any]:
+    """The rounds with which a window begins, as plain values for JSON.
 
     >>> from snapdb.types import EdgeType
     >>> knows = Relation(EdgeType("person", "knows", "person"), "IN")
-    >>> saved = packed(3, {(knows, 0): np.array([0, 3, 1], np.int32)})
-    >>> window, rounds = unpacked(saved, {(knows, 0): 3})
+    >>> saved = _packed(3, {(knows, 0): np.array([0, 3, 1], np.int32)})
+    >>> window, rounds = _unpacked(saved, {(knows, 0): 3})
     >>> window, rounds[knows, 0]
     (3, array([0, 3, 1], dtype=int32))
     """
@@ -34,14 +219,14 @@ def packed(window: int, rounds: Rounds) -> dict[str, Any]:
     return {"window": window, "rounds": rows, "checksum": _checksum(window, rows)}
 
 
-def unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], Int32s]]:
-    """The number of the window, and its rounds; those of the first window where nothing was saved.
+def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], Int32s]]:
+    """The number of a saved window, and its rounds; the first window where nothing was saved.
 
     Args:
         nodes: the rows that there are, and how many.
 
     Raises:
-        InputError: what was saved is damaged, or of other rows.
+        InputError: the saved window is damaged, or of other rows.
     """
     if saved is None:
         return 0, {rows: np.zeros(count, np.int32) for rows, count in nodes.items()}
@@ -63,7 +248,7 @@ def unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int
 
 
 def _checksum(window: int, rows: Any) -> int:
-    """Of all that is saved: each text has its own, but none tells which rows it is of, or of which window."""
+    """The checksum of all that is saved: those of the texts cover neither the names of the rows nor the window."""
     return zlib.crc32(json.dumps([window, rows]).encode())
 
 
@@ -72,193 +257,10 @@ def _text(values: Int32s) -> str:
 
 
 def _values(text: str, nodes: int, window: int) -> Int32s:
-    """The rounds of so many rows, none later than the window."""
+    """The rounds of this number of rows, none later than the window."""
     inflate = zlib.decompressobj()
     plain = inflate.decompress(base64.b64decode(text, validate=True), 4 * nodes + 1)
     values = np.frombuffer(plain, "<i4").astype(np.int32)
     if values.size != nodes or (nodes and not 0 <= int(values.min()) <= int(values.max()) <= window):
         raise ValueError(f"rounds of {nodes} rows from 0 to {window} are expected")
     return values
-
-
-# REFRESH OTF SCOPE VISITED: which round each row is in, which depends on the batches that came by it before
-
-
-class _Rows(NamedTuple):
-    """Rows that batches come by at a hop."""
-
-    hop: int
-    relation: Relation
-    slot: int
-    nodes: int
-    """How many there are: one a node."""
-
-    @property
-    def name(self) -> tuple[Relation, int]:
-        """Theirs in Rounds; hops may share them."""
-        return self.relation, self.slot
-
-
-class _Window:
-    """The batches that see the same rounds."""
-
-    def __init__(self, rounds: Rounds) -> None:
-        self.rounds = rounds
-        self.next = {rows: values.copy() for rows, values in rounds.items()}
-        """The rounds after it, as far as batches are sampled."""
-        self.sampled: set[int] = set()
-        """Its batches that are, by number."""
-
-
-class VisitedRounds:
-    """The windows of a sampler, as they open one after another. Threads share them."""
-
-    def __init__(self, spec: SampleSpec, walks: Sequence[RelationWalk], saved: Any = None) -> None:
-        """Begins with batch 0, or with the window that was `saved`.
-
-        Raises:
-            InputError: what was saved is damaged, or of other rows.
-        """
-        assert spec.refresh is not None
-        self.every = spec.refresh.period
-        self._blocks = spec.layout == "BLOCKS"
-        self._rows = tuple(_rows(spec, walks))
-        number, rounds = unpacked(saved, {rows.name: rows.nodes for rows in self._rows})
-        self._windows = {number: _Window(rounds)}
-        self._last = number
-        """The window that opened last."""
-        self._kept: frozenset[int] = frozenset()
-        self._failed = False
-        self._changed = threading.Condition()
-
-    def sampled(self, number: int, sample: Callable[[Rounds], Subgraph]) -> Subgraph:
-        """What `sample` makes of a batch and its rounds, once all batches of the windows before are sampled.
-
-        These must be sampled already, or be under way on other threads.
-        """
-        found = sample(self._opened(number // self.every))
-        self._came_by(number, found)
-        return found
-
-    def fail(self) -> None:
-        """A batch could not be made: nobody is to wait for it."""
-        with self._changed:
-            self._failed = True
-            self._changed.notify_all()
-
-    def missing(self, before: int) -> tuple[int, Iterator[int]]:
-        """How many batches before this one are not sampled, of which none has failed, and which: maybe very many."""
-        self._failed = False
-        numbers = range(self._last * self.every, before)
-        done = sum(number in numbers for number in tuple(self._windows[self._last].sampled))
-        return len(numbers) - done, self.unsampled(numbers)
-
-    def unsampled(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Those of some batches that are not sampled by now."""
-        last = self._last
-        done = frozenset(self._windows[last].sampled)
-        return (number for number in numbers if number // self.every >= last and number not in done)
-
-    def opens(self, number: int) -> int:
-        """The first batch of a batch's window: those before it are all that it depends on."""
-        return number - number % self.every
-
-    def knows(self, number: int) -> bool:
-        """Whether a batch can be made without going back."""
-        window = number // self.every
-        return window in self._windows or window > self._last
-
-    def keep(self, numbers: Iterable[int]) -> None:
-        """Keeps the rounds of these batches, and of none that were kept before, until others are named."""
-        self._kept = frozenset(number // self.every for number in numbers)
-
-    def forget(self, before: int) -> None:
-        """Lets go of the rounds of batches in windows before this batch's, which are not asked for any more."""
-        with self._changed:
-            gone = {window for window in self._windows if window < min(before // self.every, self._last)}
-            for window in gone - self._kept:
-                del self._windows[window]
-
-    def saved(self, number: int) -> dict[str, Any] | None:
-        """The rounds of the last window, up to that of this batch, that is known: as plain values for JSON.
-
-        None where that is the first window, in which all rows are in round 0.
-        """
-        with self._changed:
-            known = [window for window in self._windows if window <= number // self.every]
-            found = max(known, default=0)
-            rounds = self._windows[found].rounds if found else {}
-        return packed(found, rounds) if found else None
-
-    def _opened(self, window: int) -> Rounds:
-        """The rounds of a window, once it is open."""
-        with self._changed:
-            while window not in self._windows:
-                if window < self._last:
-                    raise InputError(
-                        "under SCOPE VISITED batches are made in their order, and another iteration of this stream "
-                        "has gone on to later ones; open a stream for each iteration",
-                        code="batches-in-order",
-                    )
-                if self._failed:
-                    raise InputError(
-                        "a batch before this one failed, and rows depend on what it visits", code="batches-in-order"
-                    )
-                self._changed.wait()
-            return self._windows[window].rounds
-
-    def _came_by(self, number: int, found: Subgraph) -> None:
-        """Marks the rows of all that a batch expanded; after the last batch of a window opens the next."""
-        at = number // self.every
-        window = self._windows.get(at)
-        if window is None:  # it was complete, and so was sampled again
-            return
-        if at + 1 not in self._windows:
-            for rows in self._rows:
-                window.next[rows.name][self._expanded(found, rows)] = at + 1
-        with self._changed:
-            window.sampled.add(number)
-            if len(window.sampled) == self.every and at == self._last:
-                self._windows[at + 1] = _Window(window.next)
-                self._last = at + 1
-                self._changed.notify_all()
-
-    def _expanded(self, found: Subgraph, rows: _Rows) -> Int64s:
-        """The nodes that a batch expanded at a hop."""
-        met = [0, *accumulate(found.nodes_per_hop[rows.relation.expands])]
-        low = 0 if self._blocks else met[rows.hop]
-        return _on_host(found.nodes[rows.relation.expands][low : met[rows.hop + 1]])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_changed"}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._changed = threading.Condition()
-
-
-def check_any_order(spec: SampleSpec, what: str) -> None:
-    """Refuses what asks for batches out of their order, where each depends on those before it.
-
-    Raises:
-        InputError: they do.
-    """
-    if spec.in_order:
-        raise InputError(
-            f"{what} asks for batches by number, but under SCOPE VISITED a batch depends on those before it; "
-            "iterate over the stream, or say SCOPE ALL, under which any batch can be made alone",
-            code="batches-in-order",
-        )
-
-
-def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
-    """The rows that each hop draws from; where a hop takes all edges, or none, it needs no row."""
-    for walk in walks:
-        for hop, count in enumerate(walk.fanout.counts):
-            if count > 0:
-                yield _Rows(hop, walk.relation, slot_of(spec, hop), walk.adjacency.nodes)
-
-
-def _on_host(values: Ints) -> Int64s:
-    """The ids as numpy has them, wherever they are."""
-    return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -72,16 +72,16 @@ class OrderedWorkers:
         return self.builder.build(lineage, visits, seeds)
 
     def state(self, number: int) -> dict[str, Any]:
-        """What `state_dict` must hold to go on from a batch, as plain values for JSON."""
+        """The entries of `state_dict` that resuming from a batch needs, as plain values for JSON."""
         if not self.builder.spec.in_order:
             return {}
         return {"visits": None if self._visits is None else self._visits.saved(number)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Replace what is known of rounds by what a state holds.
+        """Replace the known rounds by those of a saved state.
 
         Raises:
-            InputError: that is damaged.
+            InputError: the state is damaged.
         """
         self._visits = self.builder.visits(state.get("visits")) if self.builder.spec.in_order else None
 

@@ -97,12 +97,6 @@ def fill_base(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, ba
     return int(edges)
 
 
-# A relation for someone who goes through it once, from the first node to the last
-
-
-# The rows of one stream's sampler in a cache: drawn or copied ahead of the batches that will ask for them
-
-
 _ROWS = 1 << 12
 """Drawn rows between two looks at whether to go on,"""
 _EDGES = 1 << 18

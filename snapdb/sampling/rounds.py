@@ -102,9 +102,6 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
     return RowKeys(now, later, phase, np.uint64(part), whole, stem, np.uint64(slot), np.uint64(kind), own)
 
 
-# When the rows that serve many batches are drawn anew: for which batches that is looked after, and since when
-
-
 _TURN = 4
 """In so many parts of a turn OTF's rows are looked after: between two of them, one row in so many is drawn anew.
 

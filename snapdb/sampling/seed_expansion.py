@@ -21,6 +21,60 @@ from snapdb.sampling.keys import Domain
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput, SeedGroup, Seeds, vertex_input
 from snapdb.types import Link, Negatives, Relation, SampleSpec
 
+
+class SeedExpansion:
+    """Makes the entries of a seed set's batches. It holds no state: threads share it."""
+
+    def __init__(self, view: GraphView, spec: SampleSpec, seeds: Seeds) -> None:
+        """Opens what negatives are drawn from, if any are.
+
+        Raises:
+            BindError: what is known of a source depends on times, and the seeds have none.
+            ValueError: seed edges were asked, and the seeds are none.
+        """
+        if (spec.link is None) != (seeds.ends is None):
+            raise ValueError("seeds have ends where the sampler's seeds are edges, and only there")
+        self._seeds, self._link = seeds, spec.link
+        asked = None if spec.link is None else spec.link.negatives
+        self._draws: _NegativeDraws | None = None
+        if spec.link is not None and asked is not None:
+            self._draws = _NegativeDraws(view, spec.link, asked, spec.seed, timed=seeds.time is not None)
+
+    def entry(self, ordinals: Int64s, epoch: int) -> SamplerInput:
+        """The entry of a batch of these seeds, in their order.
+
+        Of seed edges the groups are sources, destinations and, where negatives are asked, those that were found.
+
+        Raises:
+            CorruptError: the row of a source leads out of its arrays.
+        """
+        seeds = self._seeds
+        times = None if seeds.time is None else seeds.time[ordinals]
+        if self._link is None or seeds.ends is None:
+            return vertex_input(seeds.type, seeds.ids[ordinals], ordinals, times)
+        edge, trees = self._link.edge, np.arange(ordinals.size, dtype=np.int64)
+        source, destination = (ends[ordinals] for ends in seeds.ends)
+        groups = (SeedGroup(edge.source, source, trees), SeedGroup(edge.destination, destination, trees))
+        excluded = _excluded(self._link, source, destination, trees)
+        if self._draws is None:
+            return SamplerInput(groups, ordinals, times, excluded)
+        drawn = self._draws.draw(source, ordinals, times, epoch)
+        found = drawn >= 0
+        negatives = SeedGroup(edge.destination, drawn[found], np.repeat(trees, found.sum(axis=1)))
+        places = np.where(found, np.cumsum(found).reshape(found.shape) - 1, -1)
+        return SamplerInput((*groups, negatives), ordinals, times, excluded, places)
+
+
+def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> ExcludedEdges | None:
+    """The pairs of ends; between different vertex types there is no edge of this type back."""
+    if link.exclude == "NONE":
+        return None
+    if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
+        both = np.concatenate([source, destination]), np.concatenate([destination, source])
+        return ExcludedEdges(link.edge, *both, np.concatenate([trees, trees]))
+    return ExcludedEdges(link.edge, source, destination, trees)
+
+
 _NONE = np.empty(0, np.int64)
 _MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
 _LAST = 2**63 - 1
@@ -65,7 +119,7 @@ class _Candidates:
         return np.where(self.ids[places] == ids, places, -1) if self.ids.size else np.full_like(ids, -1)
 
 
-class NegativeDraws:
+class _NegativeDraws:
     """Draws the negatives of some seed edges. It holds no state: threads share it."""
 
     def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
@@ -197,59 +251,3 @@ def _known(keys: Int64s, width: int, bounds: Int64s, since: Int64s, until: Int64
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         far, since, until = (column[there] if column.size else column for column in (far, since, until))
     return Known(bounds, far, since, until)
-
-
-# Who enters a batch: its seeds, of seed edges their ends and negatives, and the edges that they must not see
-
-
-class SeedExpansion:
-    """Makes the entries of a seed set's batches. It holds no state: threads share it."""
-
-    def __init__(self, view: GraphView, spec: SampleSpec, seeds: Seeds) -> None:
-        """Opens what negatives are drawn from, if any are.
-
-        Raises:
-            BindError: what is known of a source depends on times, and the seeds have none.
-            ValueError: seed edges were asked, and the seeds are none.
-        """
-        if (spec.link is None) != (seeds.ends is None):
-            raise ValueError("seeds have ends where the sampler's seeds are edges, and only there")
-        self._seeds, self._link = seeds, spec.link
-        asked = None if spec.link is None else spec.link.negatives
-        self._draws: NegativeDraws | None = None
-        if spec.link is not None and asked is not None:
-            self._draws = NegativeDraws(view, spec.link, asked, spec.seed, timed=seeds.time is not None)
-
-    def entry(self, ordinals: Int64s, epoch: int) -> SamplerInput:
-        """The entry of a batch of these seeds, in their order.
-
-        Of seed edges the groups are sources, destinations and, where negatives are asked, those that were found.
-
-        Raises:
-            CorruptError: the row of a source leads out of its arrays.
-        """
-        seeds = self._seeds
-        times = None if seeds.time is None else seeds.time[ordinals]
-        if self._link is None or seeds.ends is None:
-            return vertex_input(seeds.type, seeds.ids[ordinals], ordinals, times)
-        edge, trees = self._link.edge, np.arange(ordinals.size, dtype=np.int64)
-        source, destination = (ends[ordinals] for ends in seeds.ends)
-        groups = (SeedGroup(edge.source, source, trees), SeedGroup(edge.destination, destination, trees))
-        excluded = _excluded(self._link, source, destination, trees)
-        if self._draws is None:
-            return SamplerInput(groups, ordinals, times, excluded)
-        drawn = self._draws.draw(source, ordinals, times, epoch)
-        found = drawn >= 0
-        negatives = SeedGroup(edge.destination, drawn[found], np.repeat(trees, found.sum(axis=1)))
-        places = np.where(found, np.cumsum(found).reshape(found.shape) - 1, -1)
-        return SamplerInput((*groups, negatives), ordinals, times, excluded, places)
-
-
-def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> ExcludedEdges | None:
-    """The pairs of ends; between different vertex types there is no edge of this type back."""
-    if link.exclude == "NONE":
-        return None
-    if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
-        both = np.concatenate([source, destination]), np.concatenate([destination, source])
-        return ExcludedEdges(link.edge, *both, np.concatenate([trees, trees]))
-    return ExcludedEdges(link.edge, source, destination, trees)

@@ -357,8 +357,8 @@ def test_features_lie_on_the_device_as_far_as_they_fit() -> None:
         read = {name: delivery.rows("customer", name, f, lambda: ids, None) for name, f in features.items()}
         assert {name for name, rows in read.items() if rows is None} == resident  # and never those of no fixed place
         found = {name: rows for name, rows in read.items() if rows is not None}
-        packed = delivery.packed(replace(batch, features={**batch.features, "customer": found}))
-        whole = delivery.received(delivery.sent(packed))
+        packed = delivery.pinned(replace(batch, features={**batch.features, "customer": found}))
+        whole = delivery.receive(delivery.send(packed))
         assert list(whole.features["customer"]) == ["x", "age", "bag"]
         for name in ("x", "age"):
             assert torch.equal(whole.features["customer"][name], batch.features["customer"][name])

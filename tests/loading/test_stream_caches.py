@@ -57,7 +57,7 @@ def filled(opened: BatchStream) -> dict[str, Any]:
 def test_a_stream_may_end_where_another_one_is_lent_room(db_dir: DatabaseDir) -> None:
     def ends() -> None:
         kept = source(db_dir, room=600)
-        with kept.shelf._here():  # garbage is collected anywhere
+        with kept.budget._here():  # garbage is collected anywhere
             opened = stream(SPECS["all at once"], kept)
             next(iter(opened))
             assert settles(lambda: (opened.cache_stats() or {"bytes": 0})["bytes"] > 0)

@@ -259,7 +259,7 @@ def test_a_batch_that_fails_is_told_and_nobody_waits_for_it(threads: int) -> Non
     expected, before = epochs(stream(every(2)), 1), threading.active_count()
     entering, drawing = (stream(every(2), rank=1, world_size=2, threads=threads) for _ in range(2))
     fourth = oracle.epoch_batches(30, SPEC.seed, 0, 4)[3]
-    entrance, sampler = entering._workers.builder._entrance, drawing.sampler
+    entrance, sampler = entering._workers.builder._expansion, drawing.sampler
     entrance.entry = Once(entrance.entry, lambda ordinals, epoch: ordinals.tolist() == fourth)
     sampler.sample = Once(sampler.sample, lambda entry, number, *rest: number == 3)
     for opened in (entering, drawing):

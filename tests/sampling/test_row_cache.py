@@ -358,10 +358,10 @@ def source_of(db_dir: DatabaseDir, room: int | None = None, place: str = "MEMORY
 
 
 def keep(source: CacheSource, sampler: NeighborSampler, sharers: int = 1) -> CacheMaintainer:
-    keeper = open_maintainer(source, sampler, {"person": PEOPLE}, everybody(), sharers)
-    assert keeper is not None
-    sampler.cache = keeper.reader
-    return keeper
+    maintainer = open_maintainer(source, sampler, {"person": PEOPLE}, everybody(), sharers)
+    assert maintainer is not None
+    sampler.cache = maintainer.reader
+    return maintainer
 
 
 def filling() -> bool:
@@ -373,37 +373,37 @@ def filling() -> bool:
 def test_a_thread_draws_ahead_what_batches_ask_for(place: str, tmp_path: Path) -> None:
     refresh = Refresh("OTF", 6, HALF)
     plain, sampler = (numba_sampler(followers().view(), followed(refresh)) for _ in range(2))
-    keeper = keep(source_of(db_dir_of(tmp_path), place=place), sampler)
+    maintainer = keep(source_of(db_dir_of(tmp_path), place=place), sampler)
     scratch, entry = sampler.scratch(), vertex_input("person", np.arange(0, PEOPLE, 3))
     for batch in range(60):
-        keeper.begin(batch)
+        maintainer.begin(batch)
         assert_equal(sampler.sample(entry, batch, scratch), plain.sample(entry, batch, plain.scratch()))
-    until(lambda: keeper.stats().filled == keeper.stats().rows > 0)
+    until(lambda: maintainer.stats().filled == maintainer.stats().rows > 0)
     for batch in (63, 66):  # passes are 3 batches apart; one that was under way may have begun with earlier ones
-        passes = keeper.stats().refills
-        keeper.begin(batch)
-        until(lambda seen=passes: keeper.stats().refills > seen)  # type: ignore[misc]
-    before = keeper.stats()
+        passes = maintainer.stats().refills
+        maintainer.begin(batch)
+        until(lambda seen=passes: maintainer.stats().refills > seen)  # type: ignore[misc]
+    before = maintainer.stats()
     assert_equal(sampler.sample(entry, 66, scratch), plain.sample(entry, 66, plain.scratch()))
-    after = keeper.stats()
+    after = maintainer.stats()
     assert after.hits - before.hits > 5 * (after.misses - before.misses)
     assert 0 < (after.age or 0) < 12
     assert not [path for path in tmp_path.iterdir() if path.name != "caches"], "the file has no name"
-    keeper.close()
-    keeper.close()
+    maintainer.close()
+    maintainer.close()
     assert not filling()
     assert_equal(sampler.sample(entry, 62, scratch), plain.sample(entry, 62, plain.scratch()))
 
 
 def test_batches_of_an_earlier_epoch_are_drawn_for_again(tmp_path: Path) -> None:
     sampler = numba_sampler(followers().view(), followed(Refresh("FCR", 10)))
-    keeper = keep(source_of(db_dir_of(tmp_path)), sampler)
+    maintainer = keep(source_of(db_dir_of(tmp_path)), sampler)
     for batch, rounds in ((1000, 1), (995, 1), (3, 2), (4, 2)):
-        keeper.begin(batch)
-        until(lambda rounds=rounds: keeper.stats().refills >= rounds)  # type: ignore[misc]
-    assert keeper.stats().batch == 4
-    assert keeper.stats().age == 4.0
-    keeper.close()
+        maintainer.begin(batch)
+        until(lambda rounds=rounds: maintainer.stats().refills >= rounds)  # type: ignore[misc]
+    assert maintainer.stats().batch == 4
+    assert maintainer.stats().age == 4.0
+    maintainer.close()
 
 
 def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_path: Path) -> None:
@@ -414,15 +414,15 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
     third = numba_sampler(followers().view(), replace(spec, generation=1))
     one = keep(source, first)
     two = keep(source, second)
-    for keeper in (one, two):
-        keeper.begin(0)
-        until(lambda keeper=keeper: keeper.stats().refills > 0)  # type: ignore[misc]
+    for maintainer in (one, two):
+        maintainer.begin(0)
+        until(lambda maintainer=maintainer: maintainer.stats().refills > 0)  # type: ignore[misc]
     assert 0 < one.stats().bytes <= 20_000 - two.stats().bytes
     assert len([report for report in read_reports(db_dir) if report.lives]) == 2
     held = one.stats().filled
     one.close()
     two.close()
-    assert 0 < source.shelf.refill(source.first, 1) <= held
+    assert 0 < source.budget.refill(source.first, 1) <= held
     three = keep(source, third)
     three.begin(0)
     until(lambda: three.stats().refills > 0)
@@ -430,8 +430,8 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
     three.close()
     reports = read_reports(db_dir, 5)
     assert [report.lives for report in reports] == [False] * len(reports)
-    source.shelf.drop(source.first)
-    assert source.shelf.lend(source.first).room == 20_000, "nobody holds any of it"
+    source.budget.drop(source.first)
+    assert source.budget.reserve(source.first).room == 20_000, "nobody holds any of it"
 
 
 @pytest.mark.parametrize("where", ["of_generation", "fill"])
@@ -440,18 +440,18 @@ def test_a_refresh_that_is_stopped_keeps_the_room(where: str, tmp_path: Path, mo
         raise KeyboardInterrupt
 
     source = source_of(db_dir_of(tmp_path), 20_000)
-    keeper = keep(source, numba_sampler(followers().view(), followed(Refresh("FCR", 10))))
-    keeper.begin(0)
-    until(lambda: keeper.stats().refills > 0)
-    held = keeper.stats().filled
-    keeper.close()
+    maintainer = keep(source, numba_sampler(followers().view(), followed(Refresh("FCR", 10))))
+    maintainer.begin(0)
+    until(lambda: maintainer.stats().refills > 0)
+    held = maintainer.stats().filled
+    maintainer.close()
     with monkeypatch.context() as patched:
         patched.setattr(f"snapdb.sampling.neighbor_pool_cache.RowCache.{where}", stopped)
         with pytest.raises(KeyboardInterrupt):
-            source.shelf.refill(source.first, 1)
-    assert 0 < source.shelf.refill(source.first, 1) <= held
-    source.shelf.drop(source.first)
-    assert source.shelf.lend(source.first).room == 20_000, "nobody holds any of it"
+            source.budget.refill(source.first, 1)
+    assert 0 < source.budget.refill(source.first, 1) <= held
+    source.budget.drop(source.first)
+    assert source.budget.reserve(source.first).room == 20_000, "nobody holds any of it"
 
 
 def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,25 +465,25 @@ def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("snapdb.loading.cache_maintainer._SECONDS", 0.01)
     monkeypatch.setattr(RowCache, "fill", lasting)
-    keeper = keep(source_of(db_dir), numba_sampler(followers().view(), followed(Refresh("FCR", 10))))
-    keeper.begin(0)
+    maintainer = keep(source_of(db_dir), numba_sampler(followers().view(), followed(Refresh("FCR", 10))))
+    maintainer.begin(0)
     assert told.wait(PATIENCE)
-    keeper.close()
+    maintainer.close()
 
 
 def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None:
     source = source_of(db_dir_of(tmp_path), 150_000)
     found = []
     for counts in ((3,), (3,), (3, 2)):
-        keeper = keep(source, numba_sampler(followers().view(), followed(None, *counts)))
-        keeper.begin(0)
-        until(lambda keeper=keeper: keeper.stats().refills > 0)  # type: ignore[misc]
-        found.append(keeper)
-    sizes = [keeper.stats().bytes for keeper in found]
+        maintainer = keep(source, numba_sampler(followers().view(), followed(None, *counts)))
+        maintainer.begin(0)
+        until(lambda maintainer=maintainer: maintainer.stats().refills > 0)  # type: ignore[misc]
+        found.append(maintainer)
+    sizes = [maintainer.stats().bytes for maintainer in found]
     assert sizes[0] == sizes[1] > 0
     assert sum(sizes) <= 150_000
-    for keeper in found:
-        keeper.close()
+    for maintainer in found:
+        maintainer.close()
     again = keep(source, numba_sampler(followers().view(), followed(Refresh("FCR", 10), 9)))
     again.begin(0)
     until(lambda: again.stats().refills > 0)
@@ -493,17 +493,17 @@ def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None
 
 def test_processes_share_the_room_evenly(tmp_path: Path) -> None:
     source = source_of(db_dir_of(tmp_path), 60_000)
-    keeper = keep(source, numba_sampler(followers().view(), followed()), sharers=3)
-    keeper.begin(0)
-    until(lambda: keeper.stats().refills > 0)
-    assert 0 < keeper.stats().bytes <= 20_000
-    keeper.close()
+    maintainer = keep(source, numba_sampler(followers().view(), followed()), sharers=3)
+    maintainer.begin(0)
+    until(lambda: maintainer.stats().refills > 0)
+    assert 0 < maintainer.stats().bytes <= 20_000
+    maintainer.close()
 
 
 def keep_until_it_fails(source: CacheSource, sampler: NeighborSampler) -> CacheMaintainer:
-    keeper = keep(source, sampler)
-    until(lambda: keeper.stats().error is not None)
-    return keeper
+    maintainer = keep(source, sampler)
+    until(lambda: maintainer.stats().error is not None)
+    return maintainer
 
 
 def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Path) -> None:
@@ -515,20 +515,20 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
     sampler, entry = numba_sampler(view, followed(None, 3)), vertex_input("person", np.arange(50))
     expected = sampler.sample(entry, 0, sampler.scratch())
     with pytest.warns(RuntimeWarning, match="cache c is filled no further, and batches are made without: .*damaged"):
-        keeper = keep_until_it_fails(source_of(db_dir_of(tmp_path)), sampler)
-    keeper.begin(0)
+        maintainer = keep_until_it_fails(source_of(db_dir_of(tmp_path)), sampler)
+    maintainer.begin(0)
     assert_equal(sampler.sample(entry, 0, sampler.scratch()), expected)
     until(lambda: any("damaged" in str(report.stats.error) for report in read_reports(db_dir_of(tmp_path))))
-    keeper.close()
+    maintainer.close()
     (report,) = read_reports(db_dir_of(tmp_path))
     assert (report.open, "damaged" in str(report.stats.error)) == (False, True)
 
 
 def in_child(
-    keeper: CacheMaintainer, source: CacheSource, sampler: NeighborSampler, queue: multiprocessing.Queue[bool]
+    maintainer: CacheMaintainer, source: CacheSource, sampler: NeighborSampler, queue: multiprocessing.Queue[bool]
 ) -> None:
-    here = keeper.here
-    keeper.close()  # not this process's to close
+    here = maintainer.here
+    maintainer.close()  # not this process's to close
     own = keep(source, sampler)
     own.begin(0)
     until(lambda: own.stats().refills > 0)
@@ -540,19 +540,19 @@ def in_child(
 def test_a_forked_process_keeps_a_cache_of_its_own(tmp_path: Path) -> None:
     source = source_of(db_dir_of(tmp_path), 60_000)
     sampler = numba_sampler(followers().view(), followed(Refresh("FCR", 10)))
-    keeper = keep(source, sampler)
-    keeper.begin(0)
-    until(lambda: keeper.stats().refills > 0)
+    maintainer = keep(source, sampler)
+    maintainer.begin(0)
+    until(lambda: maintainer.stats().refills > 0)
     context = multiprocessing.get_context("fork")
     queue: multiprocessing.Queue[bool] = context.Queue()
-    child = context.Process(target=in_child, args=(keeper, source, sampler, queue))
+    child = context.Process(target=in_child, args=(maintainer, source, sampler, queue))
     child.start()
     assert queue.get(timeout=PATIENCE)
     child.join(PATIENCE)
-    assert (child.exitcode, keeper.here) == (0, True)
-    keeper.begin(10)
-    until(lambda: keeper.stats().refills > 1)
-    keeper.close()
+    assert (child.exitcode, maintainer.here) == (0, True)
+    maintainer.begin(10)
+    until(lambda: maintainer.stats().refills > 1)
+    maintainer.close()
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

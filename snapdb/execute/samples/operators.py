@@ -145,7 +145,7 @@ class RowMaker:
         spec = opened.spec
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
         self._sampler = open_sampler(opened.view, opened.hints.applied(spec))
-        self._entrance = SeedExpansion(opened.view, spec, opened.seeds)
+        self._expansion = SeedExpansion(opened.view, spec, opened.seeds)
         self._idle: deque[Scratch] = deque()
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
         self._visits = VisitedRounds(spec, self._sampler.walks) if self.in_order else None
@@ -169,7 +169,7 @@ class RowMaker:
         except IndexError:
             scratch = self._sampler.scratch()
         with enough_memory(task.epoch, task.index):
-            entry = self._entrance.entry(task.ordinals, task.epoch)
+            entry = self._expansion.entry(task.ordinals, task.epoch)
             sample = partial(self._sampler.sample, entry, task.number, scratch)
             subgraph = sample() if self._visits is None else self._visits.sampled(task.number, sample)
             self._idle.append(scratch)
