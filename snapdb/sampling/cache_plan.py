@@ -33,7 +33,7 @@ class _Array(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The arrays of a choice, in the order in which they lie."""
+    """The arrays of a choice, in the order of their addresses."""
 
     nodes: _Array
     places: _Array
@@ -89,10 +89,10 @@ def record_type(walk: Walk) -> np.dtype[Any]:
 def choose_rows(
     spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Accesses]
 ) -> tuple[Choice, ...]:
-    """What a cache of so many bytes holds; None: of as many as it takes.
+    """The rows that a cache of `room` bytes holds; None: all rows.
 
-    Where all does not fit, each row is worth the edges that batches read of it, and costs its bytes. `visits` is then
-    asked how often batches come by.
+    Where not all fit, a row is worth the edges that batches are expected to read of it, per byte; only then are the
+    expected accesses of `visits` computed.
     """
     found = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
     if room is None or _bytes(found) <= room:
@@ -149,7 +149,7 @@ def _longest_whole(spec: SampleSpec, walk: Walk) -> int:
 
 
 def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
-    """Up to how many edges a node has whose neighbours a hop reads from its whole row."""
+    """The largest degree of nodes of which a hop reads the whole row."""
     count = walk.count(hop)
     if count in (0, EVERY) or spec.refresh is None:
         return EVERY if count else 0
@@ -157,7 +157,7 @@ def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
 
 
 def aliased(spec: SampleSpec, size: int) -> int:
-    """Up to how many edges a node has instead of a row of this size."""
+    """The largest degree of nodes that have no row of this size."""
     assert spec.refresh is not None
     return max(size, spec.refresh.above)
 
@@ -172,7 +172,7 @@ def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
 
 
 def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
-    """How many edges a hop reads of each of the rows when it comes by."""
+    """The number of edges that a hop reads of each row at an access."""
     count = choice.walk.count(hop)
     if choice.table is None:
         degrees = choice.walk.adjacency.degrees()[choice.nodes]
@@ -194,7 +194,7 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
         fixed = layout_of(choice.only(slice(0, 0))).bytes + len(Layout._fields) * ALIGNMENT
-        if fixed <= left:  # which nodes have a row must be told of all nodes
+        if fixed <= left:  # whether a node has a row must be known of all nodes
             left -= fixed
             kept.append((choice, worth, _row_bytes(choice)))
     if not kept:

@@ -1,4 +1,4 @@
-"""How often a batch comes by each node at each hop, on average: told by the seed set and the topology alone."""
+"""The expected number of accesses of each node at each hop of a batch, from the seed set and the topology alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Accesses = Mapping[tuple[Relation, int], Float64s]
 """(relation, hop) → [nodes] how often a batch expands each node there."""
 
 _AT_ONCE = 1 << 18
-"""Nodes whose rows are walked between two looks at whether to go on."""
+"""Nodes whose rows are read between two checks for interruption."""
 
 
 def expected_accesses(

@@ -18,7 +18,7 @@ Span = tuple[int, int]
 """Rows low ≤ number < high."""
 
 _LOST = 8
-"""A cache that would lose one of so many rows is filled anew, with others."""
+"""A cache that would lose more than one of this many rows is filled again, with other rows."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class HeldRows:
 
 
 def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[HeldRows, ...]:
-    """Arrays for what was chosen, still empty, in so many zeros as `allocate` is asked for."""
+    """Empty arrays for the chosen rows, in zeroed memory from `allocate`."""
     layouts = [(choice, layout_of(choice)) for choice in choices]
     memory = allocate(sum(layout.bytes for _, layout in layouts))
     found = []
@@ -93,9 +93,9 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
 
 
 def moved(held: HeldRows, walk: Walk, spec: SampleSpec) -> HeldRows | None:
-    """The same rows for the same relation of another snapshot; those that are others there are to be filled anew.
+    """The same rows for the same relation of another snapshot; rows that differ there are to be filled again.
 
-    None: none of them can stay, or too few. Nobody may be reading them.
+    None: none of them is of use, or too few. No thread may be reading them.
 
     Raises:
         CorruptError: a row leads out of its arrays.

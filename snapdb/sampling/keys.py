@@ -7,7 +7,7 @@ import numpy as np
 from snapdb.kernels.rng import fold_parts
 
 EVERY_HOP = 2**32 - 1
-"""Stands for the hop where draws do not depend on it."""
+"""The hop of keys that do not depend on the hop."""
 
 
 class Domain(IntEnum):
@@ -23,7 +23,7 @@ class Domain(IntEnum):
 
 
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The pick key of a whole hop over one edge type: folding a node's dense id into it gives the node's key.
+    """The pick key of a whole hop over one edge type: folding a node's dense id into it returns the node's key.
 
     `batch` is the global batch number, `edge_type` is `Relation.hash`.
 
@@ -35,19 +35,19 @@ def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
 
 
 def fresh_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The same for what a batch draws besides a node's row."""
+    """The same for the residual draw, beside a node's row."""
     return fold_parts(seed, Domain.FRESH, batch, hop, edge_type)
 
 
 def hash_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The hash key of a whole hop over one edge type: with a node's dense id and an edge id it gives an edge's."""
+    """The hash key of a hop over one edge type: folding in a node's dense id and an edge id returns the edge's key."""
     return fold_parts(seed, Domain.HASH, batch, hop, edge_type)
 
 
 def labor_keys(
     seed: int, batch: int, hop: int, edge_type: int, dependent: int
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """What a neighbour's variate comes from: (key, key once its turn has come, key of turns, how far turns are).
+    """The parts of a neighbor's variate: (key, key of the next period, key of phases, share of the period so far).
 
     A variate lasts `dependent` batches. Its turn to be drawn anew comes when the upper half of fold(key of turns, dense
     id) plus how far turns are reaches 2^32; a key is that of the whole hop, without the edge type.
@@ -58,5 +58,5 @@ def labor_keys(
 
 
 def seed_order_key(seed: int, epoch: int) -> np.uint64:
-    """The key of an epoch's shuffle: folding an ordinal into it gives the number that the ordinal is sorted by."""
+    """The key of an epoch's shuffle: folding an ordinal into it returns the ordinal's sort key."""
     return fold_parts(seed, Domain.SEEDPERM, epoch)

@@ -14,7 +14,7 @@ NO_PAIRS = Pairs(0, _NONE, _NONE, _NONE)
 
 
 def moments_of(entry: SamplerInput, temporal: Temporal | None) -> Moments:
-    """The bounds of each tree's time; empty arrays where there is no time.
+    """The time bounds of each tree; empty arrays where the statement has none.
 
     Raises:
         ValueError: the seeds have no times although a bound was asked for.

@@ -25,7 +25,7 @@ from snapdb.sampling.walks import Walk, damaged, for_one_pass
 from snapdb.types import CacheStats, Relation, SampleSpec
 
 NO_RECORDS = CachedRows(np.empty(0, np.int32), np.empty((0, 0), np.int32), np.empty((0, 2)))
-"""What is read where no cache keeps drawn rows."""
+"""Stands for the records of a cache that holds no drawn rows."""
 
 _ZERO = np.uint64(0)
 NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0, np.int32))
@@ -34,7 +34,7 @@ NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0
 
 @cache
 def no_copies(kind: np.dtype[Any]) -> BaseRows:
-    """What is read where no cache keeps whole rows of neighbours of this type."""
+    """Stands for the whole rows of a cache that holds none, with neighbors of this type."""
     return BaseRows(np.empty(0, np.int32), np.empty((0, 2), np.int64), np.empty(0, kind))
 
 
@@ -48,14 +48,14 @@ class CacheReader(Protocol):
         """Whole rows of a relation's adjacency."""
 
     def count(self, counts: Int64s) -> None:
-        """Told once a batch, by any thread: rows hit, rows missed, edges from the cache, edges read from the base."""
+        """Called once per batch, by any thread: rows hit, rows missed, edges from the cache, edges from the base."""
 
 
 class _Filled(NamedTuple):
     """What filling took."""
 
     rows: int
-    """That were drawn; the others were of the round that was asked for already."""
+    """Rows that were drawn; the others were of the requested round already."""
     edges: int
     """That were read of the adjacency: those of the rows, under PRIORITY all of their nodes'."""
 
@@ -84,7 +84,7 @@ def fill_rows(
 
 
 def fill_base(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, base: BaseRows) -> int:
-    """Copies rows low ≤ number < high to where they are to start in `base.neighbours`; returns how many edges.
+    """Copy rows low ≤ number < high to their starts in `base.neighbours`, and return the number of edges.
 
     Row i is of nodes[i], and as long as `physical_lengths` says. Batches may read on.
 
@@ -98,11 +98,11 @@ def fill_base(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, ba
 
 
 _ROWS = 1 << 12
-"""Drawn rows between two looks at whether to go on,"""
+"""Drawn rows between two checks for interruption,"""
 _EDGES = 1 << 18
 """and edges of whole rows."""
 _LOOKED_AT = 2048
-"""Rows of a table whose age is told."""
+"""Rows of a table whose age is reported."""
 
 
 class RowCache:
@@ -135,9 +135,9 @@ class RowCache:
         self._hold(hold(choices, allocate))
 
     def inherit(self, before: RowCache) -> bool:
-        """Takes the rows of another cache, which nobody reads any more, but those that are others here.
+        """Take over the rows of another cache that no thread reads any more, except those that differ here.
 
-        False: none of them can serve this sampler, or too few; `before` is then good for nothing.
+        Return False where none of them serves this sampler, or too few; `before` must not be used then.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -156,7 +156,7 @@ class RowCache:
         return bool(held)
 
     def of_generation(self, generation: int) -> RowCache:
-        """The same room for drawn rows of another generation. Nobody may be reading this one, which is then empty."""
+        """The same memory for drawn rows of another generation. No thread may read this cache, which is then empty."""
         other = RowCache(replace(self.spec, generation=generation), self.walks)
         for rows in self._held:
             if rows.table is not None:
@@ -195,7 +195,7 @@ class RowCache:
     ) -> None:
         refresh = self.spec.refresh
         assert refresh is not None
-        if not refresh.visited or rows.filled == 0:  # so many of them that hardly a page has none
+        if not refresh.visited or rows.filled == 0:  # as many as make nearly every page have one
             table = table._replace(walk=for_one_pass(table.walk))
         for low, high in _steps(rows.spans, _ROWS):
             check()
@@ -272,14 +272,14 @@ class RowCache:
 
 
 def _keyed(spec: SampleSpec) -> tuple[object, ...]:
-    """What the bits of drawn rows depend on besides the snapshot; nothing where all rows are whole."""
+    """All that drawn rows depend on beside the snapshot; empty where all rows are whole."""
     if spec.refresh is None:
         return ()
     return spec.seed, spec.generation, spec.refresh, spec.drawing, spec.reuse_hops
 
 
 def _steps(spans: Iterable[Span], size: int) -> Iterator[Span]:
-    """The spans in pieces of at most so many rows."""
+    """The spans in pieces of at most `size` rows."""
     for first, last in spans:
         for low in range(first, last, size):
             yield low, min(low + size, last)

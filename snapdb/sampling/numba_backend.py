@@ -109,7 +109,7 @@ def _copied(values: Int64s) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class _Hop:
-    """Whom a hop expands over a relation, and how far."""
+    """The nodes that a hop expands over a relation, and what it draws."""
 
     spec: SampleSpec
     walk: Walk
@@ -371,7 +371,7 @@ def _count_misses(scratch: Scratch, sides: Int64s) -> None:
 
 
 def _longer(before: Edges, new: int) -> Edges:
-    """Edges with room for so many more."""
+    """The edges, with room for `new` more."""
     old = before.position.size
     weight = None if before.weight is None else buffers.empty((old + new,), np.float64)
     found = Edges(buffers.empty((2, old + new), np.int64), buffers.empty((old + new,), np.int64), weight)

@@ -1,4 +1,4 @@
-"""What rows cost in variance: draws from one row have neighbours in common, so that they tell less than fresh ones."""
+"""The period of EVERY AUTO, and the variance of neighbor pools: draws from one row are correlated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Step:
 
 
 def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
-    """The batches of a period that is AUTO, where the first epoch has so many.
+    """The number of batches of EVERY AUTO, where the first epoch has `batches`.
 
     Between two draws of a row, batches draw as many edges as all rows hold, and no row is drawn twice in an epoch:
     what is read to draw rows is then no more than what is drawn from them. OTF draws a row once in period / share
@@ -75,13 +75,13 @@ def _entering(spec: SampleSpec) -> Counter[str]:
 
 
 def _all_edges(view: GraphView, relation: Relation, nodes: int, trees: int) -> int:
-    """How many edges so many nodes have at most."""
+    """The largest number of edges that this number of nodes can have."""
     degrees = view.adjacency(relation).degrees()
     return min(nodes * int(degrees.max(initial=0)), int(degrees.sum()) * trees)
 
 
 def _held(view: GraphView, spec: SampleSpec, refresh: Refresh, steps: tuple[_Step, ...]) -> int:
-    """How many edges the rows hold that batches may come to; what no seed leads to may not be opened."""
+    """The number of edges in rows that batches can access; relations that no seed reaches may not be opened."""
     tables = {
         (step.relation, slot_of(spec, step.hop), row_size(refresh, step.fanout, step.count))
         for step in steps
@@ -97,7 +97,7 @@ _Numbers = int | float | Int64s | Float64s
 
 
 def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
-    """The correlation of the means of two draws from one row of a node of so many edges.
+    """The correlation of the means of two draws from one row of a node of this degree.
 
     A draw of `fanout` takes `kept` edges from the row's `size` and the others from outside of these; None: all of them
     from the row. A node without more edges than the fanout is drawn whole, without any variance: its correlation is 0.
@@ -115,7 +115,7 @@ def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None
 
 
 def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, kept: int | None = None) -> Float64s:
-    """How many times the variance of the mean over so many draws of one row is that of as many draws by FBL.
+    """The variance of the mean over `draws` draws of one row, relative to as many draws by FBL.
 
     The mean of draws x₁ … xₙ of variance V and correlation r has the variance V / n · (1 + (n-1) r); FBL's are
     independent.

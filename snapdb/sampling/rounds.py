@@ -1,6 +1,6 @@
-"""Which rows batches draw from: one a node and slot, drawn anew with every round, which batches come by as they go.
+"""The rows of a neighbor pool: one per node and slot, redrawn with every round; and the round of each batch.
 
-A slot is what row keys name: the hop, or EVERY_HOP where a node has one row for all hops.
+A slot is a part of a row's key: the hop, or EVERY_HOP where a node has one row for all hops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rounds = Mapping[tuple[Relation, int], Int32s]
 _NONE: Int32s = np.empty(0, np.int32)
 
 _folded = lru_cache(1 << 10)(fold_parts)
-"""Batch after batch asks for the same."""
+"""Every batch folds the same parts."""
 
 
 class RowTable(NamedTuple):
@@ -70,9 +70,9 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
-    """The round that a batch is in, and how much of it is over in units of 2^-32, by when some nodes' turns have come.
+    """The round of a batch, and the share of it so far in units of 2^-32, by which nodes enter the next one.
 
-    Under SCOPE VISITED, where nodes have rounds of their own, that in which all nodes begin.
+    Under SCOPE VISITED, where nodes have rounds of their own, the round in which all nodes begin.
 
     >>> from fractions import Fraction
     >>> _round_at(Refresh("FCR", 50), 120)
@@ -103,15 +103,15 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
 
 
 _TURN = 4
-"""In so many parts of a turn OTF's rows are looked after: between two of them, one row in so many is drawn anew.
+"""OTF's rows are checked this many times per round: between two checks, one row in this many is redrawn.
 
-Each time reads nearly every page of the topology, and until then batches draw for themselves what is due: on average
-one row in four times as many.
+Each check reads nearly every page of the topology; until then batches draw for themselves the rows that are due: on
+average one in four times as many.
 """
 
 
 def next_pass(refresh: Refresh | None, batch: int) -> int | None:
-    """The batch after a given one at which rows are to be drawn that are of another round by then; None: no rows are.
+    """The next batch at which a cache checks for rows of an older round; None: there are no rows.
 
     >>> from fractions import Fraction
     >>> next_pass(Refresh("FCR", 50), 120), next_pass(Refresh("OTF", 80, share=Fraction(1, 2)), 120)
@@ -132,7 +132,7 @@ def ahead(refresh: Refresh, batch: int) -> int:
 
 
 def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
-    """The batches at which rows came to be of these rounds; their nodes' phases count under OTF.
+    """The batches at which rows entered these rounds; under OTF they depend on the nodes' phases.
 
     >>> from fractions import Fraction
     >>> phases = np.array([0, 2**31], np.uint64)
@@ -141,7 +141,7 @@ def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
     """
     if refresh.at_once:
         return rounds.astype(np.float64) * refresh.period
-    if refresh.turned == 0:  # a share this small draws none of them anew
+    if refresh.turned == 0:  # a share this small redraws none of them
         return np.zeros(rounds.size)
     first: Float64s = np.ceil((rounds * 2.0**32 - phases) * (refresh.period / refresh.turned))
     return np.maximum(first, 0.0)

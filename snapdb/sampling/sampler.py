@@ -47,7 +47,7 @@ class SampleRequest(NamedTuple):
     rounds: Rounds | None = None
     """The rounds of rows, under REFRESH OTF SCOPE VISITED; None: round 0."""
     cache: CacheReader | None = None
-    """Where rows are looked up first; no batch depends on it."""
+    """The cache in which rows are looked up first; no batch depends on it."""
 
 
 class PartialSubgraph(Protocol):
@@ -106,7 +106,7 @@ class NeighborSampler:
         self.relations = tuple(walk.relation for walk in self.walks)
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
         self.cache: CacheReader | None = None
-        """Where rows are looked up first; no batch depends on it."""
+        """The cache in which rows are looked up first; no batch depends on it."""
 
     @property
     def on_gpu(self) -> bool:

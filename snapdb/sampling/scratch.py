@@ -34,7 +34,7 @@ class NodeMap:
         self.count = 0
 
     def reserve(self, edges: int) -> None:
-        """Makes sure that so many more edges, each maybe a new node, cannot overflow a stamp."""
+        """Make sure that this many more edges, each perhaps a new node, do not overflow a stamp."""
         most = min(self.count + edges, self.nodes.size)
         if self.base + most > _LIMIT:
             self.base = 1
@@ -86,7 +86,7 @@ class _PairMap:
         self.count = 0
 
     def reserve(self, edges: int) -> None:
-        """Makes room for so many more edges, each maybe a new node."""
+        """Make room for this many more edges, each perhaps a new node."""
         size = self.nodes.size
         while size < self.count + edges:
             size *= 2
@@ -120,7 +120,7 @@ class Draft:
         self.arrays = _draft(0, 0, weighted)
 
     def reserve(self, edges: int, row: int) -> None:
-        """Makes room for so many edges, keeping those that are there, and for rows of that length."""
+        """Make room for this many edges, keeping the existing ones, and for rows of that length."""
         old = self.arrays
         if edges <= old.sides.size and row <= old.places.size:
             return
@@ -154,7 +154,7 @@ class Scratch:
     """What one thread needs to sample batch after batch. Never share it between threads at work."""
 
     def __init__(self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False) -> None:
-        """`disjoint`: nodes are of trees, and memory goes with the batches, not with the snapshot.
+        """`disjoint`: nodes are of trees, and memory grows with batches, not with the snapshot.
 
         `weighted`: edges are drawn with Horvitz-Thompson weights.
         """

@@ -26,11 +26,11 @@ class SeedExpansion:
     """Makes the entries of a seed set's batches. It holds no state: threads share it."""
 
     def __init__(self, view: GraphView, spec: SampleSpec, seeds: Seeds) -> None:
-        """Opens what negatives are drawn from, if any are.
+        """Open what negatives are drawn from, where the statement draws any.
 
         Raises:
-            BindError: what is known of a source depends on times, and the seeds have none.
-            ValueError: seed edges were asked, and the seeds are none.
+            BindError: known edges depend on times, and the seeds have none.
+            ValueError: the statement has seed edges, and the seeds are vertices.
         """
         if (spec.link is None) != (seeds.ends is None):
             raise ValueError("seeds have ends where the sampler's seeds are edges, and only there")
@@ -41,9 +41,9 @@ class SeedExpansion:
             self._draws = _NegativeDraws(view, spec.link, asked, spec.seed, timed=seeds.time is not None)
 
     def entry(self, ordinals: Int64s, epoch: int) -> SamplerInput:
-        """The entry of a batch of these seeds, in their order.
+        """The sampler's input for a batch of these seeds, in their order.
 
-        Of seed edges the groups are sources, destinations and, where negatives are asked, those that were found.
+        Of seed edges the groups are sources, destinations and, with NEGATIVES, the drawn negatives.
 
         Raises:
             CorruptError: the row of a source leads out of its arrays.
@@ -79,7 +79,7 @@ _NONE = np.empty(0, np.int64)
 _MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
 _LAST = 2**63 - 1
 _HELD = 1 << 22
-"""Edges of sources that are looked at together; one source may have more."""
+"""Edges of sources that are read at once; one source may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class _NegativeDraws:
     """Draws the negatives of some seed edges. It holds no state: threads share it."""
 
     def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
-        """Opens what is known of sources.
+        """Open the known edges of sources.
 
         Args:
             view: The snapshot.
@@ -192,7 +192,7 @@ class _NegativeDraws:
         draw_by_race(prefix, ordinals, moments, rows, known, self._mode, born, ids, every.weights, out)
 
     def _parts(self, sources: Int64s) -> Iterator[tuple[int, int, Known]]:
-        """Stretches of the sources with what is known of each, in bounded memory."""
+        """Ranges of the sources with the known edges of each, in bounded memory."""
         if not self._known:
             yield 0, sources.size, Known(np.zeros(sources.size + 1, np.int64), _NONE, _NONE, _NONE)
             return
@@ -233,7 +233,7 @@ class _NegativeDraws:
         if far.size and not 0 <= int(far.min()) <= int(far.max()) < self._limit:
             raise CorruptError(DAMAGED, code="damaged-snapshot")
         rows = np.repeat(np.arange(spans.shape[0]), spans[:, DEGREE])
-        # Those that are no candidates come first in their row.
+        # Neighbors that are not candidates are first in their row.
         keys = rows * (self._limit + 1) + self._candidates.numbers(far) + 1
         if self._mode == EVER:
             return keys, _NONE, _NONE

@@ -41,7 +41,7 @@ class _Slices:
 
 
 def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: Fraction | None = None) -> Int64s:
-    """The ordinals that an epoch takes, in its order: of the whole seed set, or of a `subset` share of it.
+    """The ordinals of an epoch, in its order: of the whole seed set, or of a `subset` share of it.
 
     SHUFFLE draws a new order each epoch, FIXED keeps that of epoch 0, IN ORDER is that of the seed query's rows. With
     a subset an order lasts until it has been taken once.
@@ -70,12 +70,12 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
 
 
 def batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """How many batches an epoch has, over all ranks, of a set of so many seeds."""
+    """The number of batches of an epoch, over all ranks, of a seed set of this size."""
     return _Slices.of(seeds, spec.subset).batches(epoch, spec.batch_size)
 
 
 def full_batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """How many of them hold as many seeds as BATCH says: all, or all but the last."""
+    """The number of those that have BATCH seeds: all, or all but the last."""
     return _Slices.of(seeds, spec.subset).taken(epoch) // spec.batch_size
 
 

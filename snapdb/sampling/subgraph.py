@@ -1,4 +1,4 @@
-"""What goes into sampling and what comes out: seeds, who enters a batch, the neighbourhood renumbered from zero."""
+"""The input and the output of sampling: seeds, a sampler's input, and the relabeled neighborhood."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,11 +29,11 @@ class Seeds:
     query_order: Int64s | None
     """Ordinals in the order of the query's rows, for IN ORDER; None otherwise."""
     time: Int64s | None = None
-    """Each seed's time, in the unit of event times; None when the query gives none."""
+    """Each seed's time, in the unit of event times; None when the query returns none."""
     ends: tuple[Int64s, Int64s] | None = None
     """Of seed edges: dense ids of their sources and of their destinations."""
     columns: Mapping[str, Array] = field(default_factory=dict)
-    """What else the query gives of each: name → [seeds] or [seeds, n], by name."""
+    """The other columns of the query: name → [seeds] or [seeds, n]."""
 
 
 class SeedGroup(NamedTuple):
@@ -58,7 +58,7 @@ class ExcludedEdges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SamplerInput:
-    """Who enters a batch: a seed is a vertex, or an edge with its ends and negatives."""
+    """The sampler's input for one batch: a seed is a vertex, or an edge with its ends and negatives."""
 
     groups: tuple[SeedGroup, ...]
     """In the order in which they are numbered: of seed edges sources, destinations, negatives."""
@@ -81,7 +81,7 @@ class Block:
     seed_side: Ints
     """[edges] local ids of the expanded nodes, in `nodes[relation.expands]`."""
     position: Ints
-    """[edges] where each edge stands in the relation's Adjacency."""
+    """[edges] the position of each edge in the relation's Adjacency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Edges:
     index: Ints
     """[2, edges] local ids: neighbours above, expanded nodes below."""
     position: Ints
-    """[edges] where each edge stands in the relation's Adjacency."""
+    """[edges] the position of each edge in the relation's Adjacency."""
     weight: Any = None
     """[edges] float64 Horvitz-Thompson weights, under PRIORITY; None otherwise."""
 
@@ -119,6 +119,6 @@ class Subgraph:
 
 
 def vertex_input(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> SamplerInput:
-    """Vertices as seeds, each the root of its own tree; their ordinals count from 0 where none are given."""
+    """Vertices as seeds, each the root of its own tree; their ordinals are 0, 1, … where they are None."""
     places = np.arange(ids.size, dtype=np.int64)
     return SamplerInput((SeedGroup(kind, ids, places),), places if ordinals is None else ordinals, times)

@@ -32,7 +32,7 @@ from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Backend, Relation, SampleSpec
 
 _LOOKED_THROUGH = 1 << 24
-"""Rows are looked through in chunks of about so many edges, to bound the memory that takes."""
+"""Edges per chunk where whole rows are searched, which bounds the memory."""
 
 
 class TorchBackend:
@@ -195,7 +195,7 @@ class _TorchSubgraph:
         return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)
 
     def _drawn(self, how: HopDraws, frontier: Frontier, hidden: Hidden | None) -> Drawn:
-        """The edges drawn of a frontier; rows that must be looked through are taken in chunks."""
+        """The edges drawn for a frontier; rows that must be searched are processed in chunks."""
         walk, limits = how.walk, self._limits
         found = stretches(walk, frontier, limits)
         listed = _listed(walk, frontier, limits, hidden)
@@ -223,12 +223,12 @@ def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def _values(tensor: Tensor | None) -> Ints:
-    """The tensor, as an array where it lies in the host's memory."""
+    """The tensor, as an array where it is in the host's memory."""
     return tensor.numpy() if tensor is not None and tensor.device.type == "cpu" else tensor
 
 
 def _listed(walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Tensor | None:
-    """Whose rows are not told by stretches alone; None: nobody's."""
+    """The nodes whose eligible edges are not contiguous; None: there are none."""
     if limits is not None and (walk.until is not None or walk.born is not None):
         return torch.ones_like(frontier.nodes, dtype=torch.bool)
     return None if hidden is None else hidden.may_meet(frontier)

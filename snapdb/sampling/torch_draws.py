@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 
 
 class _Picks(NamedTuple):
-    """What is drawn of some rows."""
+    """The draws from some rows."""
 
     counts: Tensor
     """[rows]"""
@@ -60,7 +60,7 @@ class HopDraws:
 
 
 def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
-    """Whether all eligible edges of a row are looked at, not only those drawn."""
+    """Whether a draw reads all eligible edges of a row, not only those that it returns."""
     if drawing.method == "LATEST":
         return walk.turn is not None
     return drawing.weighted or drawing.method not in ("UNIFORM", "FULL")
@@ -88,7 +88,7 @@ def draw_edges(hop: HopDraws, frontier: Frontier, eligible: Eligible) -> Drawn:
 
 
 def _picks(hop: HopDraws, frontier: Frontier, rows: Tensor, eligible: Eligible) -> _Picks:
-    """What is drawn of the rows that have more eligible edges than the fanout."""
+    """The draws from rows that have more eligible edges than the fanout."""
     some = Frontier(frontier.nodes[rows], frontier.trees[rows] if frontier.trees.numel() else frontier.trees)
     k, drawing, weigh = hop.fanout, hop.drawing, hop.drawing.method == "PRIORITY"
     if rows.numel() == 0:
@@ -163,7 +163,7 @@ def _least(found: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
 
 
 def _with_replacement(found: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
-    """k draws of each row, each edge as often as its weight says; none of a row that weighs nothing.
+    """k draws from each row, with probability proportional to weight; none from a row of weight 0.
 
     `skips_zeros`: all candidates weigh something, and where there are no more than k they are taken once each.
     """

@@ -1,4 +1,4 @@
-"""Which edges of some nodes may be drawn: stretches of their rows, or lists where stretches do not say it."""
+"""The eligible edges of nodes: ranges of their rows, or lists where they are not contiguous."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Hidden(NamedTuple):
 
     @classmethod
     def of(cls, excluded: ExcludedEdges, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
-        """What is kept from a walk."""
+        """The pairs that are excluded from a walk."""
         source, destination = excluded.source, excluded.destination
         trees = excluded.trees if disjoint else np.zeros_like(excluded.trees)
         near = {"IN": [destination], "OUT": [source], "BOTH": [source, destination]}[walk.relation.direction]
@@ -81,12 +81,12 @@ class Hidden(NamedTuple):
         return cls(nodes, base, *columns)
 
     def may_meet(self, frontier: Frontier) -> Tensor:
-        """Whose rows may hold such an edge."""
+        """The nodes whose rows may have such an edge."""
         keys = frontier.trees * self.base + frontier.nodes if frontier.trees.numel() else frontier.nodes
         return torch.isin(keys, self.nodes)
 
     def holds(self, source: Tensor, destination: Tensor, trees: Tensor | int) -> Tensor:
-        """Which of these edges are such."""
+        """Which of these edges are excluded."""
         s, is_source = _find(self.sources, source)
         d, is_destination = _find(self.destinations, destination)
         _, is_pair = _find(self.pairs, (trees * self.sources.numel() + s) * self.destinations.numel() + d)
@@ -130,7 +130,7 @@ class Eligible(NamedTuple):
     def ranks(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The ranks of positions among the eligible edges of their rows, and which of them are eligible.
 
-        `positions` are [rows, …], so many in each of `rows`.
+        `positions` are [rows, n].
         """
         before = torch.zeros_like(rows)[:, None]
         found, ranks = torch.zeros_like(positions, dtype=torch.bool), torch.zeros_like(positions)
@@ -149,7 +149,7 @@ class Eligible(NamedTuple):
         return torch.where(inside, at - low, ranks), found | inside
 
     def positions(self, rows: Tensor, ranks: Tensor) -> Tensor:
-        """Where ranks among the eligible edges of rows stand."""
+        """The positions of ranks among the eligible edges of rows."""
         found = place(self.starts, self.counts, rows, ranks)
         if self.listed is None or self.listed.numel() == 0:
             return found
@@ -233,7 +233,7 @@ def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
 
 
 def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
-    """Which of these edges have not ended and lead to those who are born."""
+    """Which of these edges have not ended, and lead to nodes that exist by then."""
     kept = torch.ones_like(positions, dtype=torch.bool)
     if limits is None or trees is None:
         return kept
@@ -263,6 +263,6 @@ def _hidden(
 
 
 def _find(values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each stands among ascending values, of which there is one at least, and whether it does."""
+    """The place of each among ascending values, of which there is one at least, and whether it is one of them."""
     at = torch.searchsorted(values, wanted).clamp(max=values.numel() - 1)
     return at, values[at] == wanted

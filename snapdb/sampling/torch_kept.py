@@ -23,11 +23,11 @@ class Kept(NamedTuple):
     size: int
     """How many edges a row holds."""
     above: int
-    """Nodes of at most so many edges have rows that hold all of them."""
+    """The largest degree of nodes whose rows hold all of their edges."""
     few: int
     """Under PRIORITY so do nodes with at most this many edges of a weight above 0."""
     picks: int
-    """How many edges of a fanout come from the row."""
+    """The number of edges of a fanout that are drawn from the row."""
 
 
 class _Rows(NamedTuple):
@@ -105,7 +105,7 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
 
 
 def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held: Tensor, delivered: Tensor) -> Tensor:
-    """How likely each edge is delivered, given the scores of the others."""
+    """The probability that each edge is drawn, given the scores of the others."""
     assert rows.bounds is not None
     assert rows.at is not None
     fanout, degrees = delivered.shape[1], eligible.degrees.to(torch.float64)

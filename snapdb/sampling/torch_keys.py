@@ -28,7 +28,7 @@ class HopKeys:
         return self._of_nodes(pick_prefix(self.seed, self.batch, self.hop, self.edge_type), frontier)
 
     def fresh(self, frontier: Frontier) -> Tensor:
-        """The key of each node for what is drawn beside its row."""
+        """The key of each node for its residual draw."""
         return self._of_nodes(fresh_prefix(self.seed, self.batch, self.hop, self.edge_type), frontier)
 
     def _of_nodes(self, prefix: np.uint64, frontier: Frontier) -> Tensor:
@@ -40,7 +40,7 @@ class HopKeys:
         return fold(fold(_word(hash_prefix(self.seed, self.batch, self.hop, self.edge_type)), nodes), edge_ids)
 
     def neighbours(self, nodes: Tensor, dependent: int) -> Tensor:
-        """The hash key of each neighbour, whoever asks."""
+        """The hash key of each neighbor, which no other node enters."""
         now, later, turns, share = labor_keys(self.seed, self.batch, self.hop, self.edge_type, dependent)
         return fold(_turned(now, later, turns, share, nodes), nodes)
 
@@ -55,7 +55,7 @@ def row_words(keys: RowKeys, nodes: Tensor) -> Tensor:
 
 
 def _turned(now: np.uint64, later: np.uint64, turns: np.uint64, share: np.uint64, nodes: Tensor) -> Tensor:
-    """The key `later` of each node whose turn has come, and `now` of the others."""
+    """The key `later` of each node that is in the next round, and `now` of the others."""
     turned = shifted(fold(_word(turns), nodes), 32) + int(share) >= 1 << 32
     return torch.where(turned, _word(later), _word(now))
 

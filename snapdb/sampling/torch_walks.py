@@ -37,7 +37,7 @@ class TorchWalk:
     turn: Tensor | None
     """For BOTH only: [nodes] where the OUT edges of each row begin."""
     steps: int
-    """So many halvings find a place in any row."""
+    """The number of steps of a binary search in the longest row."""
 
     @property
     def relation(self) -> Relation:
@@ -95,7 +95,7 @@ def tensor_on(values: Array, device: torch.device) -> Tensor:
 
 
 def _flat(stored: Adjacency) -> Adjacency:
-    """The logical rows in one piece; columns that no draw needs are made when a batch is asked for them."""
+    """The logical rows in one piece; columns that no draw reads are built at first access."""
     outward = None
     if stored.outward is not None:
         parts = [stored.outward[part.positions] for part in logical_parts(stored.rows)]

@@ -42,7 +42,7 @@ class Walk:
     method: int
     """By which `draw_rows` draws."""
     undated: bool
-    """An edge may have no time, so that no bound hides a seed edge from its own tree. Only told of link samplers."""
+    """An edge may have no time, so that no bound hides a seed edge from its own tree. Set for link samplers only."""
     skips_zeros: bool
     """Some edges weigh nothing, and where a hop takes a number of edges they are not in its rows."""
 

@@ -12,7 +12,7 @@ from snapdb.kernels.forms import DAMAGED, by_part, plain_array
 from snapdb.types import Drawing, Relation
 
 _SHOWN = 3
-"""Examples of what is wrong that an error shows."""
+"""Examples of wrong values in an error."""
 
 
 class _Weights(NamedTuple):
