@@ -19,7 +19,6 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.loading.source import StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
-from snapdb.sampling import NeighborSampler
 from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read, layout_of
 from snapdb.sampling.expected_accesses import Accesses, expected_accesses
 from snapdb.sampling.neighbor_pool_cache import RowCache
@@ -290,7 +289,7 @@ class _PoolEstimates:
         numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
         if self._recent is not None:
             numbers["batch_pages"] = round(self._stream.pages(self._near(choices, self._recent)))
-        serves = cache == self._serving and isinstance(self._stream.sampler, NeighborSampler)
+        serves = cache == self._serving and self._stream.sampler.backend.name == "numba"
         detail = details.cache(cache, serves=serves)
         return PlanNode("Cache", detail, estimates=numbers, key=SERVING_CACHE if serves else None)
 
