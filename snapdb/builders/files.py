@@ -19,10 +19,9 @@ from snapdb.errors import BindError
 from snapdb.graph.adjacency import open_topology
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.view import Adjacency
-from snapdb.kernels.admit import STATIC, Admission, admitted, full_bitmap
-from snapdb.kernels.forms import live_arrays, plain_array
-from snapdb.kernels.prefix import prefix_degrees
-from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
+from snapdb.kernels.adjacency.admission import STATIC, Admission, admitted, full_bitmap
+from snapdb.kernels.adjacency.forms import live_arrays, plain_array
+from snapdb.kernels.adjacency.rows import degrees_of, logical_parts, neighbours_of, prefix_degrees
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
 from snapdb.sql_engine import SqlSession
 from snapdb.storage.array_files import ArrayFile

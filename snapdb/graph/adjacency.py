@@ -13,10 +13,8 @@ from snapdb.arrays import Array, Bools
 from snapdb.errors import CorruptError
 from snapdb.graph.layout import EdgeLayout, damaged_file
 from snapdb.graph.view import Adjacency, EdgeColumn, EdgeReader, Source
-from snapdb.kernels.forms import PatchArrays, RowArrays, live_arrays, patch_arrays, plain_array, row_arrays
-from snapdb.kernels.prefix import prefix_degrees
-from snapdb.kernels.rows import logical_parts, neighbours_of
-from snapdb.kernels.topology import merge_rows
+from snapdb.kernels.adjacency.forms import PatchArrays, RowArrays, live_arrays, patch_arrays, plain_array, row_arrays
+from snapdb.kernels.adjacency.rows import logical_parts, merge_rows, neighbours_of, prefix_degrees
 from snapdb.storage.arrays.patches import Patch, open_patch
 from snapdb.storage.arrays.topology import (
     AdjacencyRows,

@@ -12,10 +12,18 @@ from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.graph.layout import damaged_file
 from snapdb.graph.view import Feature, GraphView, KeyReader
-from snapdb.kernels.gather import gather
-from snapdb.kernels.gather_mapped import gather_mapped
-from snapdb.kernels.history import last_before
-from snapdb.kernels.overlay import NOTHING, Csr, Overlay, empty_csr, gather_csr, gather_over, overlay
+from snapdb.kernels.features import (
+    NOTHING,
+    Csr,
+    Overlay,
+    empty_csr,
+    gather,
+    gather_csr,
+    gather_mapped,
+    gather_over,
+    last_before,
+    overlay,
+)
 from snapdb.storage.array_files import available_memory, read_singly
 from snapdb.storage.arrays.feature_files import csr_path, read_sparse
 from snapdb.storage.arrays.feature_history import (

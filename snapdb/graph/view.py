@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from snapdb.arrays import Array, Bools, Float64s, Int64s
-from snapdb.kernels.forms import RowArrays
-from snapdb.kernels.rows import degrees_of, logical_parts, read_parts
-from snapdb.kernels.spans import is_plain
+from snapdb.kernels.adjacency.forms import RowArrays
+from snapdb.kernels.adjacency.rows import degrees_of, logical_parts, read_parts
+from snapdb.kernels.adjacency.spans import is_plain
 from snapdb.storage.arrays.topology import AdjacencyRows, LazyRows, rows_of
 from snapdb.types import EdgeType, Relation
 

@@ -1,5 +1,8 @@
 """How kernels are compiled: serial machine code without the GIL, cached on disk where a place can be written."""
 
+from __future__ import annotations
+
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,16 +13,17 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_HERE = Path(__file__).parent
-_IMPORTED = re.compile(rb"^from snapdb\.kernels\.(\w+) import", re.MULTILINE)
+_ROOT = Path(__file__).parents[2]
+_IMPORTED = re.compile(rb"^from (snapdb\.kernels\.[\w.]+) import", re.MULTILINE)
 
 
 @cache
 def _source(module: str) -> bytes:
-    return (_HERE / f"{module}.py").read_bytes()
+    return (_ROOT / f"{module.replace('.', '/')}.py").read_bytes()
 
 
 @cache
@@ -39,7 +43,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        base = f"{self._impl.filename_base}.{_state(function.__module__.rpartition('.')[2])}"
+        base = f"{self._impl.filename_base}.{_state(function.__module__)}"
         self._cache_file = IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
 
 
@@ -65,3 +69,14 @@ def _compiled(function: _F, compile_: Callable[[_F], Any]) -> _F:
     with suppress(RuntimeError):  # numba found no directory to cache in
         compiled._cache = _Cache(function)
     return cast(_F, compiled)
+
+
+# Forks while a thread compiles: the child would have numba's lock, and nobody who ever lets go of it
+
+
+@cache
+def await_compiling() -> None:
+    """From now on this process forks once no other thread compiles a kernel, or loads one."""
+    if hasattr(os, "register_at_fork"):
+        lock = global_compiler_lock
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)

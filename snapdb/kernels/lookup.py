@@ -1,8 +1,13 @@
 """Looking things up by dense tables: ids of integer keys, edges of given vertices."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from snapdb.arrays import Array, Bools, Int64s, UInt64s
+from snapdb.errors import CorruptError
+from snapdb.kernels.adjacency.forms import DAMAGED
+from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import kernel
 
 
@@ -129,15 +134,16 @@ def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
         return np.empty(0, np.int64)
     first = int(wanted.min())
     bits = np.zeros((int(wanted.max()) - first) // 64 + 1, np.uint64)
-    _mark(wanted, np.int64(first), bits)
+    _set_bits(wanted, np.int64(first), bits)
     out = np.empty(wanted.size, np.int64)
     return out[: _find_ids(edge_id, np.int64(first), bits, out)]
 
 
 @kernel
-def _mark(wanted: Int64s, first: np.int64, bits: UInt64s) -> None:
-    for i in range(wanted.size):
-        place = wanted[i] - first
+def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
+    """Sets bit `number - first` for each number; none is below `first` or beyond the bits."""
+    for i in range(numbers.size):
+        place = numbers[i] - first
         bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
 
 
@@ -154,3 +160,89 @@ def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> in
         out[count] = p
         count += 1
     return count
+
+
+# Numbers that are looked for among many others: a bit for each that there may be
+
+
+def mark(numbers: Int64s, limit: int) -> UInt64s:
+    """A bit for each number below the limit, set for those given, which are 0 ≤ number < limit."""
+    words = np.zeros((limit + 63) // 64, np.uint64)
+    _set_bits(numbers, np.int64(0), words)
+    return words
+
+
+def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
+    """The places in `numbers` at which one stands whose bit is set.
+
+    Raises:
+        CorruptError: one is not 0 ≤ number < limit.
+
+    >>> marked(mark(np.array([7, 2]), 10), 10, np.array([2, 9, 7, 2])).tolist()
+    [0, 2, 3]
+    """
+    places = np.empty(numbers.size, np.int64)
+    count = _marked(words, limit, numbers, places)
+    if count < 0:
+        raise CorruptError(DAMAGED)
+    return places[:count]
+
+
+@kernel
+def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
+    count = 0
+    for i in range(numbers.size):
+        number = np.int64(numbers[i])
+        if number < 0 or number >= limit:
+            return -1
+        places[count] = i
+        count += int((words[number >> 6] >> np.uint64(number & 63)) & np.uint64(1))
+    return count
+
+
+# Distinct ids by a bitmap: linear in the ids and in the words of their range, without sorting
+
+
+def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
+    """The distinct ids, ascending, and [ids] the place of each among them.
+
+    Raises IndexError, whose argument is the id, when one is not 0 ≤ id < limit.
+
+    >>> [array.tolist() for array in distinct(np.array([70, 3, 70]), 100)]
+    [[3, 70], [1, 0, 1]]
+    """
+    plain = np.ascontiguousarray(ids, np.int64).view()
+    plain.flags.writeable = False
+    bits = np.zeros((limit + 63) // 64, np.uint64)
+    wrong = _mark_ids(plain, limit, bits)
+    if wrong >= 0:
+        raise IndexError(int(plain[wrong]))
+    before = np.empty(bits.size, np.int64)
+    found, places = np.empty(min(ids.size, limit), np.int64), np.empty(ids.size, np.int64)
+    return found[: _rank(plain, bits, before, found, places)], places
+
+
+@kernel
+def _mark_ids(ids: Int64s, limit: int, bits: UInt64s) -> int:
+    """Sets a bit for each id; the position of one that is out of range, or -1."""
+    for i in range(ids.size):
+        number = ids[i]
+        if number < 0 or number >= limit:
+            return i
+        bits[number >> 6] |= np.uint64(1) << np.uint64(number & 63)
+    return -1
+
+
+@kernel
+def _rank(ids: Int64s, bits: UInt64s, before: Int64s, found: Int64s, places: Int64s) -> int:
+    """Fills all but the bits, and returns how many of them are set."""
+    count = np.int64(0)
+    for w in range(bits.size):
+        before[w] = count
+        count += np.int64(count_bits(bits[w]))
+    for i in range(ids.size):
+        number = ids[i]
+        below = bits[number >> 6] & ((np.uint64(1) << np.uint64(number & 63)) - np.uint64(1))
+        places[i] = before[number >> 6] + np.int64(count_bits(below))
+        found[places[i]] = number
+    return count  # type: ignore[return-value]

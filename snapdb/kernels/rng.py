@@ -6,6 +6,8 @@ All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64
     ['0x5692161d100b05e5', '0x57e1faba65107204']
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt64s
@@ -61,3 +63,14 @@ def fold_parts(seed: int, *parts: int) -> np.uint64:
     for part in (seed, *parts):
         key = np.uint64(fold(key, np.uint64(part)))
     return key
+
+
+# A shuffle that is a pure function of its key
+
+
+def shuffle(key: np.uint64, count: int) -> Int64s:
+    """The numbers 0 ≤ i < count by ascending fold(key, i).
+
+    There are no ties to break, as fold is a bijection of its part: any sort gives this order.
+    """
+    return np.argsort(fold_each(key, np.arange(count, dtype=np.int64))).astype(np.int64, copy=False)

@@ -6,11 +6,11 @@ from threading import Event, Thread
 
 import numpy as np
 
-from snapdb.kernels.forms import row_arrays
-from snapdb.kernels.gather import STREAMED, gather
+from snapdb.kernels.adjacency.forms import row_arrays
+from snapdb.kernels.adjacency.spans import PLAIN_FIELDS, is_plain
+from snapdb.kernels.draw.uniform import count_edges, number, sample_uniform
+from snapdb.kernels.features import STREAMED, gather
 from snapdb.kernels.rng import fold, fold_each
-from snapdb.kernels.sample import count_edges, number, sample_uniform
-from snapdb.kernels.spans import PLAIN_FIELDS, is_plain
 
 _warm = Event()
 

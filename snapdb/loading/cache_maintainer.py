@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from snapdb.arrays import UInt8s
-from snapdb.kernels.forks import await_compiling
+from snapdb.kernels.compiled import await_compiling
 from snapdb.loading.cache_budget import CacheSource, Reservation
 from snapdb.loading.epochs import place_among_workers
 from snapdb.sampling import NeighborSampler, Seeds

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from snapdb.arrays import Array, Bools, Int64s
-from snapdb.kernels.row_cache import HEAD, CachedRows, find_records
+from snapdb.kernels.neighbor_pool.cache import HEAD, CachedRows, find_records
 from snapdb.loading.options import StreamOptions
 from snapdb.loading.source import StreamSource
 from snapdb.loading.stream import BatchStream

@@ -13,8 +13,8 @@ from torch_geometric.loader import LinkNeighborLoader, NeighborLoader
 from torch_geometric.sampler import HeteroSamplerOutput, NegativeSampling, SamplerOutput
 
 from snapdb.errors import InputError
-from snapdb.kernels.gather import gather
-from snapdb.kernels.order import shuffle
+from snapdb.kernels.features import gather
+from snapdb.kernels.rng import shuffle
 from snapdb.loading.ordered import OrderedMap
 from snapdb.loading.rows import tensor_of
 from snapdb.pyg.graph import PygGraph, in_memory

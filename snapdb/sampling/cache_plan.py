@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapdb.arrays import Bools, Float64s, Int64s
-from snapdb.kernels.fill_rows import physical_lengths
-from snapdb.kernels.row_cache import record_width
-from snapdb.kernels.sample import EVERY
-from snapdb.kernels.scores import PRIORITY
+from snapdb.kernels.draw.scores import PRIORITY
+from snapdb.kernels.draw.uniform import EVERY
+from snapdb.kernels.neighbor_pool.cache import physical_lengths, record_width
 from snapdb.sampling.expected_accesses import Accesses
 from snapdb.sampling.rounds import RowTable, row_size, row_tables, slot_of
 from snapdb.sampling.walks import Walk, damaged

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from snapdb.arrays import Float64s
-from snapdb.kernels.visits import spread
+from snapdb.kernels.adjacency.rows import spread
 from snapdb.sampling.subgraph import Seeds
 from snapdb.sampling.walks import Walk, damaged, for_one_pass
 from snapdb.types import Relation, SampleSpec

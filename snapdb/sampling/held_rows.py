@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from snapdb.arrays import Array, Bools, Int32s, Int64s, UInt8s
-from snapdb.kernels.changed_rows import mark_changed
-from snapdb.kernels.row_cache import TAG, BaseRows, CachedRows
+from snapdb.kernels.adjacency.rows import mark_changed
+from snapdb.kernels.neighbor_pool.cache import TAG, BaseRows, CachedRows
 from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, layout_of, lengths_of, record_type
 from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.walks import Walk, damaged

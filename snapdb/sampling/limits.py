@@ -3,7 +3,7 @@
 import numpy as np
 
 from snapdb.arrays import Int64s
-from snapdb.kernels.eligible import Moments, Pairs
+from snapdb.kernels.draw.eligible import Moments, Pairs
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
 from snapdb.sampling.walks import Walk
 from snapdb.types import Temporal

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt8s
-from snapdb.kernels import fill_rows as filling
-from snapdb.kernels.drawn_rows import RowKeys
+from snapdb.kernels.neighbor_pool import cache as filling
+from snapdb.kernels.neighbor_pool.cache import BaseRows, CachedRows
+from snapdb.kernels.neighbor_pool.rows import RowKeys
 from snapdb.kernels.rng import fold_each
-from snapdb.kernels.row_cache import BaseRows, CachedRows
 from snapdb.sampling.cache_plan import Choice
 from snapdb.sampling.held_rows import HeldRows, Span, hold, moved
 from snapdb.sampling.keys import EVERY_HOP

@@ -11,17 +11,16 @@ import numpy as np
 from snapdb.arrays import Int64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
-from snapdb.kernels.choose import draw_rows
-from snapdb.kernels.choose_kept import draw_kept
-from snapdb.kernels.drawn_rows import RowKeys
-from snapdb.kernels.eligible import Moments, Pairs
-from snapdb.kernels.kept_rule import KeptRule
-from snapdb.kernels.kept_unlimited import draw_unlimited
-from snapdb.kernels.pairs import load_neighbours
-from snapdb.kernels.row_cache import BASE_EDGES, MISSES, BaseRows, CachedRows, load_kept
-from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
-from snapdb.kernels.scores import FLOYD, LABOR, LAST, DrawKeys, DrawRule
-from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
+from snapdb.kernels.adjacency.spans import FIELDS, PLAIN_FIELDS
+from snapdb.kernels.draw.eligible import Moments, Pairs
+from snapdb.kernels.draw.hop import draw_rows
+from snapdb.kernels.draw.pairs import load_neighbours
+from snapdb.kernels.draw.scores import FLOYD, LABOR, LAST, DrawKeys, DrawRule
+from snapdb.kernels.draw.uniform import EVERY, count_edges, sample_uniform
+from snapdb.kernels.neighbor_pool.cache import BASE_EDGES, MISSES, BaseRows, CachedRows, load_kept
+from snapdb.kernels.neighbor_pool.limited import draw_kept
+from snapdb.kernels.neighbor_pool.rows import KeptRule, RowKeys
+from snapdb.kernels.neighbor_pool.uniform import draw_unlimited
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.limits import NO_PAIRS, moments_of, pairs_of
 from snapdb.sampling.neighbor_pool_cache import NO_KEYS, NO_RECORDS, CacheReader, no_copies

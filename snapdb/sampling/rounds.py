@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdb.arrays import Float64s, Int32s, Int64s, UInt64s
-from snapdb.kernels.drawn_rows import RowKeys
+from snapdb.kernels.neighbor_pool.rows import RowKeys
 from snapdb.kernels.rng import fold_parts
 from snapdb.sampling.keys import EVERY_HOP, Domain
 from snapdb.sampling.walks import Walk

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from snapdb.arrays import Int64s
-from snapdb.kernels.choose_listed import DraftArrays
-from snapdb.kernels.eligible import WINDOW_FIELDS
-from snapdb.kernels.pairs import enter_again, number_pairs
-from snapdb.kernels.sample import number, number_all
-from snapdb.kernels.spans import BLOCK, FIELDS
+from snapdb.kernels.adjacency.spans import BLOCK, FIELDS
+from snapdb.kernels.draw.eligible import WINDOW_FIELDS
+from snapdb.kernels.draw.hop import DraftArrays
+from snapdb.kernels.draw.pairs import enter_again, number_pairs
+from snapdb.kernels.draw.uniform import number, number_all
 
 _LIMIT = 2**31 - 1
 """Stamps are int32: half the bytes of the map that every sampled edge touches at random."""

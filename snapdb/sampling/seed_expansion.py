@@ -10,13 +10,12 @@ import numpy as np
 from snapdb.arrays import Float64s, Int64s
 from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.kernels.birth_order import birth_order
-from snapdb.kernels.eligible import STATIC
-from snapdb.kernels.forms import DAMAGED
-from snapdb.kernels.negatives import AT, BEFORE, EVER, Born, Known, draw_by_race, draw_by_rank
+from snapdb.kernels.adjacency.forms import DAMAGED
+from snapdb.kernels.adjacency.rows import neighbours_of
+from snapdb.kernels.adjacency.spans import DEGREE, FIELDS, list_spans, locate
+from snapdb.kernels.draw.eligible import STATIC
+from snapdb.kernels.draw.negatives import AT, BEFORE, EVER, Born, Known, birth_order, draw_by_race, draw_by_rank
 from snapdb.kernels.rng import fold_parts
-from snapdb.kernels.rows import neighbours_of
-from snapdb.kernels.spans import DEGREE, FIELDS, list_spans, locate
 from snapdb.sampling.keys import Domain
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput, SeedGroup, Seeds, vertex_input
 from snapdb.types import Link, Negatives, Relation, SampleSpec

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from snapdb.arrays import Int64s
-from snapdb.kernels.order import shuffle
+from snapdb.kernels.rng import shuffle
 from snapdb.sampling.keys import seed_order_key
 from snapdb.sampling.subgraph import Seeds
 from snapdb.types import SampleSpec, SeedOrder

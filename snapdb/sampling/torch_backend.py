@@ -14,11 +14,9 @@ from torch import Tensor
 
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
-from snapdb.kernels.logtable import LOG_TABLE
-from snapdb.kernels.sample import EVERY
-from snapdb.kernels.torch_floyd import MOST
-from snapdb.kernels.torch_numbering import number
-from snapdb.kernels.torch_rows import chunks
+from snapdb.kernels.draw.scores import LOG_TABLE
+from snapdb.kernels.draw.uniform import EVERY
+from snapdb.kernels.torch_ops import MOST, chunks, number
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable, row_keys, row_size, slot_of
 from snapdb.sampling.sampler import SampleRequest

@@ -8,11 +8,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from snapdb.kernels.sample import EVERY
-from snapdb.kernels.torch_floyd import floyd
-from snapdb.kernels.torch_rng import below, draw, high_half, unsigned_order
-from snapdb.kernels.torch_rows import order_in_rows, spread
-from snapdb.kernels.torch_scores import heavy, priority, race
+from snapdb.kernels.draw.uniform import EVERY
+from snapdb.kernels.torch_ops import (
+    below,
+    draw,
+    floyd,
+    heavy,
+    high_half,
+    order_in_rows,
+    priority,
+    race,
+    spread,
+    unsigned_order,
+)
 from snapdb.sampling.torch_eligible import Candidates, Eligible, Frontier, candidates, eligible_by_weight
 from snapdb.sampling.torch_kept import Kept, draw_from_rows
 from snapdb.sampling.torch_keys import HopKeys

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from snapdb.kernels.torch_rows import counts_of, lower_bound, place, spread
+from snapdb.kernels.torch_ops import counts_of, lower_bound, place, spread
 from snapdb.sampling.limits import moments_of
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
 from snapdb.sampling.torch_walks import TorchWalk, tensor_on

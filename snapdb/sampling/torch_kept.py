@@ -5,12 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from snapdb.kernels.drawn_rows import RowKeys
-from snapdb.kernels.torch_floyd import floyd
-from snapdb.kernels.torch_kept import FAR, is_among, past
-from snapdb.kernels.torch_rng import fold, high_half
-from snapdb.kernels.torch_rows import order_in_rows, spread
-from snapdb.kernels.torch_scores import priority
+from snapdb.kernels.neighbor_pool.rows import RowKeys
+from snapdb.kernels.torch_ops import FAR, floyd, fold, high_half, is_among, order_in_rows, past, priority, spread
 from snapdb.sampling.torch_eligible import Eligible, Frontier, candidates, stretches
 from snapdb.sampling.torch_keys import HopKeys, row_words
 from snapdb.sampling.torch_walks import TorchWalk

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from snapdb.kernels.drawn_rows import RowKeys
-from snapdb.kernels.torch_rng import fold, shifted, signed
+from snapdb.kernels.neighbor_pool.rows import RowKeys
+from snapdb.kernels.torch_ops import fold, shifted, signed
 from snapdb.sampling.keys import fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.torch_eligible import Frontier
 

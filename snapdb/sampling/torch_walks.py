@@ -13,8 +13,7 @@ from snapdb.arrays import Array, Bools, Int64s
 from snapdb.errors import InputError
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.kernels.rows import logical_parts
-from snapdb.kernels.topology import are_rows
+from snapdb.kernels.adjacency.rows import are_rows, logical_parts
 from snapdb.sampling.walks import Walk, damaged, open_walks, scores_edges
 from snapdb.types import Fanout, Relation, SampleSpec
 

@@ -8,11 +8,11 @@ import numpy.typing as npt
 from snapdb.arrays import Int64s
 from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
-from snapdb.kernels import scores
-from snapdb.kernels.eligible import STATIC, WalkArrays
-from snapdb.kernels.forms import by_part, plain_array
-from snapdb.kernels.sample import EVERY
-from snapdb.kernels.spans import is_plain
+from snapdb.kernels.adjacency.forms import by_part, plain_array
+from snapdb.kernels.adjacency.spans import is_plain
+from snapdb.kernels.draw import scores
+from snapdb.kernels.draw.eligible import STATIC, WalkArrays
+from snapdb.kernels.draw.uniform import EVERY
 from snapdb.sampling.weights import open_weights
 from snapdb.storage.array_files import in_order
 from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec

@@ -7,8 +7,8 @@ import numpy as np
 from snapdb.arrays import Float64s
 from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
-from snapdb.kernels.choose_weights import LEAST, by_edge_id, find_bad_weights
-from snapdb.kernels.forms import DAMAGED, by_part, plain_array
+from snapdb.kernels.adjacency.forms import DAMAGED, by_part, plain_array
+from snapdb.kernels.draw.scores import LEAST, by_edge_id, find_bad_weights
 from snapdb.types import Drawing, Relation
 
 _SHOWN = 3

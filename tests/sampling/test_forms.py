@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.kernels.admit import STATIC
+from snapdb.kernels.adjacency.admission import STATIC
 from snapdb.sampling import numba_sampler, vertex_input
 from snapdb.storage.arrays.patches import write_patch
 from snapdb.types import FULL, Direction, Fanout, Relation

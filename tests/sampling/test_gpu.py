@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from snapdb.kernels.torch_rng import below, draw, fold
+from snapdb.kernels.torch_ops import below, draw, fold
 from snapdb.sampling import open_sampler, vertex_input
 from snapdb.types import Direction, EdgeType, Fanout, Temporal
 from tests.support import oracle

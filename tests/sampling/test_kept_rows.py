@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.kernels.row_cache import HEAD, TAG
+from snapdb.kernels.neighbor_pool.cache import HEAD, TAG
 from snapdb.sampling import NeighborSampler, Subgraph, numba_sampler, vertex_input
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec

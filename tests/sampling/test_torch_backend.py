@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from snapdb.kernels.torch_numbering import number
-from snapdb.kernels.torch_rng import below, draw, fold
+from snapdb.kernels.torch_ops import below, draw, fold, number
 from snapdb.sampling import open_sampler, torch_backend, vertex_input
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Relation, Temporal
 from tests.support import oracle

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.admit import STATIC
+from snapdb.kernels.adjacency.admission import STATIC
 from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.graph import Adjacency, AdjacencyOpener, GraphView, rows_adjacency

@@ -18,7 +18,7 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.graph import Feature, OpenSnapshot, open_snapshot
 from snapdb.graph.features import SparseReader
 from snapdb.graph.open import raise_if_snapshot_replaced
-from snapdb.kernels.overlay import Csr
+from snapdb.kernels.features import Csr
 from snapdb.storage.manifests import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot
 

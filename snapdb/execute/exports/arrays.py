@@ -34,7 +34,7 @@ from snapdb.graph.features import SparseReader
 from snapdb.graph.layout import classes_of
 from snapdb.graph.open import read_layout
 from snapdb.graph.view import Adjacency, KeyReader
-from snapdb.kernels.rows import logical_parts, neighbours_of
+from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
 from snapdb.loading.options import StreamOptions
 from snapdb.loading.source import StreamSource
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, SnapshotFormat

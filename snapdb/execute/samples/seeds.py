@@ -13,9 +13,9 @@ from snapdb.catalog.elements import time_expression
 from snapdb.errors import CorruptError, DataError
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
-from snapdb.kernels.forms import DAMAGED
-from snapdb.kernels.marks import mark, marked
-from snapdb.kernels.rows import logical_parts, neighbours_of
+from snapdb.kernels.adjacency.forms import DAMAGED
+from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
+from snapdb.kernels.lookup import mark, marked
 from snapdb.plan.fits import key_family
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import about_seeds

@@ -22,9 +22,9 @@ from snapdb.graph import Adjacency, Feature, GraphView, open_snapshot
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
-from snapdb.kernels.history import last_before
-from snapdb.kernels.radix import count_buckets
-from snapdb.kernels.rows import logical_parts, neighbours_of
+from snapdb.kernels.adjacency.radix import count_buckets
+from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
+from snapdb.kernels.features import last_before
 from snapdb.plan.fits import time_unit
 from snapdb.plan.show import SummarizePlan
 from snapdb.sql_engine import ROW_ID, SqlSession

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
-from snapdb.kernels.overlay import Csr
+from snapdb.kernels.features import Csr
 from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
 from snapdb.storage.array_files import prefer_huge_pages
 from snapdb.storage.arrays.feature_types import (

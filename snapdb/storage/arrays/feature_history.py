@@ -9,8 +9,7 @@ import numpy as np
 
 from snapdb.arrays import Array, Bools, Int64s
 from snapdb.errors import CorruptError, DataError
-from snapdb.kernels.history import last_before
-from snapdb.kernels.overlay import Csr, gather_csr, overlay
+from snapdb.kernels.features import Csr, gather_csr, last_before, overlay
 from snapdb.sql_engine import ROW_ID, SqlSession, quote
 from snapdb.storage.arrays.feature_files import (
     ROWS_AT_ONCE,

@@ -14,10 +14,20 @@ import numpy as np
 from snapdb.arrays import Array, Int64s
 from snapdb.errors import CorruptError
 from snapdb.kernels import buffers
-from snapdb.kernels.distinct import distinct
-from snapdb.kernels.forms import plain_array
-from snapdb.kernels.patch import DAMAGED, Keys, Lists, Outline, Root, are_patch, find_changes, list_tails
-from snapdb.kernels.patch_columns import merge_column, pick_parts
+from snapdb.kernels.adjacency.delta import (
+    DAMAGED,
+    Keys,
+    Lists,
+    Outline,
+    Root,
+    are_patch,
+    find_changes,
+    list_tails,
+    merge_column,
+    pick_parts,
+)
+from snapdb.kernels.adjacency.forms import plain_array
+from snapdb.kernels.lookup import distinct
 from snapdb.storage.array_files import ArrayFile, TimeSpan
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.topology import (

@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from snapdb.arrays import Array, Float64s, Int64s
 from snapdb.errors import CorruptError, DatabaseError
-from snapdb.kernels.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
-from snapdb.kernels.topology import are_rows
+from snapdb.kernels.adjacency.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
+from snapdb.kernels.adjacency.rows import are_rows
 from snapdb.storage.array_files import ArrayFile, TimeSpan
 from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 

@@ -1,0 +1,143 @@
+"""A radix sort into rows, one column at a time: by bucket of nodes, by node, and within rows by (time, edge id)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from snapdb.arrays import Array, Int32s, Int64s
+from snapdb.kernels.compiled import kernel
+
+_SHORT = 24
+"""Edges up to which insertion beats merging."""
+
+
+@kernel
+def count_buckets(nodes: Array, shift: int, counts: Int64s) -> None:
+    """Adds to `counts` how many edges fall into each bucket of 2^shift nodes."""
+    for i in range(nodes.size):
+        counts[nodes[i] >> shift] += 1
+
+
+@kernel
+def place_in_buckets(nodes: Array, shift: int, cursor: Int64s, places: Int32s, local: Array) -> None:
+    """Fills `places` [edges] with each edge's position by bucket, and `local` there with the node's number in it.
+
+    `cursor` holds the next free position of each bucket and moves on.
+    """
+    mask = (np.int64(1) << shift) - 1
+    for i in range(nodes.size):
+        node = nodes[i]
+        at = cursor[node >> shift]
+        cursor[node >> shift] = at + 1
+        places[i] = at
+        local[at] = node & mask
+
+
+@kernel
+def spread(values: Array, places: Int32s, out: Array) -> None:
+    """Puts each value in its place."""
+    for i in range(values.size):
+        out[places[i]] = values[i]
+
+
+@kernel
+def pick(values: Array, order: Array, out: Array) -> None:
+    """Fills `out` with the values in that order."""
+    for p in range(order.size):
+        out[p] = values[order[p]]
+
+
+@kernel
+def order_nodes(local: Array, ends: Int64s, order: Array) -> None:
+    """A stable counting sort: fills `order` with edges by node, and `ends`, zeros before, with each row's end."""
+    for i in range(local.size):
+        ends[local[i]] += 1
+    total = 0
+    for v in range(ends.size):
+        count = ends[v]
+        ends[v] = total
+        total += count
+    for i in range(local.size):
+        at = ends[local[i]]
+        order[at] = i
+        ends[local[i]] = at + 1
+
+
+@kernel
+def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None:
+    """Sorts each row that is not yet by (time, edge id), and `order` along with it.
+
+    Edges without time pass `edge_id` as both keys: the same values move twice, to the same places.
+    """
+    start: Any = np.int64(0)
+    for v in range(ends.size):
+        stop = ends[v]
+        for p in range(start + 1, stop):
+            if time[p] < time[p - 1] or (time[p] == time[p - 1] and edge_id[p] < edge_id[p - 1]):
+                _sort(time, edge_id, order, start, stop)
+                break
+        start = stop
+
+
+@kernel
+def _sort(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
+    """A merge sort from blocks that insertion sorted; blocks that follow each other already are left alone."""
+    for low in range(start, stop, _SHORT):
+        _insert(time, edge_id, order, low, min(low + _SHORT, stop))
+    if stop - start <= _SHORT:
+        return
+    width = _SHORT
+    while width < stop - start:
+        width *= 2
+    times = np.empty(width // 2, time.dtype)
+    ids = np.empty(width // 2, edge_id.dtype)
+    orders = np.empty(width // 2, order.dtype)
+    width = _SHORT
+    while width < stop - start:
+        for low in range(start, stop - width, 2 * width):
+            _merge(time, edge_id, order, low, low + width, min(low + 2 * width, stop), times, ids, orders)
+        width *= 2
+
+
+@kernel
+def _insert(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
+    for p in range(start + 1, stop):
+        t, e, o = time[p], edge_id[p], order[p]
+        q = p
+        while q > start and (t < time[q - 1] or (t == time[q - 1] and e < edge_id[q - 1])):
+            time[q] = time[q - 1]
+            edge_id[q] = edge_id[q - 1]
+            order[q] = order[q - 1]
+            q -= 1
+        time[q] = t
+        edge_id[q] = e
+        order[q] = o
+
+
+@kernel
+def _merge(
+    time: Array, edge_id: Array, order: Array, low: int, middle: int, high: int, times: Array, ids: Array, orders: Array
+) -> None:
+    """Merges [low, middle) and [middle, high), the first of them by way of the three spare arrays."""
+    left, right = time[middle - 1], time[middle]
+    if left < right or (left == right and edge_id[middle - 1] < edge_id[middle]):
+        return
+    for i in range(middle - low):
+        times[i] = time[low + i]
+        ids[i] = edge_id[low + i]
+        orders[i] = order[low + i]
+    i, j, p = 0, middle, low
+    while i < middle - low:
+        if j < high and (time[j] < times[i] or (time[j] == times[i] and edge_id[j] < ids[i])):
+            time[p] = time[j]
+            edge_id[p] = edge_id[j]
+            order[p] = order[j]
+            j += 1
+        else:
+            time[p] = times[i]
+            edge_id[p] = ids[i]
+            order[p] = orders[i]
+            i += 1
+        p += 1

@@ -1,0 +1,328 @@
+"""Floyd's draws without replacement: k of a row's places, in draw order, by a key; `start` is added to each.
+
+What stands at `indices` there is asked for at once. The ways differ in how they tell which places are taken already.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.arrays import Array, Float64s, Int64s, UInt64s
+from snapdb.kernels.bits import last_zeros, live_before, select_live
+from snapdb.kernels.compiled import inlined, kernel
+from snapdb.kernels.draw.eligible import COUNT, LENGTH, LISTED, START, STRETCHES, TOTAL
+from snapdb.kernels.draw.scores import LAST, REPLACE, DrawRule
+from snapdb.kernels.intrinsics import prefetch
+from snapdb.kernels.rng import below, draw, fold
+
+_Number = int | np.int64
+
+
+@inlined
+def take_all(start: int, degree: int, indices: Array, positions: Int64s, edges: int) -> None:
+    """All positions of a row, ascending."""
+    if degree > 0:
+        prefetch(indices, start)
+        prefetch(indices, start + degree - 1)
+    for j in range(degree):
+        positions[edges + j] = start + j
+
+
+@inlined
+def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
+    """Floyd's k of at most 64 positions, in draw order; the chosen ones are bits of one word."""
+    chosen = np.uint64(0)
+    one = np.uint64(1)
+    for j in range(k):
+        top = np.uint64(degree - k + j + 1)
+        pick = below(draw(key, np.uint64(j)), top)
+        pick = top - one if (chosen >> pick) & one else pick
+        chosen |= one << pick
+        position = start + np.int64(pick)
+        prefetch(indices, position)
+        positions[edges + j] = position
+
+
+@inlined
+def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
+    """Floyd's k positions in draw order; the chosen ones are looked for among those emitted.
+
+    Only one that shares its last bits with a position that was `met` can have been chosen: most need no look.
+    """
+    met, one = np.uint64(0), np.uint64(1)
+    for j in range(k):
+        top = degree - k + j + 1
+        position: _Number = start + np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+        if (met >> (np.uint64(position) & np.uint64(63))) & one:
+            chosen = False
+            for q in range(edges, edges + j):
+                chosen |= positions[q] == position
+            position = start + top - 1 if chosen else position
+        met |= one << (np.uint64(position) & np.uint64(63))
+        prefetch(indices, position)
+        positions[edges + j] = position
+
+
+@kernel
+def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, positions: Int64s, edges: int) -> None:
+    """Floyd's k positions in draw order; the chosen ones are in an open-addressing hash table."""
+    table[:] = -1
+    for j in range(k):
+        top = degree - k + j + 1
+        pick: _Number = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+        if not _insert(table, pick):
+            pick = top - 1  # never chosen before, as earlier draws were below it
+            _insert(table, pick)
+        positions[edges + j] = start + pick
+
+
+@kernel
+def table_for(table: Int64s, k: int) -> Int64s:
+    """The table, or where it is empty a new one, whose size is a power of two that k entries fill at most by half."""
+    if table.size > 0:
+        return table
+    size = 1
+    while size < 2 * k:
+        size *= 2
+    return np.empty(size, np.int64)
+
+
+@kernel
+def _insert(table: Int64s, value: _Number) -> bool:
+    """Whether the value was not yet in the table, where it now is."""
+    last = table.size - 1
+    slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last
+    while table[slot] >= 0:
+        if table[slot] == value:
+            return False
+        slot = (slot + 1) & last
+    table[slot] = value
+    return True
+
+
+# Draws of ranks: rows cost what they draw, however long they are; ranks go to stretches, and those to positions
+
+
+SCANNED = 128
+"""Up to so many picks, looking through the earlier ones beats a hash table."""
+
+
+@kernel
+def draw_ranked(
+    rule: DrawRule,
+    pick: np.uint64,
+    ordinals: Int64s,
+    indices: npt.NDArray[np.generic],
+    words: UInt64s,
+    before: Int64s,
+    frontier: Int64s,
+    trees: Int64s,
+    first: int,
+    i: int,
+    last: int,
+    windows: Int64s,
+    positions: Int64s,
+    sides: Int64s,
+    weights: Float64s,
+    edges: int,
+) -> tuple[int, int]:
+    """Draws rows from number i on, up to the first that must be listed or `last`; returns that and the edges then.
+
+    Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple.
+    """
+    method, k, ranked = rule.method, rule.fanout, rule.ranked
+    while i < last:
+        span = i - first
+        total = int(windows[span, TOTAL])
+        if windows[span, LISTED] != 0 or total > ranked:
+            break
+        whole = (windows[span, COUNT] == total) & (windows[span, LENGTH] == total)
+        start, begin = int(windows[span, START]) if whole else 0, edges
+        edges += min(total, k)
+        for e in range(begin, edges):
+            sides[e] = i
+        key = fold(pick, np.uint64(frontier[i]))
+        if ordinals.size > 0:
+            key = fold(key, np.uint64(ordinals[trees[i]]))
+        draw_ranks(method, key, start, total, k, indices, positions, begin)
+        if not whole:
+            place_ranks(words, before, windows, span, positions, begin, edges)
+        if weights.size > 0:
+            for e in range(begin, edges):
+                weights[e] = 1.0
+        i += 1
+    return i, edges
+
+
+@kernel
+def draw_ranks(
+    method: int,
+    key: np.uint64,
+    start: int,
+    total: int,
+    k: int,
+    indices: npt.NDArray[np.generic],
+    positions: Int64s,
+    edges: int,
+) -> None:
+    """Draws up to k of `total` places from `start` on: all of them, the last ones, each for itself, or by Floyd."""
+    if total <= k or method == LAST:
+        picks = min(total, k)
+        for j in range(picks):
+            positions[edges + j] = start + total - picks + j
+    elif method == REPLACE:
+        for j in range(k):
+            positions[edges + j] = start + np.int64(below(draw(key, np.uint64(j)), np.uint64(total)))
+    elif total <= 64:
+        floyd_mask(key, start, total, k, indices, positions, edges)
+    elif k <= SCANNED:
+        floyd_scan(key, start, total, k, indices, positions, edges)
+    else:
+        floyd_table(key, start, total, k, table_for(np.empty(0, np.int64), k), positions, edges)
+
+
+@kernel
+def place_ranks(
+    words: UInt64s, before: Int64s, windows: Int64s, span: int, positions: Int64s, begin: int, end: int
+) -> None:
+    """Turns ranks among the edges of a row's stretches into positions."""
+    for e in range(begin, end):
+        rank, w = positions[e], 0
+        while w < STRETCHES - 1 and rank >= windows[span, COUNT + w]:
+            rank -= windows[span, COUNT + w]
+            w += 1
+        start, length, count = windows[span, START + w], windows[span, LENGTH + w], windows[span, COUNT + w]
+        if length == count:
+            positions[e] = start + rank
+        else:
+            guess = start + min(np.int64(np.float64(rank) * (np.float64(length) / np.float64(count))), length - 1)
+            rank += live_before(words, before, start)
+            positions[e] = select_live(words, before, start, start + length, rank, guess)
+
+
+# Ranks in order, those of a draw or given ones, sorted as they come: each has its bit or its slot in a small table
+
+
+_FREE = 2**63 - 1
+"""Stands in a table's slots that hold no rank."""
+
+
+@kernel
+def table_size(count: int) -> int:
+    """How many slots a table needs in which so many ranks are sorted."""
+    return 3 * count + 1
+
+
+@kernel
+def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
+    """Floyd's k of more than k ranks, ascending.
+
+    A table holds those that are chosen: a bit for each rank where these are few. Else a rank's first slot grows with
+    it, and slots ascend, so that a look from there on tells whether it is in, where it goes, and in the end the order
+    of all.
+    """
+    if degree <= 64 * k:
+        _clear_bits(table, degree)
+        for j in range(k):
+            top = np.int64(degree - k + j + 1)
+            rank = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+            rank = top - 1 if (table[rank >> 6] >> (rank & 63)) & 1 else rank
+            table[rank >> 6] |= np.int64(1) << (rank & 63)
+        _list_bits(table, degree, ranks)
+        return
+    scale = _clear(table, k, degree)
+    for j in range(k):
+        top = np.int64(degree - k + j + 1)
+        rank = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+        slot = _slot_of(table, rank, scale)
+        if table[slot] == rank:
+            rank = top - 1  # greater than all before it
+            slot = _slot_of(table, rank, scale)
+        _insert_sorted(table, slot, rank)
+    _list(table, k, ranks)
+
+
+@inlined
+def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
+    """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
+    if degree <= 64:
+        word = np.uint64(0)
+        for j in range(begin, begin + count):
+            word |= np.uint64(1) << np.uint64(given[j])
+        for at in range(count):
+            ranks[at] = last_zeros(word)
+            word &= word - np.uint64(1)
+        return
+    _sort_many(given, begin, count, degree, table, ranks)
+
+
+@kernel
+def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
+    """The same of any degree."""
+    if degree <= 64 * count:
+        _clear_bits(table, degree)
+        for j in range(begin, begin + count):
+            table[given[j] >> 6] |= np.int64(1) << (given[j] & 63)
+        _list_bits(table, degree, ranks)
+        return
+    scale = _clear(table, count, degree)
+    for j in range(begin, begin + count):
+        _insert_sorted(table, _slot_of(table, given[j], scale), given[j])
+    _list(table, count, ranks)
+
+
+@kernel
+def _clear_bits(table: Int64s, degree: int) -> None:
+    """Clears the bits of so many ranks."""
+    for word in range((degree + 63) >> 6):
+        table[word] = 0
+
+
+@kernel
+def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
+    """The ranks whose bits are set, in order."""
+    at = 0
+    for place in range((degree + 63) >> 6):
+        word = np.uint64(table[place])
+        while word != np.uint64(0):
+            ranks[at] = (place << 6) + last_zeros(word)
+            word &= word - np.uint64(1)
+            at += 1
+
+
+@kernel
+def _clear(table: Int64s, count: int, degree: int) -> float:
+    """Frees the slots that so many ranks may need; returns how many slots a rank is wide."""
+    for slot in range(3 * count + 1):
+        table[slot] = _FREE
+    return np.float64(2 * count) / np.float64(degree)
+
+
+@inlined
+def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
+    """Where a rank is, or goes: the first slot, from its own on, that holds none that is less."""
+    slot: _Number = np.int64(np.float64(rank) * scale)
+    while table[slot] < rank:
+        slot += 1
+    return slot
+
+
+@kernel
+def _insert_sorted(table: Int64s, slot: _Number, rank: _Number) -> None:
+    """Puts a rank into a slot, and moves the greater ones that follow."""
+    while rank != _FREE:
+        other = table[slot]
+        table[slot] = rank
+        rank = other
+        slot += 1
+
+
+@kernel
+def _list(table: Int64s, count: int, ranks: Int64s) -> None:
+    """The ranks of a table in order."""
+    at, slot = 0, 0
+    while at < count:
+        ranks[at] = table[slot]
+        at += int(table[slot] != _FREE)
+        slot += 1

@@ -1,0 +1,449 @@
+"""Rows of an array by their numbers, as fast as memory gives them.
+
+Rows are asked for some time before they are read, for hardware does not foresee random ones. Big results go past the
+caches in whole lines, which are written without being read first: a line that spans two rows is put together in a
+small buffer, so that rows may be of any width.
+"""
+
+from __future__ import annotations
+
+import mmap
+import platform
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from snapdb.arrays import Array, Int64s, UInt8s, UInt64s
+from snapdb.errors import CorruptError
+from snapdb.kernels import buffers
+from snapdb.kernels.bits import count_bits
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.intrinsics import copy_line, fence_streams, prefetch, stream_line
+
+STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
+"""Bytes from which a result goes past the caches: a smaller one is still there when it is used."""
+_LINE = 64
+"""Bytes that caches and memory exchange."""
+_FORESEEN = 4096
+"""About so many bytes of rows are asked for ahead: more would not stay in the nearest cache."""
+FEWEST, MOST = 2, 16
+"""Rows that are asked for ahead."""
+
+_WORDS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+}
+
+
+def gather(rows: Array, ids: Array) -> Array:
+    """A new array of rows' dtype: [n, ...] for `rows` of one or more dimensions, where row i is rows[ids[i]].
+
+    Raises IndexError when an id is not a row. Values are copied bit for bit; `rows` may be memory-mapped. Big results
+    live in recycled memory (`buffers`). An array that is not contiguous, or of objects, goes the way of numpy.
+    """
+    numbers = _as_words(ids if ids.dtype == np.int64 else ids.astype(np.int64)).view(np.int64)
+    if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:
+        return np.take(rows, numbers, axis=0)
+    out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
+    _gather_rows(rows, numbers, out)
+    return out
+
+
+def _gather_rows(rows: Array, numbers: Int64s, out: Array) -> None:
+    """The same into an array that is there, all of them contiguous; `numbers` are read-only, as `as_words` gives."""
+    if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
+        bad = _gather_values(_as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
+    else:
+        bad = _gather_bytes(_as_words(_as_bytes(rows)), rows.shape[0], numbers, _as_bytes(out))
+    if bad >= 0:
+        raise IndexError(f"row {numbers[bad]} was asked, but there are {rows.shape[0]} rows (ids count from 0)")
+
+
+def _as_words(array: Array) -> Array:
+    """The same memory, copied if it must be, as unsigned numbers of its items' size, read-only.
+
+    Kernels that only copy are compiled once for a size then, not once for a type.
+    """
+    words = np.ascontiguousarray(array).view(_WORDS[array.dtype.itemsize]).view(np.ndarray)
+    words.flags.writeable = False  # numba compiles read-only arrays apart: let all be of that kind
+    return words
+
+
+def _as_bytes(array: Array) -> UInt8s:
+    """The memory of a contiguous array."""
+    return array.view(np.ndarray).reshape(-1).view(np.uint8)
+
+
+def _gather_bytes(rows: UInt8s, count: int, ids: Int64s, out: UInt8s) -> int:
+    """Rows of any width and type; the index of the first bad id, or -1."""
+    width = rows.size // count
+    ahead = max(FEWEST, min(_FORESEEN // width, MOST))
+    if width >= _LINE and out.size >= STREAMED and out.ctypes.data % _LINE == 0:
+        return int(_stream_rows(rows, width, ids, out, ahead, np.empty(3 * _LINE, np.uint8)))
+    return int(_copy_rows(rows, width, ids, out, ahead))
+
+
+@kernel
+def _stream_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int, spliced: UInt8s) -> int:
+    """Writes each row of at least a line to `out` in whole lines; the first bad index, or -1.
+
+    What is left of a row when no whole line is, `left` bytes, waits in spliced[LINE:]. Moves of a whole line fill it,
+    over bytes that do not count: none of them reads beyond its row, and most of a copy is as fast as one line.
+    """
+    count = rows.size // width
+    reach = min(width, _FORESEEN)
+    at, left = np.int64(0), np.int64(0)
+    bad = np.int64(-1)
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= count:
+            bad = np.int64(i)
+            break
+        coming = ids[min(i + ahead, ids.size - 1)] * width
+        for byte in range(0, reach, _LINE):
+            prefetch(rows, coming + byte)
+        here = row * width
+        end = here + width
+        if left > 0:
+            copy_line(spliced, _LINE + left, rows, here)
+            stream_line(out, at, spliced, _LINE)
+            at += _LINE
+            here += _LINE - left
+        while here + _LINE <= end:
+            stream_line(out, at, rows, here)
+            at += _LINE
+            here += _LINE
+        left = end - here
+        if left > 0:
+            copy_line(spliced, left, rows, end - _LINE)
+    for byte in range(left):
+        out[at + byte] = spliced[_LINE + byte]
+    fence_streams()
+    return int(bad)
+
+
+@kernel
+def _copy_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int) -> int:
+    """Writes each row to `out`; the first bad index, or -1."""
+    count = rows.size // width
+    reach = min(width, _FORESEEN)
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= count:
+            return i
+        coming = ids[min(i + ahead, ids.size - 1)] * width
+        for byte in range(0, reach, _LINE):
+            prefetch(rows, coming + byte)
+        here, at = row * width, i * width
+        for byte in range(width):
+            out[at + byte] = rows[here + byte]
+    return -1
+
+
+@kernel
+def _gather_values(rows: Array, ids: Int64s, out: Array) -> int:
+    """out[i] = rows[ids[i]]; the first bad index, or -1."""
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= rows.shape[0]:
+            return i
+        prefetch(rows, ids[min(i + 2 * MOST, ids.size - 1)])
+        out[i] = rows[row]
+    return -1
+
+
+# Rows of a memory map that memory cannot hold: the disk is asked for many pages at once, before the first is read
+
+
+_BLOCK = 1 << 12
+"""Rows whose pages are on their way at once: more of them could go again before they are read."""
+
+_madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
+
+
+def gather_mapped(rows: Array, ids: Array) -> Array:
+    """What `gather` gives, with its errors, for `rows` of a map whose advice is to read no page ahead."""
+    if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or not hasattr(mmap, "MADV_WILLNEED"):
+        return gather(rows, ids)
+    numbers = _as_words(ids.astype(np.int64, copy=False)).view(np.int64)
+    out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
+    base, width = int(rows.ctypes.data), rows.nbytes // rows.shape[0]
+    for first in range(0, numbers.size + _BLOCK, _BLOCK):
+        _ask(base, width, rows.shape[0], numbers[first : first + _BLOCK], mmap.PAGESIZE, mmap.MADV_WILLNEED)
+        done = slice(max(0, first - _BLOCK), first)
+        _gather_rows(rows, numbers[done], out[done])
+    return out
+
+
+@kernel
+def _ask(base: int, width: int, count: int, ids: Int64s, page: int, advice: int) -> None:
+    """Asks for the pages of these rows, of which those that are no rows are passed."""
+    for i in range(ids.size):
+        row = ids[i]
+        if 0 <= row < count:
+            first = (base + row * width) // page
+            past = (base + (row + 1) * width - 1) // page + 1
+            _madvise(np.uint64(first * page), np.uint64((past - first) * page), np.int32(advice))
+
+
+# Rows of arrays of which some rows have newer values: the newer ones lie beside, found by a bitmap with ranks
+
+
+class Overlay(NamedTuple):
+    """Which ids have a newer row."""
+
+    words: UInt64s
+    """A bit for each id; ids beyond have none."""
+    ranks: Int64s
+    """How many bits are set before each word."""
+
+
+class Csr(NamedTuple):
+    """Rows of pairs: row i has `indices[indptr[i]:indptr[i + 1]]`, ascending, and the values beside them."""
+
+    indptr: Int64s
+    indices: Array
+    """int32 or int64."""
+    values: Array
+
+
+def _read_only(array: Array) -> Array:
+    """The same numbers as an array of the one kind that kernels here are compiled for."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+NOTHING = Overlay(_read_only(np.empty(0, np.uint64)), _read_only(np.empty(0, np.int64)))
+"""No id has a newer row."""
+
+
+def overlay(ids: Int64s, count: int) -> Overlay:
+    """The overlay whose newer row i is that of ids[i]; they ascend, and 0 ≤ id < count."""
+    words = np.zeros(-(-count // 64), np.uint64)
+    ranks = np.zeros(words.size, np.int64)
+    _mark(_read_only(np.asarray(ids, np.int64)), words, ranks)
+    return Overlay(_read_only(words), _read_only(ranks))
+
+
+def empty_csr(like: Csr) -> Csr:
+    """No rows, in the types of others."""
+    return Csr(np.zeros(1, np.int64), like.indices[:0], like.values[:0])
+
+
+def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int, ids: Array) -> Array:
+    """A new array of the rows of ids: the newer one where there is one, else that of `rows`, else one of `fill`.
+
+    Args:
+        rows: [any] or [any, width].
+        newer: The same, by rank among the marked ids.
+        fill: The number that a row which neither has is full of.
+        count: IndexError is raised when an id is not 0 ≤ id < count.
+    """
+    numbers = np.ascontiguousarray(ids, np.int64)
+    out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
+    width = 1 if rows.ndim == 1 else rows.shape[1]
+    blank = _as_words(np.full(width, fill, rows.dtype))
+    old, new = (_as_words(array.reshape(array.shape[0], width)) for array in (rows, newer))
+    target = out.reshape(numbers.size, width).view(blank.dtype)
+    bad = _gather_over(old, new, marks.words, marks.ranks, blank, count, _read_only(numbers), target)
+    if bad >= 0:
+        raise IndexError(f"row {numbers[bad]} was asked, but there are {count} rows (ids count from 0)")
+    return out
+
+
+def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, width: int) -> Csr:
+    """The rows of ids as new arrays, with int64 indices; ids that neither has get empty rows.
+
+    Raises:
+        IndexError: an id is not 0 ≤ id < count.
+        CorruptError: a row leads out of its arrays, or an index is not 0 ≤ index < width.
+    """
+    numbers = _read_only(np.ascontiguousarray(ids, np.int64))
+    starts, indptr = np.empty(numbers.size, np.int64), np.zeros(numbers.size + 1, np.int64)
+    old, new = _plain(rows), _plain(newer)
+    bad = _measure(
+        old.indptr,
+        new.indptr,
+        rows.values.size,
+        newer.values.size,
+        marks.words,
+        marks.ranks,
+        count,
+        numbers,
+        starts,
+        indptr,
+    )
+    if bad >= 0 and not 0 <= numbers[bad] < count:
+        raise IndexError(f"row {numbers[bad]} was asked, but there are {count} rows (ids count from 0)")
+    values = np.empty(int(indptr[-1]), rows.values.dtype)
+    indices = np.empty(values.size, np.int64)
+    if bad < 0:
+        target = values.view(old.values.dtype)
+        bad = _copy(old.indices, old.values, new.indices, new.values, starts, indptr, width, indices, target)
+    if bad >= 0:
+        raise CorruptError(
+            f"the sparse feature of row {numbers[bad]} is damaged: it leads out of its arrays; "
+            "CHECK DATABASE names the file"
+        )
+    return Csr(indptr, indices, values)
+
+
+def _plain(csr: Csr) -> Csr:
+    indices = _read_only(np.ascontiguousarray(csr.indices))
+    return Csr(_read_only(np.ascontiguousarray(csr.indptr, np.int64)), indices, _as_words(csr.values))
+
+
+@kernel
+def _mark(ids: Int64s, words: UInt64s, ranks: Int64s) -> None:
+    for i in range(ids.size):
+        words[ids[i] >> 6] |= np.uint64(1) << np.uint64(ids[i] & 63)
+    total = np.int64(0)
+    for w in range(words.size):
+        ranks[w] = total
+        total += count_bits(words[w])
+
+
+@kernel
+def _newer(words: UInt64s, ranks: Int64s, id_: int) -> Any:
+    """The number of an id's newer row, or -1."""
+    word = id_ >> 6
+    if word >= words.size:
+        return np.int64(-1)
+    bits = words[word] >> np.uint64(id_ & 63)
+    if not bits & np.uint64(1):
+        return np.int64(-1)
+    return ranks[word] + count_bits(words[word]) - count_bits(bits)
+
+
+@kernel
+def _gather_over(
+    rows: Array, newer: Array, words: UInt64s, ranks: Int64s, blank: Array, count: int, ids: Int64s, out: Array
+) -> int:
+    """Fills `out`; the first bad place of `ids`, or -1."""
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= count:
+            return i
+        place = _newer(words, ranks, row)
+        if 0 <= place < newer.shape[0]:
+            for j in range(out.shape[1]):
+                out[i, j] = newer[place, j]
+        elif row < rows.shape[0]:
+            for j in range(out.shape[1]):
+                out[i, j] = rows[row, j]
+        else:
+            for j in range(out.shape[1]):
+                out[i, j] = blank[j]
+    return -1
+
+
+@kernel
+def _measure(
+    old: Int64s,
+    new: Int64s,
+    old_size: int,
+    new_size: int,
+    words: UInt64s,
+    ranks: Int64s,
+    count: int,
+    ids: Int64s,
+    starts: Int64s,
+    indptr: Int64s,
+) -> int:
+    """Where each row starts (newer ones below zero: -1 - start) and ends in the result; the first bad one, or -1."""
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= count:
+            return i
+        place = _newer(words, ranks, row)
+        first, last, size = np.int64(0), np.int64(0), old_size
+        if 0 <= place < new.size - 1:
+            first, last, size = new[place], new[place + 1], new_size
+            starts[i] = -1 - first
+        else:
+            if row < old.size - 1:
+                first, last = old[row], old[row + 1]
+            starts[i] = first
+        if first < 0 or last < first or last > size:
+            return i
+        indptr[i + 1] = indptr[i] + last - first
+    return -1
+
+
+@kernel
+def _copy(
+    old_indices: Array,
+    old_values: Array,
+    new_indices: Array,
+    new_values: Array,
+    starts: Int64s,
+    indptr: Int64s,
+    width: int,
+    indices: Int64s,
+    values: Array,
+) -> int:
+    """Copies the measured rows; the first with an index out of range, or -1."""
+    for i in range(starts.size):
+        at, length = indptr[i], indptr[i + 1] - indptr[i]
+        for j in range(length):
+            if starts[i] >= 0:
+                indices[at + j] = old_indices[starts[i] + j]
+                values[at + j] = old_values[starts[i] + j]
+            else:
+                indices[at + j] = new_indices[-1 - starts[i] + j]
+                values[at + j] = new_values[-1 - starts[i] + j]
+            if indices[at + j] < 0 or indices[at + j] >= width:
+                return i
+    return -1
+
+
+# The last of each row's moments before a bound, by binary search
+
+
+def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int64s:
+    """[n] the last position of row ids[i] whose time is less than before[i], or -1; of equal times the last one.
+
+    Times ascend within a row. Raises IndexError when an id is not a row, and CorruptError when a row leads out of
+    the times.
+
+    >>> last_before(np.array([0, 3]), np.array([5, 7, 7]), np.array([0, 0, 0]), np.array([5, 6, 8])).tolist()
+    [-1, 0, 2]
+    """
+    numbers = np.ascontiguousarray(ids, np.int64)
+    out = np.empty(numbers.size, np.int64)
+    rows, times, wanted, bounds = (
+        _read_only(np.ascontiguousarray(array, np.int64)) for array in (indptr, time, numbers, before)
+    )
+    bad = _last_before(rows, times, wanted, bounds, out)
+    if bad >= 0 and not 0 <= numbers[bad] < indptr.size - 1:
+        raise IndexError(f"row {numbers[bad]} was asked, but there are {indptr.size - 1} rows (ids count from 0)")
+    if bad >= 0:
+        raise CorruptError(
+            f"the history of row {numbers[bad]} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+        )
+    return out
+
+
+@kernel
+def _last_before(indptr: Int64s, time: Int64s, ids: Int64s, before: Int64s, out: Int64s) -> int:
+    """Fills `out`; the first bad place of `ids`, or -1."""
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= indptr.size - 1:
+            return i
+        low, high = indptr[row], indptr[row + 1]
+        if low < 0 or high < low or high > time.size:
+            return i
+        first = low
+        while low < high:
+            middle = (low + high) // 2
+            if time[middle] < before[i]:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low - 1 if low > first else -1
+    return -1

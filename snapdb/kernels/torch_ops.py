@@ -1,0 +1,299 @@
+"""The random numbers of `kernels/rng.py` as torch operators, the same on every device.
+
+torch has no unsigned arithmetic, but its int64 wraps: a word is the int64 of the same bits, which only shifts and
+comparisons must know.
+
+    >>> import torch
+    >>> hex(int(_mix(torch.tensor(1))))
+    '0x5692161d100b05e5'
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+_LOW = 2**32 - 1
+_LEAST = -(2**63)
+
+
+def signed(word: int) -> int:
+    """The int64 of a word's bits.
+
+    >>> signed(2**64 - 1), signed(7)
+    (-1, 7)
+    """
+    return word - 2**64 if word >= 2**63 else word
+
+
+_GOLDEN = signed(0x9E3779B97F4A7C15)
+FIRST, SECOND = signed(0xBF58476D1CE4E5B9), signed(0x94D049BB133111EB)
+
+
+def shifted(words: Tensor, bits: int) -> Tensor:
+    """The words moved right, with zeros coming in."""
+    return (words >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _mix(words: Tensor) -> Tensor:
+    """Each word scrambled: see `rng.mix`."""
+    z = (words ^ shifted(words, 30)) * FIRST
+    z = (z ^ shifted(z, 27)) * SECOND
+    return z ^ shifted(z, 31)
+
+
+def fold(key: Tensor | int, part: Tensor) -> Tensor:
+    """The key extended by each part; keys and parts broadcast."""
+    return _mix((_mix(part + _GOLDEN) ^ key) + _GOLDEN)
+
+
+def draw(key: Tensor, slot: Tensor | int) -> Tensor:
+    """Each key's 64 random bits number `slot`; keys and slots broadcast.
+
+    >>> import torch
+    >>> key = torch.tensor([signed(0xF0A625C1C1AB29D8)])
+    >>> [hex(bits % 2**64) for bits in draw(key, torch.arange(2)).tolist()]
+    ['0xfbc33fa4663df263', '0xb9945e293c549cf6']
+    """
+    return _mix(key + (signed(slot * _GOLDEN % 2**64) if isinstance(slot, int) else slot * _GOLDEN))
+
+
+def high_half(key: Tensor) -> Tensor:
+    """The upper 32 bits of each key's first draw."""
+    return shifted(_mix(key), 32)
+
+
+def below(bits: Tensor, n: Tensor) -> Tensor:
+    """floor(bits * n / 2^64) for words `bits` and 1 ≤ n < 2^63: numbers 0 ≤ result < n.
+
+    >>> import torch
+    >>> below(torch.tensor(signed(0xFBC33FA4663DF263)), torch.tensor([10, 2**31 - 1, 2**40])).tolist()
+    [9, 2111938513, 1081312519270]
+    """
+    a, b = shifted(bits, 32), bits & _LOW
+    c, d = n >> 32, n & _LOW
+    q = a * d + shifted(b * d, 32)
+    t = b * c + (q & _LOW)
+    return a * c + shifted(q, 32) + shifted(t, 32)
+
+
+def unsigned_order(words: Tensor) -> Tensor:
+    """Integers that are ordered as the words are.
+
+    >>> import torch
+    >>> unsigned_order(torch.tensor([-1, 0, 1])).argsort().tolist()
+    [1, 2, 0]
+    """
+    return words ^ _LEAST
+
+
+# Many rows at once, without a loop over them: spread out, searched, sorted each for itself, cut into chunks
+
+
+def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """For each element of rows of so many: which row it is in, and which one of the row it is.
+
+    >>> [found.tolist() for found in spread(torch.tensor([2, 0, 3]))]
+    [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
+    """
+    ends = counts.cumsum(0)
+    total = int(ends[-1]) if counts.numel() else 0
+    rows = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts, output_size=total)
+    return rows, torch.arange(total, device=counts.device) - (ends - counts)[rows]
+
+
+def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
+    """How many elements are kept in each of rows of `counts` elements.
+
+    >>> counts_of(torch.tensor([True, False, True]), torch.tensor([2, 0, 1])).tolist()
+    [1, 0, 1]
+    """
+    upto = torch.nn.functional.pad(kept.cumsum(0), (1, 0))
+    ends = counts.cumsum(0)
+    return upto[ends] - upto[ends - counts]
+
+
+def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor:
+    """Where ranks of rows lie.
+
+    A row consists of pieces, one after another: `starts` and `counts` are [pieces, rows].
+
+    >>> starts, counts = torch.tensor([[10], [20]]), torch.tensor([[2], [3]])
+    >>> place(starts, counts, torch.tensor([0, 0, 0]), torch.tensor([1, 2, 4])).tolist()
+    [11, 20, 22]
+    """
+    found = starts[0][rows] + ranks
+    before = torch.zeros_like(counts[0])
+    for piece in range(1, len(starts)):
+        before = before + counts[piece - 1]
+        found = torch.where(ranks >= before[rows], (starts[piece] - before)[rows] + ranks, found)
+    return found
+
+
+def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, steps: int) -> Tensor:
+    """The first of the ascending values[low:high] that is not below `bound`, or `high`.
+
+    No stretch is longer than 2^steps - 1.
+
+    >>> lower_bound(torch.tensor([3, 5, 5, 9]), torch.tensor([0, 2]), torch.tensor([4, 4]), 5, steps=3).tolist()
+    [1, 2]
+    """
+    if values.numel() == 0:
+        return low
+    for _ in range(steps):
+        middle = (low + high) >> 1
+        less = (low < high) & (values[middle.clamp(max=values.numel() - 1)] < bound)
+        low, high = torch.where(less, middle + 1, low), torch.where(less, high, middle)
+    return low
+
+
+def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
+    """The order that sorts the elements of each row by these keys, the first one first, then by their places.
+
+    >>> order_in_rows(torch.tensor([0, 0, 1]), torch.tensor([5, 3, 1])).tolist()
+    [1, 0, 2]
+    """
+    order = keys[-1].argsort(stable=True)
+    for key in (*keys[-2::-1], rows):
+        order = order[key[order].argsort(stable=True)]
+    return order
+
+
+def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
+    """Stretches of rows that hold few more than `most` elements each; one row is never cut.
+
+    >>> chunks(torch.tensor([3, 3, 0, 9, 1]), most=5)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    ends = sizes.cumsum(0)
+    total = int(ends[-1]) if sizes.numel() else 0
+    if total <= most:
+        return [(0, sizes.numel())]
+    marks = torch.arange(most, total, most, device=sizes.device)
+    cuts = (torch.searchsorted(ends, marks) + 1).tolist()
+    return list(pairwise(sorted({0, *cuts, sizes.numel()})))
+
+
+# Floyd's draws without replacement for many rows at once: as many steps as draws, each over all rows
+
+
+MOST = 1024
+"""More draws than this a row would be compared with all earlier ones for too long."""
+
+
+def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -> Tensor:
+    """[rows, k] distinct places of each row of `degrees` > k places, in draw order.
+
+    Where `counts` are given, of each row only so many are drawn, 0 ≤ count ≤ k, and what stands behind them means
+    nothing.
+
+    >>> from snapdb.kernels.torch_ops import signed
+    >>> floyd(torch.tensor([signed(0xF0A625C1C1AB29D8)]), torch.tensor([20]), 5).tolist()
+    [[15, 12, 7, 14, 6]]
+    """
+    chosen = torch.empty((k, keys.numel()), dtype=torch.int64, device=keys.device)
+    first = degrees - (k if counts is None else counts)
+    for j in range(k):
+        top = first + (j + 1)
+        place = below(draw(keys, j), top)
+        taken = (chosen[:j] == place).any(0)
+        chosen[j] = torch.where(taken, top - 1, place)
+    return chosen.T
+
+
+# Ranks beside those that were chosen, for many rows at once
+
+
+FAR = 2**62
+"""Stands behind the ranks of a row that has fewer than others."""
+
+
+def past(chosen: Tensor, ranks: Tensor) -> Tensor:
+    """Ranks among what is not chosen, as ranks among all. Both are [rows, …]; FAR fills what is chosen up.
+
+    >>> past(torch.tensor([[4, 0, FAR], [1, 0, 2]]), torch.tensor([[0, 2, 3], [0, 1, 2]])).tolist()
+    [[1, 3, 5], [3, 4, 5]]
+    """
+    ordered, _ = chosen.sort(1)
+    free = ordered - torch.arange(chosen.shape[1], device=chosen.device)  # so many are not chosen before each
+    return ranks + torch.searchsorted(free, ranks.contiguous(), right=True)
+
+
+def is_among(values: Tensor, ranks: Tensor) -> Tensor:
+    """Which of the ranks are among the ascending values of their row. Both are [rows, …], values at least one each.
+
+    >>> is_among(torch.tensor([[1, 5, FAR]]), torch.tensor([[0, 1, 5, 6]])).tolist()
+    [[False, True, True, False]]
+    """
+    at = torch.searchsorted(values, ranks.contiguous()).clamp(max=values.shape[1] - 1)
+    return values.gather(1, at) == ranks
+
+
+# Local ids by first appearance, by stable sorting: no device decides who comes first
+
+
+def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
+    """The local ids of `met`, and the places in it of those that are new, by first appearance.
+
+    Args:
+        known: What has a local id already: its first place here.
+        met: What is numbered, in order.
+
+    >>> [found.tolist() for found in number(torch.tensor([7, 9]), torch.tensor([8, 9, 5, 8]))]
+    [[2, 1, 3, 2], [0, 2]]
+    """
+    values, order = torch.cat((known, met)).sort(stable=True)
+    head = torch.ones_like(values, dtype=torch.bool)
+    torch.ne(values[1:], values[:-1], out=head[1:])
+    first = order[head]
+    fresh = torch.zeros_like(head)
+    fresh[first] = True
+    fresh = fresh[known.numel() :]
+    ids = torch.cat((torch.arange(known.numel(), device=met.device), known.numel() - 1 + fresh.cumsum(0)))
+    local = torch.empty_like(order)
+    local[order] = ids[first][head.cumsum(0) - 1]
+    return local[known.numel() :], fresh.nonzero().squeeze(1)
+
+
+# What weighted draws compare: integers and single operations on float64, so that every device has the same bits
+
+
+def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
+    """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: how long an edge of weight 1 takes in the race.
+
+    `table` is `LOG_TABLE` on the device.
+
+    >>> from snapdb.kernels.draw.scores import LOG_TABLE
+    >>> lengths = _race_lengths(torch.tensor([2**31, 2**31 - 1]), torch.tensor(LOG_TABLE))
+    >>> (lengths - 2**40).sign().tolist()
+    [-1, 1]
+    """
+    odd = 2 * bits + 1
+    _, length = torch.frexp(odd.to(torch.float64))  # exact: fewer than 53 bits
+    left = 34 - length.to(torch.int64)
+    mantissa = odd << left
+    cell, rest = (mantissa >> 21) & 4095, mantissa & (2**21 - 1)
+    low = table[cell]
+    return (left << 40) - low - (((table[cell + 1] - low) * rest) >> 21)
+
+
+def race(bits: Tensor, weights: Tensor, table: Tensor) -> Tensor:
+    """When each edge comes in, by its 32 random bits and its weight: the first ones are drawn."""
+    return _race_lengths(bits, table).to(torch.float64) / weights
+
+
+def priority(bits: Tensor, weights: Tensor) -> Tensor:
+    """Each edge's (bits + 1/2) / weight: the smallest ones are drawn."""
+    return (bits.to(torch.float64) + 0.5) / weights
+
+
+def heavy(weights: Tensor, most: Tensor) -> Tensor:
+    """The weights as whole numbers, in units of 2^-32 of `most`; nothing where `most` is 0.
+
+    >>> heavy(torch.tensor([0.5, 3.0, 0.0]), torch.tensor([1.0, 3.0, 0.0])).tolist()
+    [2147483648, 4294967296, 0]
+    """
+    shares = weights / most.where(most > 0, torch.ones_like(most))
+    return (shares * 2.0**32).round().to(torch.int64)  # to the nearest, halves to even
