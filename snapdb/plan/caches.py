@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from snapdb.plan.names import check_own, find_cache, find_sampler
+from snapdb.plan.names import check_own, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.sql.caches import CreateCache, RefreshCache
@@ -46,7 +46,7 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
     cache = Cache(
         id=0,
         name=name.text,
-        sampler=find_sampler(context, statement.sampler).name,
+        sampler=find_named(context.catalog.sampler, statement.sampler).name,
         place="MEMORY" if room is None else room.where,
         room=None if room is None else room.bytes,
         created=now(),
@@ -57,7 +57,7 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
 
 def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
     """Bind the cache, and its sampler with the next generation of rows."""
-    cache = find_cache(context, statement.name)
+    cache = find_named(context.catalog.cache, statement.name)
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)
 
 

@@ -11,12 +11,12 @@ from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.fits import key_family
-from snapdb.plan.names import find_snapshot, find_table
+from snapdb.plan.names import find_named
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
-from snapdb.plan.scope import BindContext, resolve_version
+from snapdb.plan.scope import BindContext
 from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
 from snapdb.sql_engine import Names, quote, quote_all, quote_odd, text_literal
@@ -200,8 +200,8 @@ def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
 
 def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
     if statement.at is None:
-        return find_table(context, name)
-    version = resolve_version(context, statement.at)
+        return find_named(context.catalog.table, name)
+    version = context.resolve_version(statement.at)
     try:
         return context.table_at(name.text, version)
     except SnapdbError as error:
@@ -213,7 +213,7 @@ def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> t
     """What a snapshot shows of an element, or a table of facts, as SQL names it."""
     if name.text.lower() == SCHEMA:
         return _system_table(context, element_name)
-    snapshot = find_snapshot(context, name)
+    snapshot = find_named(context.catalog.snapshot, name)
     known = {e.name.lower(): e.name for e in snapshot.graph.elements}
     if (element := known.get(element_name.text.lower())) is None:
         hint = did_you_mean(element_name.text, known.values()) or f"; it has {', '.join(known.values())}"
@@ -301,7 +301,7 @@ def _option_literal(value: str | bool | int | float | ColumnList) -> str:
 
 def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> CopySnapshotPlan:
     """Bind the snapshot, its folder, and the columns that split its vertices."""
-    snapshot = find_snapshot(context, statement.snapshot)
+    snapshot = find_named(context.catalog.snapshot, statement.snapshot)
     options = _export_options(_COPY_SNAPSHOT, statement, _SNAPSHOT_OPTIONS)
     format_ = _SNAPSHOT_FORMATS[_chosen_format(_COPY_SNAPSHOT, options, _SNAPSHOT_FORMATS)]
     return CopySnapshotPlan(

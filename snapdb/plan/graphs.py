@@ -16,7 +16,7 @@ from snapdb.plan.fits import (
     key_family,
     time_unit,
 )
-from snapdb.plan.names import check_new, find_column, find_event_time, find_table
+from snapdb.plan.names import check_new, find_column, find_event_time, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
 from snapdb.sql.graphs import (
@@ -102,7 +102,7 @@ def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
 
 
 def _vertex(context: BindContext, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
-    table = find_table(context, clause.table)
+    table = find_named(context.catalog.table, clause.table)
     key = [_key_column(table, name) for name in key_names]
     _check_unique(key_names, "column {} is named twice")
     target = _target(table, clause.target)
@@ -124,7 +124,7 @@ def _vertex(context: BindContext, clause: VertexClause, key_names: Sequence[Name
 
 
 def _edge(context: BindContext, graph: PropertyGraph, clause: EdgeClause) -> EdgeElement:
-    table = find_table(context, clause.table)
+    table = find_named(context.catalog.table, clause.table)
     if taken := table.column("e_id"):
         raise BindError(
             f'edge table {table.name} has a column "{taken.name}", a name that snapshots need; rename it',
@@ -218,7 +218,7 @@ def _check_histories(context: BindContext, statement: CreateGraph, graph: Proper
     known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
     for vertex in statement.vertices:
         for history in (clause.history for clause in vertex.features if clause.history is not None):
-            unit = time_unit(find_event_time(find_table(context, history.table), history.event_time).type)
+            unit = time_unit(find_event_time(find_named(context.catalog.table, history.table), history.event_time).type)
             if known and unit not in known:
                 other, owner = next(iter(known.items()))
                 raise BindError(
@@ -421,7 +421,7 @@ def _history(
             span=clause.span,
             code="not-supported",
         )
-    table = find_table(context, clause.table)
+    table = find_named(context.catalog.table, clause.table)
     columns = [find_column(table, name) for name in clause.key]
     if len(columns) != len(key):
         keys = ", ".join(column.name for column in key)

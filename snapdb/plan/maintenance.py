@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from snapdb.catalog import tags
 from snapdb.errors import BindError, Span
-from snapdb.plan.names import find_graph, find_table
+from snapdb.plan.names import find_named
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import BindContext, duration, number, period_of_text, time_value, type_of
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import spelled
 from snapdb.sql.maintenance import (
     BackupDatabase,
@@ -124,7 +124,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
         return _bind_retained(statement, context)
     snapshots = list(context.catalog.snapshots.values())
     if statement.graph is not None:
-        graph = find_graph(context, statement.graph)
+        graph = find_named(context.catalog.graph, statement.graph)
         snapshots = [s for s in snapshots if s.graph.name.lower() == graph.name.lower()]
     before = None if statement.older is None else _oldest_moment(context, statement.older)
     if statement.last is not None and statement.last < 1:
@@ -177,10 +177,10 @@ def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
 def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
     """Return the time before which a snapshot is old; an interval counts back from now."""
     query = context.bind_query(older)
-    if type_of(context, query) != "INTERVAL":
-        return time_value(context, older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
-    now = number(context, context.bind_query(SqlFragment("now()", older.span)), "SELECT epoch_us(", ")")
-    before = number(context, query, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
+    if context.type_of(query) != "INTERVAL":
+        return context.time_value(older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
+    now = context.number(context.bind_query(SqlFragment("now()", older.span)), "SELECT epoch_us(", ")")
+    before = context.number(query, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
     if before > now:
         raise BindError("OLDER THAN takes an interval that is not negative", span=older.span, code="out-of-range")
     return before
@@ -191,14 +191,14 @@ def _bind_retention(statement: SetRetention | DropRetention, context: BindContex
     if isinstance(statement, DropRetention):
         graph, _ = _find_retention(context, statement.graph)
         return SetRetentionPlan(graph, None, dry_run=False)
-    graph = find_graph(context, statement.graph)
+    graph = find_named(context.catalog.graph, statement.graph)
     rules = tuple(_retention_rule(context, rule) for rule in statement.rules)
     return SetRetentionPlan(graph, Retention(rules, statement.keep_tagged), statement.dry_run)
 
 
 def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
     """Return the graph of that name and its retention; BindError where either is missing."""
-    graph = find_graph(context, name)
+    graph = find_named(context.catalog.graph, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
         way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
         raise BindError(
@@ -210,7 +210,7 @@ def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Re
 
 
 def _retention_rule(context: BindContext, rule: RetentionRule) -> Rule:
-    length = period_of_text(context, rule.length, rule.span)
+    length = context.period_of_text(rule.length, rule.span)
     if length is None:
         raise BindError(
             f"{rule.keeps} takes a length of time greater than zero, with no part below it, found "
@@ -229,8 +229,8 @@ def _bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
 
 def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
     """Bind the tables to vacuum, and how long unreferenced files stay."""
-    table = None if statement.table is None else find_table(context, statement.table)
-    grace = _HOUR if statement.retain is None else duration(context, statement.retain)
+    table = None if statement.table is None else find_named(context.catalog.table, statement.table)
+    grace = _HOUR if statement.retain is None else context.duration(statement.retain)
     if grace < 0:
         assert statement.retain is not None
         raise BindError(

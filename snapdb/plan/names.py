@@ -21,40 +21,10 @@ _T = TypeVar("_T")
 _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
 
 
-def find_table(context: BindContext, name: Name) -> Table:
-    """The table of that name at the head, or BindError at its place."""
-    return _placed(context.catalog.table, name)
-
-
-def find_graph(context: BindContext, name: Name) -> PropertyGraph:
-    """The graph of that name, or BindError at its place."""
-    return _placed(context.catalog.graph, name)
-
-
-def find_snapshot(context: BindContext, name: Name) -> Snapshot:
-    """The snapshot of that name, or BindError at its place."""
-    return _placed(context.catalog.snapshot, name)
-
-
-def find_sampler(context: BindContext, name: Name) -> Sampler:
-    """The sampler of that name, or BindError at its place."""
-    return _placed(context.catalog.sampler, name)
-
-
-def find_cache(context: BindContext, name: Name) -> Cache:
-    """The cache of that name, or BindError at its place."""
-    return _placed(context.catalog.cache, name)
-
-
-def find_task(context: BindContext, name: Name) -> Task:
-    """The task of that name, or BindError at its place."""
-    return _placed(context.catalog.task, name)
-
-
-def _placed(find: Callable[[str], _T], name: Name) -> _T:
-    """Raise errors of a lookup in the catalog with the span of the name."""
+def find_named(look_up: Callable[[str], _T], name: Name) -> _T:
+    """The object of that name by a lookup in the catalog, whose errors get the span of the name."""
     try:
-        return find(name.text)
+        return look_up(name.text)
     except SnapdbError as error:
         error.span = name.span
         raise

@@ -214,7 +214,7 @@ class BindContext:
                 raise BindError(
                     f"{name} is a snapshot, which is pinned to its version; AT stands after tables", code="misplaced-at"
                 )
-            version = resolve_version(self, _moved(travel.bound, at))
+            version = self.resolve_version(_moved(travel.bound, at))
             table = self.table_at(name, version)
         except SnapdbError as error:
             error.span = error.span or Span(travel.span.start + at, travel.span.stop + at)
@@ -257,6 +257,127 @@ class BindContext:
         if self.parameters is None:
             raise _no_value(marks[0][1:], outside, fragment, [])
         return self.parameters
+
+    def resolve_version(self, at: VersionBound) -> int:
+        """The version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
+
+        Raises:
+            BindError: there is no such version or tag.
+        """
+        try:
+            match at.kind:
+                case "TIMESTAMP":
+                    return version_at(self.store.catalog_db, self._moment(self.bind_query(at.value)))
+                case "TAG":
+                    return version_of_tag(self.store.catalog_db, self._text(at.value))
+        except SnapdbError as error:
+            error.span = error.span or at.value.span
+            raise
+        head = self.catalog.version
+        version = self.time_value(at.value, "integer", "a version is a whole number")
+        if not 1 <= version <= head:
+            known = f"versions go from 1 to {head}" if head else "nothing was committed yet"
+            raise BindError(f"there is no version {version}; {known}", span=at.value.span, code="unknown-version")
+        return version
+
+    def time_value(self, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
+        """A bound of a window as an integer in the graph's unit."""
+        if (plain := _plain(fragment.text, unit)) is not None:
+            return plain
+        query = self.bind_query(fragment)
+        is_integer = self.type_of(query) in INTEGERS
+        if unit == "integer" and not is_integer:
+            why = why or "this graph's event times are integers"
+            raise BindError(
+                f"{why}: write a bare number, not {self.type_of(query)}", span=fragment.span, code="time-kind"
+            )
+        if unit == "timestamp" and is_integer:
+            why = why or "this graph's event times are timestamps"
+            raise BindError(
+                f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=fragment.span, code="time-kind"
+            )
+        return self.whole(query) if is_integer else self._moment(query)
+
+    def duration(self, fragment: SqlFragment) -> int:
+        """An INTERVAL as microseconds; months count 30 days."""
+        return self.number(self.bind_query(fragment), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
+
+    def type_of(self, query: BoundQuery) -> str:
+        """The type of an expression, which is not evaluated."""
+        with self.describing(query) as session:
+            return session.describe(query.text, query.parameters, around=("SELECT (", ")"))[0].type
+
+    def whole(self, query: BoundQuery) -> int:
+        """An integer expression. It may read tables; it is read once, here."""
+        return self.number(_widened(query), "SELECT CAST((", ") AS HUGEINT)")
+
+    def number(self, query: BoundQuery, before: str, after: str) -> int:
+        """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
+        value = self._value(query, before, after)
+        if value is None:
+            raise BindError("a finite value is needed here, found NULL or infinity", span=query.span, code="not-finite")
+        if not -(2**63) <= value <= LAST:
+            raise BindError(
+                "this is out of range; event times and versions are 64-bit integers", span=query.span, code="not-finite"
+            )
+        return int(value)
+
+    def _moment(self, query: BoundQuery) -> int:
+        """Evaluate an expression as microseconds since 1970; a value without a zone is UTC."""
+        return self.number(query, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
+
+    def _text(self, fragment: SqlFragment) -> str:
+        value = self._value(self.bind_query(fragment), "SELECT CAST((", ") AS VARCHAR)")
+        if value is None:
+            raise BindError("a name is needed here, found NULL", span=fragment.span, code="null-name")
+        return str(value)
+
+    def _value(self, query: BoundQuery, before: str, after: str) -> Any:
+        """Evaluate a query; errors that DuckDB raises only at run time get the expression's span too."""
+        try:
+            with self.session(query) as session:
+                return session.wrap(before, query.text, after, query.parameters)[0][0]
+        except SnapdbError as error:
+            error.span = error.span or query.span
+            raise
+
+    def period(self, query: BoundQuery) -> Period | None:
+        """The parts of an INTERVAL expression; None where it is NULL, or nothing, or less than that in a part.
+
+        Raises:
+            BindError: DuckDB cannot read it, at its place.
+        """
+        try:
+            with self.session(query) as session:
+                ((months, days, rest),) = session.wrap(_SQL_PARTS, query.text, ") AS INTERVAL) AS i)", query.parameters)
+        except SnapdbError as error:
+            error.span = error.span or query.span
+            raise
+        return _positive_period(months, days, rest)
+
+    def period_of_text(self, text: str, span: Span) -> Period | None:
+        """The same of a text such as '36 hours'.
+
+        Raises:
+            BindError: it is no length of time, or does not say of what.
+        """
+        stripped = text.strip()
+        try:
+            with self.store.sql_engine.session() as session:
+                ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [stripped])
+        except SnapdbError as error:
+            raise BindError(
+                f"'{stripped[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
+                span=span,
+                code="bad-length",
+            ) from error
+        if stripped.isdecimal():
+            raise BindError(
+                f"'{stripped[:40]}' does not say of what; write a length of time such as '{stripped[:9]} minutes'",
+                span=span,
+                code="bad-length",
+            )
+        return _positive_period(months, days, rest)
 
 
 class _View(NamedTuple):
@@ -326,48 +447,6 @@ def _moved(bound: VersionBound, by: int) -> VersionBound:
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
 
-def resolve_version(context: BindContext, at: VersionBound) -> int:
-    """The version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
-
-    Raises:
-        BindError: there is no such version or tag.
-    """
-    try:
-        match at.kind:
-            case "TIMESTAMP":
-                return version_at(context.store.catalog_db, _moment(context, context.bind_query(at.value)))
-            case "TAG":
-                return version_of_tag(context.store.catalog_db, _text(context, at.value))
-    except SnapdbError as error:
-        error.span = error.span or at.value.span
-        raise
-    head = context.catalog.version
-    version = time_value(context, at.value, "integer", "a version is a whole number")
-    if not 1 <= version <= head:
-        known = f"versions go from 1 to {head}" if head else "nothing was committed yet"
-        raise BindError(f"there is no version {version}; {known}", span=at.value.span, code="unknown-version")
-    return version
-
-
-def time_value(context: BindContext, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
-    """A bound of a window as an integer in the graph's unit."""
-    if (plain := _plain(fragment.text, unit)) is not None:
-        return plain
-    query = context.bind_query(fragment)
-    is_integer = type_of(context, query) in INTEGERS
-    if unit == "integer" and not is_integer:
-        why = why or "this graph's event times are integers"
-        raise BindError(
-            f"{why}: write a bare number, not {type_of(context, query)}", span=fragment.span, code="time-kind"
-        )
-    if unit == "timestamp" and is_integer:
-        why = why or "this graph's event times are timestamps"
-        raise BindError(
-            f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=fragment.span, code="time-kind"
-        )
-    return whole(context, query) if is_integer else _moment(context, query)
-
-
 def _plain(text: str, unit: TimeUnit | None) -> int | None:
     """What a literal says by itself, as DuckDB reads it; None where DuckDB is to be asked.
 
@@ -385,22 +464,6 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
     return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
-def duration(context: BindContext, fragment: SqlFragment) -> int:
-    """An INTERVAL as microseconds; months count 30 days."""
-    return number(context, context.bind_query(fragment), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
-
-
-def type_of(context: BindContext, query: BoundQuery) -> str:
-    """The type of an expression, which is not evaluated."""
-    with context.describing(query) as session:
-        return session.describe(query.text, query.parameters, around=("SELECT (", ")"))[0].type
-
-
-def whole(context: BindContext, query: BoundQuery) -> int:
-    """An integer expression. It may read tables; it is read once, here."""
-    return number(context, _widened(query), "SELECT CAST((", ") AS HUGEINT)")
-
-
 def _widened(query: BoundQuery) -> BoundQuery:
     """Widen integer arithmetic to 128 bits: DuckDB's literals have 32, which 86400000 * 30 overflows."""
     tokens = scan(query.text)
@@ -409,80 +472,6 @@ def _widened(query: BoundQuery) -> BoundQuery:
     wide = [(token.span, f"{token.text}::HUGEINT") for token in tokens if _WHOLE.fullmatch(token.text)]
     changed = written(SqlFragment(query.text, query.span), replacements=wide)
     return replace(query, text=changed.text, pieces=changed.pieces if query.pieces else ())
-
-
-def number(context: BindContext, query: BoundQuery, before: str, after: str) -> int:
-    """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
-    value = _value(context, query, before, after)
-    if value is None:
-        raise BindError("a finite value is needed here, found NULL or infinity", span=query.span, code="not-finite")
-    if not -(2**63) <= value <= LAST:
-        raise BindError(
-            "this is out of range; event times and versions are 64-bit integers", span=query.span, code="not-finite"
-        )
-    return int(value)
-
-
-def _moment(context: BindContext, query: BoundQuery) -> int:
-    """Evaluate an expression as microseconds since 1970; a value without a zone is UTC."""
-    return number(context, query, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
-
-
-def _text(context: BindContext, fragment: SqlFragment) -> str:
-    value = _value(context, context.bind_query(fragment), "SELECT CAST((", ") AS VARCHAR)")
-    if value is None:
-        raise BindError("a name is needed here, found NULL", span=fragment.span, code="null-name")
-    return str(value)
-
-
-def _value(context: BindContext, query: BoundQuery, before: str, after: str) -> Any:
-    """Evaluate a query; errors that DuckDB raises only at run time get the expression's span too."""
-    try:
-        with context.session(query) as session:
-            return session.wrap(before, query.text, after, query.parameters)[0][0]
-    except SnapdbError as error:
-        error.span = error.span or query.span
-        raise
-
-
-def period(context: BindContext, query: BoundQuery) -> Period | None:
-    """The parts of an INTERVAL expression; None where it is NULL, or nothing, or less than that in a part.
-
-    Raises:
-        BindError: DuckDB cannot read it, at its place.
-    """
-    try:
-        with context.session(query) as session:
-            ((months, days, rest),) = session.wrap(_SQL_PARTS, query.text, ") AS INTERVAL) AS i)", query.parameters)
-    except SnapdbError as error:
-        error.span = error.span or query.span
-        raise
-    return _positive_period(months, days, rest)
-
-
-def period_of_text(context: BindContext, text: str, span: Span) -> Period | None:
-    """The same of a text such as '36 hours'.
-
-    Raises:
-        BindError: it is no length of time, or does not say of what.
-    """
-    stripped = text.strip()
-    try:
-        with context.store.sql_engine.session() as session:
-            ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [stripped])
-    except SnapdbError as error:
-        raise BindError(
-            f"'{stripped[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
-            span=span,
-            code="bad-length",
-        ) from error
-    if stripped.isdecimal():
-        raise BindError(
-            f"'{stripped[:40]}' does not say of what; write a length of time such as '{stripped[:9]} minutes'",
-            span=span,
-            code="bad-length",
-        )
-    return _positive_period(months, days, rest)
 
 
 def _positive_period(months: int | None, days: int | None, rest: int | None) -> Period | None:

@@ -5,18 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from snapdb.errors import BindError, SnapdbError
-from snapdb.plan.names import (
-    find_cache,
-    find_graph,
-    find_sampler,
-    find_snapshot,
-    find_table,
-    find_tag,
-    find_task,
-    tables_of,
-)
+from snapdb.plan.names import find_named, find_tag, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
-from snapdb.plan.scope import BindContext, resolve_version
+from snapdb.plan.scope import BindContext
 from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
 from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
@@ -94,7 +85,7 @@ class DropPlan(Plan):
 def _bind_show(statement: Show, context: BindContext) -> ShowPlan:
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
     if statement.at is not None:
-        tables = tuple(context.tables_at(resolve_version(context, statement.at)).values())
+        tables = tuple(context.tables_at(context.resolve_version(statement.at)).values())
     return ShowPlan(statement.what, statement.like, tables, _shown_of(statement, context))
 
 
@@ -103,19 +94,23 @@ def _shown_of(statement: Show, context: BindContext) -> str | None:
     if statement.of is None:
         return None
     if statement.what == "SNAPSHOTS":
-        return find_graph(context, statement.of).name
+        return find_named(context.catalog.graph, statement.of).name
     if statement.what == "TASK RUNS":
-        return statement.of.text if context.had_runs(statement.of.text) else find_task(context, statement.of).name
+        return (
+            statement.of.text
+            if context.had_runs(statement.of.text)
+            else find_named(context.catalog.task, statement.of).name
+        )
     if statement.what == "VERSIONS" and context.was_table(statement.of.text):
         return statement.of.text
-    return find_table(context, statement.of).name
+    return find_named(context.catalog.table, statement.of).name
 
 
 def _bind_describe(statement: Describe, context: BindContext) -> Plan:
     """The thing, a table as it was at the version that was asked for; without a kind, whatever has the name."""
     name = statement.name
     if statement.at is not None:
-        version = resolve_version(context, statement.at)
+        version = context.resolve_version(statement.at)
         try:
             return DescribePlan(context.table_at(name.text, version))
         except SnapdbError as error:
@@ -123,19 +118,19 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
             raise
     match statement.kind or _kind(context, name.text):
         case "GRAPH":
-            return DescribePlan(find_graph(context, name))
+            return DescribePlan(find_named(context.catalog.graph, name))
         case "SNAPSHOT":
-            return DescribePlan(find_snapshot(context, name))
+            return DescribePlan(find_named(context.catalog.snapshot, name))
         case "SAMPLER":
-            return DescribePlan(find_sampler(context, name))
+            return DescribePlan(find_named(context.catalog.sampler, name))
         case "CACHE":
-            return DescribePlan(find_cache(context, name))
+            return DescribePlan(find_named(context.catalog.cache, name))
         case "TASK":
-            return DescribePlan(find_task(context, name))
+            return DescribePlan(find_named(context.catalog.task, name))
         case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
             return QueryPlan(context.bind_query(SqlFragment(statement.text, statement.span)))
         case _:
-            return DescribePlan(find_table(context, name))
+            return DescribePlan(find_named(context.catalog.table, name))
 
 
 def _kind(context: BindContext, name: str) -> str:
@@ -218,26 +213,26 @@ def _find_target(
 ) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
     match kind:
         case "TABLE":
-            return find_table(context, name)
+            return find_named(context.catalog.table, name)
         case "GRAPH":
-            return find_graph(context, name)
+            return find_named(context.catalog.graph, name)
         case "SNAPSHOT":
-            return find_snapshot(context, name)
+            return find_named(context.catalog.snapshot, name)
         case "SAMPLER":
-            return find_sampler(context, name)
+            return find_named(context.catalog.sampler, name)
         case "TAG":
             return find_tag(context, name)
         case "CACHE":
-            return find_cache(context, name)
+            return find_named(context.catalog.cache, name)
         case "TASK":
-            return find_task(context, name)
+            return find_named(context.catalog.task, name)
 
 
 FAMILY = PlanFamily(
     binders={
         Show: _bind_show,
         Describe: _bind_describe,
-        Summarize: lambda statement, context: SummarizePlan(find_snapshot(context, statement.name)),
+        Summarize: lambda statement, context: SummarizePlan(find_named(context.catalog.snapshot, statement.name)),
         Drop: _bind_drop,
     },
     operators={

@@ -9,10 +9,10 @@ from snapdb.catalog.elements import time_expression
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.fits import graph_times, misfits
 from snapdb.plan.fragment_checks import check_repeatable
-from snapdb.plan.names import check_new, find_graph, find_snapshot
+from snapdb.plan.names import check_new, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.queries import BoundQuery, written
-from snapdb.plan.scope import INTEGERS, BindContext, number, resolve_version, time_value, type_of, whole
+from snapdb.plan.scope import INTEGERS, BindContext
 from snapdb.plan.times import LAST, spelled
 from snapdb.sql.lexer import scan, string_value
 from snapdb.sql.queries import bare_ats
@@ -148,8 +148,8 @@ def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Pl
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
         return NothingPlan(f'there is a snapshot "{statement.name}" already')
-    graph = _reduced(find_graph(context, statement.graph), statement.elements)
-    version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
+    graph = _reduced(find_named(context.catalog.graph, statement.graph), statement.elements)
+    version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     tables = _check_tables(context, graph, version, statement)
     bound = statement.event_time
     unit = event_unit(graph, tables, None if bound is None else bound.span)
@@ -305,10 +305,10 @@ def _bind_window(
 ) -> Window:
     """Return the bounds as integers, half-open."""
     if isinstance(bound, WindowBound):
-        ending = None if bound.ending is None else time_value(context, bound.ending, unit)
+        ending = None if bound.ending is None else context.time_value(bound.ending, unit)
         return _trailing_window(context, context.bind_query(bound.length), unit, graph, tables, ending)
-    start = None if bound.start is None else time_value(context, bound.start, unit)
-    stop = time_value(context, bound.stop, unit)
+    start = None if bound.start is None else context.time_value(bound.start, unit)
+    stop = context.time_value(bound.stop, unit)
     if start is not None and stop < start:
         raise BindError(
             "the window ends before it begins; write the earlier time first", span=bound.span, code="empty-window"
@@ -333,10 +333,10 @@ def _trailing_window(
     check_length(context, length, unit, "WINDOW")
     last = _latest_event(context, graph, tables, length.span) if ending is None else ending
     if unit == "integer":
-        before = last - whole(context, length)
+        before = last - context.whole(length)
     else:
         # DuckDB's arithmetic, for months differ in length.
-        before = number(context, length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
+        before = context.number(length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
     if before >= last:
         raise BindError("WINDOW takes a length greater than zero", span=length.span, code="out-of-range")
     return _closed_window(max(before + 1, _FIRST_MOMENT), last)
@@ -349,7 +349,7 @@ def _closed_window(start: int | None, last: int) -> Window:
 
 def check_length(context: BindContext, length: BoundQuery, unit: TimeUnit | None, keyword: str) -> None:
     """Nothing when the length after a keyword is of the kind of the graph's event times."""
-    type_ = type_of(context, length)
+    type_ = context.type_of(length)
     if unit == "integer" and type_ not in INTEGERS:
         raise BindError(
             f"this graph's event times are integers: write {keyword} 100, not {length.text}",
@@ -389,7 +389,7 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
 def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     """The snapshot pinned anew; a NothingPlan when nothing in it moves, unless it is to be built again in FULL."""
     name = statement.name
-    snapshot = find_snapshot(context, name)
+    snapshot = find_named(context.catalog.snapshot, name)
     if not snapshot.pin.moves and not statement.full:
         return NothingPlan(
             f"nothing moves: {snapshot.name} is pinned at version {snapshot.version} and its window is "

@@ -9,7 +9,7 @@ from typing import ClassVar
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
 from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns
-from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
+from snapdb.plan.names import check_new, find_column, find_named, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.scope import BindContext
@@ -227,7 +227,7 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
 
 def _bind_insert(statement: Insert, context: BindContext) -> Plan:
     """A query whose columns match the table's, or those that were named."""
-    table = find_table(context, statement.table)
+    table = find_named(context.catalog.table, statement.table)
     supplied = named_columns(table, statement.columns)
     query = context.bind_query(statement.query)
     with context.describing(query) as session:
@@ -310,7 +310,7 @@ def _checked_default(context: BindContext, session: SqlSession, expression: str 
 
 def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     """Bind the query for the ids of the removed rows."""
-    table = find_table(context, statement.table)
+    table = find_named(context.catalog.table, statement.table)
     name = quote(str(statement.alias or table.name))
     distinct = "DISTINCT " if statement.others else ""  # one row may meet several
     # An alias would be a name that the user's condition could see; the ids' own name is one that no column may have.
@@ -325,7 +325,7 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
 
 def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     """A query for the rows that change: their ids, and all columns with the new values."""
-    table = find_table(context, statement.table)
+    table = find_named(context.catalog.table, statement.table)
     name = quote(str(statement.alias or table.name))
     places = {}
     values: list[str | BoundQuery] = []
@@ -385,7 +385,7 @@ def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
     """The table's columns afterwards; those that a graph reads stay."""
     if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
         return NothingPlan(f'there is no table "{statement.table}"')
-    table = find_table(context, statement.table)
+    table = find_named(context.catalog.table, statement.table)
     match statement.action:
         case AddColumn() as action:
             altered = _add_column(context, table, action)
@@ -488,7 +488,7 @@ def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
 
 def _bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     """A file's columns matched with the table's: by name where the file has names, else by position."""
-    table = find_table(context, statement.table)
+    table = find_named(context.catalog.table, statement.table)
     wanted = named_columns(table, statement.columns)
     if not statement.path.strip():
         raise BindError(

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from snapdb.errors import BindError, DatabaseError, QueryError, SnapdbError, Span
-from snapdb.plan.names import check_own, find_task
+from snapdb.plan.names import check_own, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import BindContext, period, period_of_text
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import microseconds
 from snapdb.sql.lexer import Rewritten, rewrite
 from snapdb.sql.queries import bare_ats, time_travels
@@ -93,7 +93,7 @@ def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
 
 def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
     """The task as it is to be; nothing to do where it is so already."""
-    task = find_task(context, statement.name)
+    task = find_named(context.catalog.task, statement.name)
     match statement.action:
         case "SET":
             after = replace(task, **_options(context, statement.options))
@@ -117,7 +117,7 @@ def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Sch
         line, _, zone = schedule.cron.rpartition(" ")
         return Schedule(f"USING CRON {schedule.cron}", line, zone, None, anchor)
     try:
-        every = period(context, context.bind_query(schedule.every))
+        every = context.period(context.bind_query(schedule.every))
     except QueryError as error:
         if error.code == "interrupted":
             raise
@@ -171,7 +171,7 @@ def _unchanged(context: BindContext, option: TaskOption) -> str | int:
 
 def _timeout(context: BindContext, option: TaskOption) -> int:
     """Return the timeout in microseconds."""
-    length = period_of_text(context, str(option.value), option.span)
+    length = context.period_of_text(str(option.value), option.span)
     if length is None or microseconds(length) > _LONGEST:
         raise BindError(
             "timeout takes a length of time up to a thousand years, greater than zero and in no part "
@@ -228,7 +228,7 @@ FAMILY = PlanFamily(
     binders={
         CreateTask: _bind_create_task,
         AlterTask: _bind_alter_task,
-        ExecuteTask: lambda statement, context: ExecuteTaskPlan(find_task(context, statement.name)),
+        ExecuteTask: lambda statement, context: ExecuteTaskPlan(find_named(context.catalog.task, statement.name)),
     },
     operators={
         CreateTaskPlan: "snapdb.execute.tasks.operators:create_task",

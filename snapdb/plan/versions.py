@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 from snapdb.catalog import tags
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
-from snapdb.plan.names import check_name, find_graph, find_snapshot, find_table
+from snapdb.plan.names import check_name, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import BindContext, resolve_version
+from snapdb.plan.scope import BindContext
 from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
@@ -126,7 +126,7 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
         )
     if existing is None:  # one of an older snapdb may have any name, and can be moved
         check_name(statement.name)
-    version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
+    version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     if not version:
         raise BindError(
             "there is no version to name yet; CREATE TABLE publishes the first",
@@ -139,16 +139,16 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
 def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePlan:
     """The table at two versions."""
     name = statement.table.text
-    first = resolve_version(context, statement.start)
+    first = context.resolve_version(statement.start)
     before = context.tables_at(first).get(name.lower())
     if statement.stop is None:
         last, after = context.catalog.version, context.catalog.tables.get(name.lower())
     else:
-        last = resolve_version(context, statement.stop)
+        last = context.resolve_version(statement.stop)
         after = context.tables_at(last).get(name.lower())
     if before is None and after is None:
         if not context.was_table(name):
-            find_table(context, statement.table)  # says so, and knows the nearest
+            find_named(context.catalog.table, statement.table)  # says so, and knows the nearest
         raise BindError(
             f"neither version {first} nor {last} has a table {name}; SHOW VERSIONS OF {name} tells more",
             span=statement.table.span,
@@ -164,14 +164,14 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
 
 def _bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPlan:
     """Bind the graph over the tables of two versions, both of which fit it."""
-    graph = find_graph(context, statement.graph)
-    before = resolve_version(context, statement.start)
+    graph = find_named(context.catalog.graph, statement.graph)
+    before = context.resolve_version(statement.start)
     tables_before = context.tables_at(before)
     _check_fits(graph, before, tables_before, statement.start.span)
     if statement.stop is None:
         after, tables_after, place = context.catalog.version, context.catalog.tables, statement.graph.span
     else:
-        after, place = resolve_version(context, statement.stop), statement.stop.span
+        after, place = context.resolve_version(statement.stop), statement.stop.span
         tables_after = context.tables_at(after)
     _check_fits(graph, after, tables_after, place)
     return DiffGraphPlan(graph, before, after, tables_before, tables_after, statement.detail)
@@ -189,7 +189,10 @@ def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table],
 
 def _bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSnapshotPlan:
     """Bind two snapshots with an element in common."""
-    after, before = find_snapshot(context, statement.after), find_snapshot(context, statement.before)
+    after, before = (
+        find_named(context.catalog.snapshot, statement.after),
+        find_named(context.catalog.snapshot, statement.before),
+    )
     names = {e.name.lower() for e in after.graph.elements}
     if not any(e.name.lower() in names for e in before.graph.elements):
         there = ", ".join(e.name for e in after.graph.elements)

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 from snapdb.errors import BindError, CorruptError, ParseError, SnapdbError, Span
 from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
 from snapdb.plan.fragment_checks import check_repeatable
-from snapdb.plan.names import check_own, find_sampler, find_snapshot, find_vertex_type
+from snapdb.plan.names import check_own, find_named, find_vertex_type
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples.clauses import (
@@ -210,7 +210,7 @@ def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> Sample
     """A sampler whose names are those of its snapshot."""
     if isinstance(statement, Sample):
         return _bound(statement, context)
-    sampler = find_sampler(context, statement.sampler)
+    sampler = find_named(context.catalog.sampler, statement.sampler)
     whole, origin = _resolve(statement, sampler)
     with origin.shown():
         plan = _bound(whole, context)
@@ -220,7 +220,7 @@ def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> Sample
 
 def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     _check_numbers(statement.clauses)
-    snapshot = find_snapshot(context, statement.snapshot)
+    snapshot = find_named(context.catalog.snapshot, statement.snapshot)
     spec = _spec(statement, snapshot, context)
     query, clauses = statement.seeds.query, statement.clauses
     seeds = context.bind_query(query, first=snapshot)

@@ -9,7 +9,7 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.fits import graph_times, is_weight
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import find_column, find_edge_type
-from snapdb.plan.scope import BindContext, duration, whole
+from snapdb.plan.scope import BindContext
 from snapdb.plan.snapshots import check_length, event_unit
 from snapdb.sql import parse
 from snapdb.sql.lexer import rewrite
@@ -388,7 +388,7 @@ def _length(context: BindContext, length: SqlFragment, unit: TimeUnit | None) ->
     query = context.bind_query(length)
     check_repeatable(context.store.sql_engine, length, "what a seed sees must be repeatable", "write the length itself")
     check_length(context, query, unit, "WITHIN")
-    value = whole(context, query) if unit == "integer" else duration(context, length)
+    value = context.whole(query) if unit == "integer" else context.duration(length)
     if value < 0:
         raise BindError(
             f"WITHIN takes a length of 0 or more, found {length.text}", span=length.span, code="out-of-range"
