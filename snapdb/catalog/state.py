@@ -10,7 +10,7 @@ from snapdb.errors import BindError
 from snapdb.storage.catalog_db.codec import decode, decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import raise_if_misread
-from snapdb.storage.catalog_db.task_rows import read_tasks
+from snapdb.storage.catalog_db.task_rows import TaskRows
 from snapdb.storage.tables.commit import (
     AddTable,
     AlterColumns,
@@ -139,7 +139,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
             snapshots=_kept(connection, "snapshots", Snapshot, () if known is None else known.snapshots.values()),
             samplers=_kept(connection, "samplers", Sampler, () if known is None else known.samplers.values()),
             caches=_kept(connection, "caches", Cache, () if known is None else known.caches.values()),
-            tasks=read_tasks(connection),
+            tasks=TaskRows(connection).read(),
             retentions={g["folded"]: decode(Retention, g["retention"]) for g in graphs if g["retention"] is not None},
             stamp=stamp,
             past={head: tables},

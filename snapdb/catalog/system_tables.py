@@ -11,7 +11,7 @@ from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, read_reports
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
-from snapdb.storage.catalog_db.task_rows import considered, read_leader, read_runs
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.storage.tables.commit import now
 from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, Snapshot, TimeUnit, VertexElement
 
@@ -361,7 +361,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
     """
     with raise_if_misread(catalog_db.db_dir):
         with catalog_db.reading() as connection:
-            settled = considered(connection)
+            settled = TaskRows(connection).considered()
             last = {row["task"]: row for row in connection.execute(_LAST_RUNS).fetchall()}
             running = {task for (task,) in connection.execute("SELECT task FROM runs WHERE state = 'running'")}
         today = now()
@@ -380,7 +380,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     """The runs that began first come first; runs of tasks that were dropped are among them."""
     with raise_if_misread(catalog_db.db_dir), catalog_db.reading() as connection:
-        runs = list(read_runs(connection))
+        runs = list(RunRows(connection).read())
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))
     for r in runs:
         times = (moment(r.scheduled), _moment(r.started), _moment(r.ended))
@@ -391,7 +391,7 @@ def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     """The leading daemon, dead or alive: the heartbeat of a dead one does not grow."""
-    if (leader := read_leader(catalog_db)) is not None:
+    if (leader := LeaderLease(catalog_db).read()) is not None:
         yield leader.host, leader.pid, moment(leader.since), leader.beat
 
 

@@ -13,18 +13,7 @@ from snapdb.execute.tasks.runs import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import raise_if_misread
-from snapdb.storage.catalog_db.task_rows import (
-    advance,
-    alter_task,
-    begin_run,
-    check_leader,
-    considered,
-    miss_run,
-    read_runs,
-    read_tasks,
-    retry_run,
-    waiting_runs,
-)
+from snapdb.storage.catalog_db.task_rows import RunRows, TaskRows, check_leader
 from snapdb.types import Task, TaskRun
 
 _unless_recorded = suppress(CommitConflict)
@@ -55,15 +44,15 @@ def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> Ta
     """
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
-        advance(connection, decision.task, decision.was, decision.considered)
+        TaskRows(connection).advance(decision.task, decision.was, decision.considered)
         for moment, why in decision.missed:
             with _unless_recorded:
-                miss_run(connection, decision.task, moment, why)
+                RunRows(connection).miss(decision.task, moment, why)
         if decision.run is None:
             return None
         _check_idle(connection, decision.task, waits=True)
         with _unless_recorded:
-            return begin_run(connection, decision.task, "schedule", decision.run, holder, now)
+            return RunRows(connection).begin(decision.task, "schedule", decision.run, holder, now)
     return None
 
 
@@ -72,7 +61,7 @@ def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now:
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         _check_idle(connection, task, waits=False)
-        return retry_run(connection, failed, holder, now)
+        return RunRows(connection).retry(failed, holder, now)
 
 
 def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, considered: int) -> None:
@@ -84,7 +73,7 @@ def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, 
     after = task if anchor is None else replace(task, schedule=replace(task.schedule, anchor=anchor))
     with catalog_db.writing(counted=anchor is not None) as connection:
         check_leader(connection, holder)
-        alter_task(connection, task, after, considered)
+        TaskRows(connection).alter(task, after, considered)
 
 
 def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> None:
@@ -120,14 +109,14 @@ def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _Schedu
         return _SchedulerState(
             changes=changes,
             tasks=_tasks(connection) if known is None or known.changes != changes else known.tasks,
-            considered=considered(connection),
-            running=tuple(read_runs(connection, state="running")),
-            waiting=tuple(waiting_runs(connection)),
+            considered=TaskRows(connection).considered(),
+            running=tuple(RunRows(connection).read(state="running")),
+            waiting=tuple(RunRows(connection).waiting()),
         )
 
 
 def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
-    return {task.id: task for task in read_tasks(connection).values()}
+    return {task.id: task for task in TaskRows(connection).read().values()}
 
 
 def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> _Claim | None:

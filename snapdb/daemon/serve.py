@@ -20,7 +20,7 @@ from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.release import __version__
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
-from snapdb.storage.catalog_db.task_rows import Leader, acquire_lease, heartbeat, read_leader, release_lease
+from snapdb.storage.catalog_db.task_rows import Leader, LeaderLease
 
 
 class _Heartbeat:
@@ -57,14 +57,14 @@ class _Heartbeat:
         if not self._thread.is_alive():  # else it waits for a lock still, and uses the connection
             if resign:
                 with suppress(SnapdbError):  # the lease expires then
-                    release_lease(self._catalog_db, self.holder)
+                    LeaderLease(self._catalog_db).release(self.holder)
             self._catalog_db.close()
 
     def _beat(self) -> None:
         while not self._clock.pause(self._stopped, self._intervals.heartbeat):
             before = self._clock.monotonic()
             try:
-                if not heartbeat(self._catalog_db, self.holder):
+                if not LeaderLease(self._catalog_db).heartbeat(self.holder):
                     self._deposed = True
                     self._clock.wake()
                     return
@@ -89,7 +89,7 @@ class _LeaseHolder:
             SnapdbError: the catalog cannot be read or written at the moment.
         """
         now = self._clock.monotonic()
-        leader = read_leader(self._catalog_db)
+        leader = LeaderLease(self._catalog_db).read()
         if leader is None or leader.holder == self._mine:
             return self._campaign(now, leader)
         # After this process was stopped too, as in a suspended machine, the leader has its whole lease again.
@@ -105,7 +105,7 @@ class _LeaseHolder:
     def _campaign(self, now: float, silent: Leader | None) -> _Heartbeat | None:
         holder = uuid.uuid4().hex
         me = Leader(holder, 0, socket.gethostname(), os.getpid(), self._clock.now())
-        if not acquire_lease(self._catalog_db, me, silent):
+        if not LeaderLease(self._catalog_db).acquire(me, silent):
             return None
         self._seen, self._mine = None, holder
         self._log.info("leader.won", holder=holder, **{"from": None if silent is None else silent.holder})

@@ -23,13 +23,12 @@ import pytest
 
 import snapdb
 from snapdb.schedule import firings
-from snapdb.storage.catalog_db.task_rows import read_runs
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.types import Period, Schedule, Task, TaskRun
 from tests.support.daemon_child import QuickClock
 from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Clock, Intervals, Log, WorkerPool
 from tests.support.inside.execute import Ended
-from tests.support.inside.storage import begin_run, considered, put_task, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
@@ -68,16 +67,16 @@ class Shop:
             author="me",
         )
         with self.catalog_db.writing() as connection:
-            return put_task(connection, replace(task, **options), None)
+            return TaskRows(connection).put(replace(task, **options), None)
 
     def runs(self) -> list[TaskRun]:
         with self.catalog_db.reading() as connection:
-            return list(read_runs(connection))
+            return list(RunRows(connection).read())
 
     def considered(self) -> int:
         """Up to when the firings of all tasks are settled."""
         with self.catalog_db.reading() as connection:
-            return min(considered(connection).values())
+            return min(TaskRows(connection).considered().values())
 
     def done(self) -> Counter[tuple[Any, ...]]:
         """How often each part of each run is in the table."""
@@ -279,7 +278,7 @@ def test_when_asked_to_end_runs_finish_or_are_rolled_back(shop: Shop) -> None:
     assert stopped.retry is not None
     assert dict(shop.done()) == {("short", 1, 1): 1, ("long", 1, 1): 1}
     assert "daemon.stop why=SIGTERM finished=1 rolled_back=1" in said
-    assert read_leader(shop.catalog_db) is None
+    assert LeaderLease(shop.catalog_db).read() is None
 
 
 def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
@@ -287,7 +286,7 @@ def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
     with serving(shop, "a") as one, serving(shop, "b") as another:
         until(lambda: "leader.waits" in one.log() + another.log())
         until(shop.runs)
-        led = read_leader(shop.catalog_db)
+        led = LeaderLease(shop.catalog_db).read()
         assert led is not None
         first, second = (one, another) if led.pid == one.process.pid else (another, one)
         workers = first.workers()
@@ -295,7 +294,7 @@ def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
         killed = time.time_ns() // 1000
         until(lambda: not any(map(lives, workers)))
         until(lambda: any(run.started and run.started > killed for run in shop.runs()))
-        won = read_leader(shop.catalog_db)
+        won = LeaderLease(shop.catalog_db).read()
         assert won is not None
         assert won.pid == second.process.pid
         second.signal(signal.SIGTERM)
@@ -366,7 +365,7 @@ def test_the_memory_of_a_worker_stays_flat(shop: Shop) -> None:
     try:
         for number in range(runs):
             with shop.catalog_db.writing(counted=False) as connection:
-                run = begin_run(connection, task, "schedule", number, "me", time.time_ns() // 1000)
+                run = RunRows(connection).begin(task, "schedule", number, "me", time.time_ns() // 1000)
             pool.start(task, run)
             while not (over := pool.ended()):
                 clock.wait(10.0)

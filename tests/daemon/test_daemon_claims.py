@@ -8,21 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.types import Task, TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, World
 from tests.support.inside.daemon import _again, _Claim, _claim, _resume
-from tests.support.inside.storage import (
-    Leader,
-    acquire_lease,
-    alter_task,
-    begin_run,
-    considered,
-    drop_task,
-    end_run,
-    heartbeat,
-    put_task,
-    read_leader,
-)
+from tests.support.inside.storage import Leader
 from tests.support.refusals import refused
 
 NOW = 100 * MINUTE
@@ -41,12 +31,12 @@ def wish(task: Task, was: int = NOW) -> _Claim:
 
 def by_hand(world: World, task: Task) -> TaskRun:
     with world.catalog_db.writing(counted=False) as connection:
-        return begin_run(connection, task, "manual", NOW, "somebody", NOW)
+        return RunRows(connection).begin(task, "manual", NOW, "somebody", NOW)
 
 
 def end(world: World, run: TaskRun, retry: int | None = None) -> None:
     with world.catalog_db.writing(counted=False) as connection:
-        end_run(connection, run, "failed", NOW, retry=retry)
+        RunRows(connection).end(run, "failed", NOW, retry=retry)
 
 
 def test_a_claim_settles_its_firings_once(world: World) -> None:
@@ -62,7 +52,7 @@ def test_a_claim_settles_its_firings_once(world: World) -> None:
     assert _claim(world.catalog_db, LEADER, wish(task), NOW) is None
     assert [run.state for run in world.runs()] == ["missed", "failed"]
     with world.catalog_db.reading() as connection:
-        assert considered(connection) == {task.id: NOW + 2 * MINUTE}
+        assert TaskRows(connection).considered() == {task.id: NOW + 2 * MINUTE}
 
 
 @pytest.mark.parametrize(
@@ -84,19 +74,19 @@ def test_a_claim_is_refused_whole_where_something_moved(
         _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert world.runs() == before
     with world.catalog_db.reading() as connection:
-        assert considered(connection) == {task.id: NOW}
+        assert TaskRows(connection).considered() == {task.id: NOW}
 
 
 def test_a_claim_is_refused_where_its_task_is_another_now(world: World) -> None:
     task = world.task("t", MINUTE)
     with world.catalog_db.writing() as connection:
-        alter_task(connection, task, replace(task, retries=9), None)
+        TaskRows(connection).alter(task, replace(task, retries=9), None)
     with refused("task-moved"):
         _claim(world.catalog_db, LEADER, wish(task), NOW)
     with refused("task-moved"):
         _resume(world.catalog_db, LEADER, task, None, NOW)
     with world.catalog_db.writing() as connection:
-        drop_task(connection, task)
+        TaskRows(connection).drop(task)
     with refused("task-moved"):
         _claim(world.catalog_db, LEADER, wish(task), NOW)
     assert world.runs() == []
@@ -128,7 +118,7 @@ def test_no_attempt_is_made_of_a_task_that_was_replaced(world: World) -> None:
     assert first is not None
     end(world, first, NOW + SECOND)
     with world.catalog_db.writing() as connection:
-        put_task(connection, replace(task, body="SELECT 2", created=NOW + SECOND), task)
+        TaskRows(connection).put(replace(task, body="SELECT 2", created=NOW + SECOND), task)
     with refused("run-lost"):
         _again(world.catalog_db, LEADER, task, first, NOW)
 
@@ -145,11 +135,11 @@ def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:
 
 
 def test_who_leads_is_replaced_only_where_nothing_was_heard_of_them(world: World) -> None:
-    me, silent = Leader("me", 0, "here", 1, NOW), read_leader(world.catalog_db)
-    assert not acquire_lease(world.catalog_db, me, None)
-    assert heartbeat(world.catalog_db, LEADER)
-    assert not acquire_lease(world.catalog_db, me, silent)
-    assert heartbeat(world.catalog_db, LEADER)
-    assert acquire_lease(world.catalog_db, me, read_leader(world.catalog_db))
-    assert not heartbeat(world.catalog_db, LEADER)
-    assert not acquire_lease(world.catalog_db, Leader("other", 0, "here", 2, NOW), silent)
+    me, silent = Leader("me", 0, "here", 1, NOW), LeaderLease(world.catalog_db).read()
+    assert not LeaderLease(world.catalog_db).acquire(me, None)
+    assert LeaderLease(world.catalog_db).heartbeat(LEADER)
+    assert not LeaderLease(world.catalog_db).acquire(me, silent)
+    assert LeaderLease(world.catalog_db).heartbeat(LEADER)
+    assert LeaderLease(world.catalog_db).acquire(me, LeaderLease(world.catalog_db).read())
+    assert not LeaderLease(world.catalog_db).heartbeat(LEADER)
+    assert not LeaderLease(world.catalog_db).acquire(Leader("other", 0, "here", 2, NOW), silent)

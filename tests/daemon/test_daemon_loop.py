@@ -15,21 +15,11 @@ import pytest
 
 from snapdb.errors import CommitConflict
 from snapdb.schedule import firings
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.types import Schedule, Task, TaskRun
 from tests.support.daemon_world import DAY, HOUR, MINUTE, SECOND, World
 from tests.support.inside.execute import EndState
-from tests.support.inside.storage import (
-    Leader,
-    RunLock,
-    acquire_lease,
-    alter_task,
-    begin_run,
-    drop_task,
-    end_run,
-    last_ok,
-    miss_run,
-    read_leader,
-)
+from tests.support.inside.storage import Leader, RunLock
 
 
 def moment(text: str) -> int:
@@ -172,10 +162,10 @@ def test_a_suspended_task_rests_and_goes_on_from_when_it_is_resumed(world: World
     task = world.task("rests", MINUTE)
     world.for_(150 * SECOND)
     with world.catalog_db.writing() as connection:
-        alter_task(connection, task, replace(task, suspended=True), None)
+        TaskRows(connection).alter(task, replace(task, suspended=True), None)
     world.for_(10 * MINUTE)
     with world.catalog_db.writing() as connection:
-        alter_task(connection, replace(task, suspended=True), task, world.clock.now())
+        TaskRows(connection).alter(replace(task, suspended=True), task, world.clock.now())
     world.loop.step()
     world.for_(MINUTE)
     assert [(run.scheduled - NEW_YEAR) // MINUTE for run in world.runs(task)] == [1, 2, 13]
@@ -252,7 +242,7 @@ def test_a_task_that_is_dropped_or_replaced_while_it_is_due_does_not_run(world: 
     world.until(NEW_YEAR + 30 * SECOND)
     world.clock.go(30 * SECOND)
     with world.catalog_db.writing() as connection:
-        drop_task(connection, task)
+        TaskRows(connection).drop(task)
     world.for_(MINUTE + SECOND)
     assert world.runs(task) == []
     assert len(world.runs(other)) == 2
@@ -266,11 +256,11 @@ def test_a_run_by_hand_counts_as_the_run_before(world: World) -> None:
     lock = RunLock(world.db_dir, task.id)
     assert lock.take()
     with world.catalog_db.writing(counted=False) as connection:
-        run = begin_run(connection, task, "manual", world.clock.now(), "somebody", world.clock.now())
+        run = RunRows(connection).begin(task, "manual", world.clock.now(), "somebody", world.clock.now())
     world.for_(MINUTE)
     assert [r.state for r in world.runs(task)] == ["running", "missed"]
     with world.catalog_db.writing(counted=False) as connection:
-        end_run(connection, run, "ok", world.clock.now())
+        RunRows(connection).end(run, "ok", world.clock.now())
     lock.release()
     world.for_(MINUTE)
     assert [r.state for r in world.runs(task)] == ["ok", "missed", "ok"]
@@ -281,7 +271,7 @@ def test_a_run_by_hand_that_was_killed_is_settled(world: World) -> None:
     world.poll = 1.0
     world.take_over()
     with world.catalog_db.writing(counted=False) as connection:
-        begin_run(connection, task, "manual", world.clock.now(), "somebody", world.clock.now())
+        RunRows(connection).begin(task, "manual", world.clock.now(), "somebody", world.clock.now())
     world.for_(5 * SECOND)
     (run,) = world.runs(task)
     assert (run.state, run.retry) == ("failed", None)
@@ -310,7 +300,9 @@ def test_a_full_disk_costs_no_firing_more_than_policy_and_is_told_once(world: Wo
 def test_who_was_deposed_begins_nothing(world: World) -> None:
     task = world.task("nightly", MINUTE)
     world.for_(SECOND)
-    assert acquire_lease(world.catalog_db, Leader("another", 0, "there", 2, 0), read_leader(world.catalog_db))
+    assert LeaderLease(world.catalog_db).acquire(
+        Leader("another", 0, "there", 2, 0), LeaderLease(world.catalog_db).read()
+    )
     world.clock.go(MINUTE)
     with pytest.raises(CommitConflict) as lost:
         world.loop.step()
@@ -372,14 +364,14 @@ def test_firings_that_came_due_while_the_one_before_had_no_lane_are_told_so(tmp_
 def test_a_run_that_outlives_ten_thousand_firings_stays_on_record_and_so_does_the_last_good_one(world: World) -> None:
     task = world.task("long", SECOND)
     with world.catalog_db.writing(counted=False) as connection:
-        good = begin_run(connection, task, "manual", 0, "me", 0)
-        end_run(connection, good, "ok", 0)
-        run = begin_run(connection, task, "schedule", NEW_YEAR, "me", NEW_YEAR)
+        good = RunRows(connection).begin(task, "manual", 0, "me", 0)
+        RunRows(connection).end(good, "ok", 0)
+        run = RunRows(connection).begin(task, "schedule", NEW_YEAR, "me", NEW_YEAR)
         for number in range(10_001):
-            miss_run(connection, task, NEW_YEAR + SECOND + number, "the run before it still went")
-        end_run(connection, run, "failed", NEW_YEAR)
-        assert last_ok(connection, task.id) is not None
-        miss_run(connection, task, NEW_YEAR + HOUR, "the run before it still went")
+            RunRows(connection).miss(task, NEW_YEAR + SECOND + number, "the run before it still went")
+        RunRows(connection).end(run, "failed", NEW_YEAR)
+        assert RunRows(connection).last_ok(task.id) is not None
+        RunRows(connection).miss(task, NEW_YEAR + HOUR, "the run before it still went")
     kept = [run.run for run in world.runs(task)]
     assert kept == [1, *range(5, 10_005)]
 

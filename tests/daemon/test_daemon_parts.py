@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows
 from snapdb.types import TaskRun
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Clock, Died, Field, Intervals, Log, WorkerPool, _LeaseHolder, _notify
 from tests.support.inside.execute import Ended
-from tests.support.inside.storage import begin_run, heartbeat, open_db_dir, read_leader
+from tests.support.inside.storage import open_db_dir
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
@@ -44,7 +45,7 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
     assert other.poll() is None
     for _ in range(20):
         clock.go(SECOND)
-        assert heartbeat(catalog_db, first.holder)
+        assert LeaderLease(catalog_db).heartbeat(first.holder)
         assert other.poll() is None
     for _ in range(5):
         clock.go(SECOND)
@@ -59,11 +60,11 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
     assert Intervals().lease_ttl + Intervals().poll + Intervals().heartbeat < 10, (
         "docs promise another leader within ten seconds"
     )
-    assert not heartbeat(catalog_db, first.holder)
+    assert not LeaderLease(catalog_db).heartbeat(first.holder)
     assert f"leader.won holder={second.holder} from={first.holder}" in said.getvalue()
     first.stop()
     second.stop(resign=True)
-    assert read_leader(catalog_db) is None
+    assert LeaderLease(catalog_db).read() is None
     third = one.poll()
     assert third is not None
     third.stop()
@@ -78,7 +79,7 @@ def run(tmp_path: Path) -> TaskRun:
     world = World(tmp_path / "d", MINUTE)
     task = world.task("t", MINUTE, timeout=SECOND // 10)
     with world.catalog_db.writing(counted=False) as connection:
-        return begin_run(connection, task, "schedule", MINUTE, "me", MINUTE)
+        return RunRows(connection).begin(task, "schedule", MINUTE, "me", MINUTE)
 
 
 def ended(run: TaskRun, path: Path, *command: str, timeout: int = int(PATIENCE) * SECOND) -> Ended | Died:

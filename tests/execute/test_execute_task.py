@@ -15,8 +15,9 @@ import pytest
 import snapdb
 from snapdb import Database, QueryError
 from snapdb.execute.tasks import operators
+from snapdb.storage.catalog_db.task_rows import LeaderLease
 from tests.support.inside import open_catalog_db
-from tests.support.inside.storage import Leader, RunLock, acquire_lease, heartbeat, open_db_dir
+from tests.support.inside.storage import Leader, RunLock, open_db_dir
 from tests.support.performing import Worker, told
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, until
@@ -76,12 +77,12 @@ def test_a_run_that_goes_on_is_not_met(db: Database) -> None:
 def led(path: Path, *, alive: bool) -> Iterator[None]:
     """A daemon leads that has begun a run, and beats if it is alive."""
     with closing(open_catalog_db(path)) as catalog_db:
-        assert acquire_lease(catalog_db, Leader("worker", 1, "here", 1, 0), None)
+        assert LeaderLease(catalog_db).acquire(Leader("worker", 1, "here", 1, 0), None)
         done = threading.Event()
 
         def beating() -> None:
             while alive and not done.wait(0.1):
-                heartbeat(catalog_db, "worker")
+                LeaderLease(catalog_db).heartbeat("worker")
 
         thread = threading.Thread(target=beating)
         thread.start()

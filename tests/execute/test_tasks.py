@@ -21,23 +21,14 @@ import snapdb
 from snapdb import Database
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.types import Period, Task, TaskRun
 from tests.support.checks import problems, spoil
 from tests.support.crashing import crash_everywhere, script
 from tests.support.inside import catalog_db_of, db_dir_of
 from tests.support.inside.cli import _question
 from tests.support.inside.plan import AlterTaskPlan, CreateTaskPlan, DropPlan
-from tests.support.inside.storage import (
-    Leader,
-    RunLock,
-    acquire_lease,
-    begin_run,
-    considered,
-    end_run,
-    miss_run,
-    retry_run,
-    waiting_runs,
-)
+from tests.support.inside.storage import Leader, RunLock
 from tests.support.plans import planned
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
@@ -85,15 +76,16 @@ def some_runs(db: Database) -> TaskRun:
     nightly, often = task(db), task(db, "often")
 
     def record(connection: sqlite3.Connection) -> TaskRun:
-        first = begin_run(connection, nightly, "schedule", NOON, "me", NOON + SECOND)
-        end_run(connection, first, "failed", NOON + 2 * SECOND, error="no graph g", log="1 VACUUM\n", retry=NOON + HOUR)
-        begin = begin_run(connection, often, "manual", NOON + 3 * SECOND, "her", NOON + 3 * SECOND)
-        end_run(connection, begin, "ok", NOON + 4_500_000, rows=7, bytes=900)
-        (waits,) = waiting_runs(connection)
-        again = retry_run(connection, waits, "me", NOON + 5 * SECOND)
-        end_run(connection, again, "timeout", NOON + 6 * SECOND, error="stopped after 1 second, its timeout")
-        miss_run(connection, often, NOON + 7 * SECOND, "the run before went on")
-        return begin_run(connection, nightly, "schedule", NOON + 8 * SECOND, "me", NOON + 9 * SECOND)
+        runs = RunRows(connection)
+        first = runs.begin(nightly, "schedule", NOON, "me", NOON + SECOND)
+        runs.end(first, "failed", NOON + 2 * SECOND, error="no graph g", log="1 VACUUM\n", retry=NOON + HOUR)
+        begin = runs.begin(often, "manual", NOON + 3 * SECOND, "her", NOON + 3 * SECOND)
+        runs.end(begin, "ok", NOON + 4_500_000, rows=7, bytes=900)
+        (waits,) = runs.waiting()
+        again = runs.retry(waits, "me", NOON + 5 * SECOND)
+        runs.end(again, "timeout", NOON + 6 * SECOND, error="stopped after 1 second, its timeout")
+        runs.miss(often, NOON + 7 * SECOND, "the run before went on")
+        return runs.begin(nightly, "schedule", NOON + 8 * SECOND, "me", NOON + 9 * SECOND)
 
     found: TaskRun = write(db, record)
     return found
@@ -208,13 +200,16 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
     assert len(coming) == 3
     assert found["daemon"] == nobody
     goes_on = some_runs(own)
-    assert acquire_lease(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
+    assert LeaderLease(catalog_db_of(own)).acquire(Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
     own.execute("ALTER TASK nightly SUSPEND")
     found = dict(own.execute("DESCRIBE nightly").fetchall())
     assert (found["state"], found["next_runs"], found["runs"]) == ("running, and suspended", None, "2")
     assert found["last_run"] == "running, 2026-11-29 12:00:09+00:00"
     assert found["daemon"] == f"pid {os.getpid()} on {socket.gethostname()} since 2026-11-29 12:00:00+00:00"
-    write(own, lambda connection: end_run(connection, goes_on, "failed", NOON + HOUR, error="x", retry=NOON + 2 * HOUR))
+    write(
+        own,
+        lambda connection: RunRows(connection).end(goes_on, "failed", NOON + HOUR, error="x", retry=NOON + 2 * HOUR),
+    )
     found = dict(own.execute("DESCRIBE nightly").fetchall())
     again = "failed, 2026-11-29 12:00:09+00:00; tried again at 2026-11-29 14:00:00+00:00"
     assert (found["last_run"], found["last_error"]) == (again, "x")
@@ -223,22 +218,25 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
 def test_a_daemon_that_was_killed_is_told_as_gone(own: Database) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait(PATIENCE)
-    assert acquire_lease(catalog_db_of(own), Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
+    assert LeaderLease(catalog_db_of(own)).acquire(Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
     found = dict(own.execute("DESCRIBE TASK often").fetchall())
     assert found["daemon"].startswith(f"pid {gone.pid} on {socket.gethostname()} ended without a word; no daemon leads")
 
 
 def test_a_replaced_task_keeps_its_runs_and_begins_anew(own: Database) -> None:
     goes_on = some_runs(own)
-    write(own, lambda connection: end_run(connection, goes_on, "failed", NOON + HOUR, error="x", retry=NOON + 2 * HOUR))
+    write(
+        own,
+        lambda connection: RunRows(connection).end(goes_on, "failed", NOON + HOUR, error="x", retry=NOON + 2 * HOUR),
+    )
     old = task(own)
     own.execute("ALTER TASK nightly SUSPEND")
     own.execute("CREATE OR REPLACE TASK NIGHTLY SCHEDULE EVERY INTERVAL '1 hour' AS CHECK DATABASE")
     new = task(own)
     assert (new.id, new.name, new.retries, new.suspended) == (old.id, "NIGHTLY", 0, False)
     with catalog_db_of(own).reading() as connection:
-        assert waiting_runs(connection) == [], "an attempt would go on in the midst of other statements"
-        assert considered(connection)[new.id] == new.created
+        assert RunRows(connection).waiting() == [], "an attempt would go on in the midst of other statements"
+        assert TaskRows(connection).considered()[new.id] == new.created
     assert len(told(own, "SHOW TASK RUNS OF nightly")) == 3
 
 
@@ -257,10 +255,10 @@ def test_what_came_due_while_it_was_suspended_is_settled_when_it_goes_on(own: Da
     often = task(own, "often")
     own.script("ALTER TASK often SUSPEND; ALTER TASK often SET (overlap = queue)")
     with catalog_db_of(own).reading() as connection:
-        assert considered(connection)[often.id] == often.created
+        assert TaskRows(connection).considered()[often.id] == often.created
     own.execute("ALTER TASK often RESUME")
     with catalog_db_of(own).reading() as connection:
-        assert considered(connection)[often.id] > often.created
+        assert TaskRows(connection).considered()[often.id] > often.created
 
 
 def test_a_lost_race_changes_nothing(own: Database) -> None:
@@ -360,7 +358,7 @@ def test_check_finds_damaged_tasks_and_runs(own: Database, damage: str, said: st
 
 def test_spoiled_tasks_raise_only_errors_of_snapdb(own: Database, tmp_path: Path) -> None:
     some_runs(own)
-    acquire_lease(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
+    LeaderLease(catalog_db_of(own)).acquire(Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
     path, random_ = own.path, random.Random("tasks")
     own.close()
     whole = (path / "catalog.sqlite").read_bytes()

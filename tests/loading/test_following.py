@@ -23,9 +23,10 @@ import snapdb
 from snapdb import Database, Published
 from snapdb.errors import InputError, QueryError
 from snapdb.loading import stream as stream_module
+from snapdb.storage.catalog_db.task_rows import LeaderLease
 from snapdb_cli.main import main
 from tests.support.inside import catalog_db_of, committed_catalog_of
-from tests.support.inside.storage import Leader, acquire_lease
+from tests.support.inside.storage import Leader
 from tests.support.refusals import refused
 from tests.support.streams import prints, settles, workers_alive
 from tests.support.waiting import PATIENCE, spawned
@@ -333,14 +334,14 @@ def test_a_wait_in_vain_tells_what_there_is_and_who_would_publish(town: Database
     with refused("wait-timeout", '"now"', f"snapdb schedule run {town.path}") as late:
         town.wait_for("noww", timeout=0)
     assert late.value.retryable
-    assert acquire_lease(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
+    assert LeaderLease(catalog_db_of(town)).acquire(Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
     with refused("wait-timeout", "pid 77 on host", f"snapdb schedule history {town.path}"):
         town.wait_for("noww", timeout=0)
 
 
 def test_a_daemon_that_does_not_beat_is_told(town: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snapdb.execute.samples.waiting.LEASE_TTL", 0.1)
-    assert acquire_lease(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
+    assert LeaderLease(catalog_db_of(town)).acquire(Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
     with refused("wait-timeout", "pid 77 on host", f"snapdb schedule run {town.path}"):
         town.wait_for("later", timeout=0.2)
 

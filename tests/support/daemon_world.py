@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from snapdb.storage.catalog_db.task_rows import read_runs
+from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.types import Period, Schedule, Task, TaskRun
 from tests.support.inside.daemon import Clock, Died, Intervals, Log, Loop
 from tests.support.inside.execute import Ended, EndState
-from tests.support.inside.storage import CatalogDb, Disk, Leader, acquire_lease, open_db_dir, put_task, read_leader
+from tests.support.inside.storage import CatalogDb, Disk, Leader, open_db_dir
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
@@ -123,9 +123,8 @@ class World:
         """Another daemon leads from now on; what ran under the one before is dead."""
         self.terms += 1
         holder = f"daemon {self.terms}"
-        assert acquire_lease(
-            self.catalog_db, Leader(holder, 0, "here", 1, self.clock.now()), read_leader(self.catalog_db)
-        )
+        lease = LeaderLease(self.catalog_db)
+        assert lease.acquire(Leader(holder, 0, "here", 1, self.clock.now()), lease.read())
         self.lanes = SimulatedLanes(self.clock, self.jobs, self._fate)
         log = Log(self.said, "text", self.clock)
         intervals = Intervals(poll=self.poll)
@@ -157,7 +156,7 @@ class World:
             author="me",
         )
         with self.catalog_db.writing() as connection:
-            return put_task(connection, replace(task, **options), None)
+            return TaskRows(connection).put(replace(task, **options), None)
 
     def until(self, moment: int) -> None:
         """Lead up to a moment of the wall's clock."""
@@ -175,7 +174,7 @@ class World:
     def runs(self, task: Task | None = None) -> list[TaskRun]:
         """All rows, or those of a task."""
         with self.catalog_db.reading() as connection:
-            return list(read_runs(connection, task=None if task is None else task.id))
+            return list(RunRows(connection).read(task=None if task is None else task.id))
 
     def states(self, task: Task) -> dict[int, str]:
         """How the last attempt for each firing of a task ended, by its moment; no firing has two runs."""

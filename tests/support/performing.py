@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from snapdb.catalog import load
-from snapdb.storage.catalog_db.task_rows import read_runs
+from snapdb.storage.catalog_db.task_rows import RunRows
 from snapdb.types import Task, TaskRun
 from tests.support.inside import open_catalog_db
 from tests.support.inside.execute import DatabaseSession, Ended, Stop, perform, settle_abandoned
-from tests.support.inside.storage import CatalogDb, Disk, begin_run, now, open_db_dir, retry_run
+from tests.support.inside.storage import CatalogDb, Disk, now, open_db_dir
 
 DAY = 1_767_225_600_000_000
 """2026-01-01, when runs are said to be planned."""
@@ -38,12 +38,12 @@ class Worker:
     def claim(self, task: Task, scheduled: int = DAY) -> TaskRun:
         """The row of a run that begins."""
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
-            return begin_run(connection, task, "schedule", scheduled, "worker", now())
+            return RunRows(connection).begin(task, "schedule", scheduled, "worker", now())
 
     def again(self, run: TaskRun) -> TaskRun:
         """The row of its next attempt."""
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
-            return retry_run(connection, run, "worker", now())
+            return RunRows(connection).retry(run, "worker", now())
 
     def perform(self, task: Task, run: TaskRun, stop: Stop | None = None) -> Ended:
         db_dir = open_db_dir(self.path, read_only=False, disk=self.disk)
@@ -60,7 +60,7 @@ class Worker:
 
     def rows(self) -> list[TaskRun]:
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.reading() as connection:
-            return list(read_runs(connection))
+            return list(RunRows(connection).read())
 
     def _open(self, folders: Sequence[str], disk: Disk) -> DatabaseSession:
         database = DatabaseSession(self.path, folders=folders, disk=disk, threads=1)

@@ -10,7 +10,7 @@ from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.operators import describe_process, scheduler_command, suggest_daemon
 from snapdb.graph.open import published
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.task_rows import LEASE_TTL, read_leader
+from snapdb.storage.catalog_db.task_rows import LEASE_TTL, LeaderLease
 from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1
@@ -25,7 +25,7 @@ def wait_for(
     catalog_db, stopped = session.store.catalog_db, session.store.sql_engine.stopped
     stopped.clear()
     began = time.monotonic()
-    leader = read_leader(catalog_db)
+    leader = LeaderLease(catalog_db).read()
     seen: Catalog | None = None
     while True:
         catalog = session.head()  # costs next to nothing where nothing was changed
@@ -41,7 +41,7 @@ def wait_for(
         waited = time.monotonic() - began
         left = math.inf if timeout is None else timeout - waited
         if left <= 0:
-            silent = waited > LEASE_TTL and leader is not None and leader == read_leader(catalog_db)
+            silent = waited > LEASE_TTL and leader is not None and leader == LeaderLease(catalog_db).read()
             state = _state(catalog, name, newer_than)
             raise WaitTimeout(
                 f"waited {timeout:g} s for snapshot {name}{state}; {_daemon(catalog_db, silent=silent)}",
@@ -98,7 +98,7 @@ def _publication_text(published: Published) -> str:
 
 def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
     """Return which daemon would publish the snapshot."""
-    leader, db_dir = read_leader(catalog_db), catalog_db.db_dir
+    leader, db_dir = LeaderLease(catalog_db).read(), catalog_db.db_dir
     if leader is None:
         return suggest_daemon(db_dir)
     if silent:

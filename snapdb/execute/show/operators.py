@@ -33,7 +33,7 @@ from snapdb.sql.lexer import scan
 from snapdb.sql.samples import print_refresh_clause
 from snapdb.sql_engine import text_literal
 from snapdb.storage.catalog_db.connection import delete_unless_held
-from snapdb.storage.catalog_db.task_rows import drop_task
+from snapdb.storage.catalog_db.task_rows import TaskRows
 from snapdb.storage.manifests import read_manifest
 from snapdb.storage.tables.commit import Change, DropNames, DropTable, drop_names
 from snapdb.types import (
@@ -435,7 +435,7 @@ def _drop_names(
 
 def _drop_task(context: ExecutionContext, task: Task) -> Outcome:
     with context.store.catalog_db.writing(publishes=True) as connection:
-        drop_task(connection, task)
+        TaskRows(connection).drop(task)
     return Outcome(f"task {task.name} dropped; its runs stay on record")
 
 

@@ -18,19 +18,9 @@ from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
 from snapdb.plan.times import spelled
 from snapdb.schedule import next_firing
 from snapdb.sql_engine import quote_odd, text_literal
-from snapdb.storage.catalog_db import task_rows
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
-from snapdb.storage.catalog_db.task_rows import (
-    LEASE_TTL,
-    Leader,
-    RunLock,
-    begin_run,
-    put_task,
-    read_leader,
-    read_runs,
-    read_tasks,
-)
+from snapdb.storage.catalog_db.task_rows import LEASE_TTL, Leader, LeaderLease, RunLock, RunRows, TaskRows
 from snapdb.storage.disk import Disk, fresh_name
 from snapdb.storage.tables.commit import now
 from snapdb.types import Task, TaskRun
@@ -44,7 +34,7 @@ def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
     """CREATE TASK: write the row of the task, in place of the one that the plan replaces."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
-        task = put_task(connection, plan.task, plan.replaces)
+        task = TaskRows(connection).put(plan.task, plan.replaces)
     return Outcome(f"task {task.name}: {task.schedule.text}; {_next(context, task, task.created)}")
 
 
@@ -53,7 +43,7 @@ def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
     yield from ()
     task, since = plan.after, plan.since
     with context.store.catalog_db.writing(publishes=True) as connection:
-        task_rows.alter_task(connection, plan.before, task, since)
+        TaskRows(connection).alter(plan.before, task, since)
     then = "" if since is None else f"; {_next(context, task, since)}"
     return Outcome(f"task {task.name}: {plan.did}{then}")
 
@@ -64,7 +54,7 @@ def _next(context: ExecutionContext, task: Task, after: int) -> str:
     if fires is None:
         return "it never fires again"
     first = f"next at {spelled(fires)}"
-    if read_leader(context.store.catalog_db) is not None:
+    if LeaderLease(context.store.catalog_db).read() is not None:
         return first
     return f"{first}, but {suggest_daemon(context.store.db_dir)}"
 
@@ -103,20 +93,20 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
         settle(context.store.catalog_db, task, abandoned, now())
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
-        if read_tasks(connection).get(task.name.lower()) != task:
+        if TaskRows(connection).read().get(task.name.lower()) != task:
             raise moved(f"task {task.name} moved: it was altered, replaced or dropped meanwhile", code="task-moved")
-        if not any(read_runs(connection, task=task.id, state="running")):
-            return begin_run(connection, task, "manual", begins, fresh_name(), begins)
+        if not any(RunRows(connection).read(task=task.id, state="running")):
+            return RunRows(connection).begin(task, "manual", begins, fresh_name(), begins)
     raise _busy(context, task)
 
 
 def _led(context: ExecutionContext, run: TaskRun) -> bool:
     """Wait while a daemon that has started a run may still take its lock; return whether it holds the run."""
-    first = read_leader(context.store.catalog_db)
+    first = LeaderLease(context.store.catalog_db).read()
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
         context.check_stopped()
-        leader = read_leader(context.store.catalog_db)
+        leader = LeaderLease(context.store.catalog_db).read()
         if leader is None or leader != first:
             return leader is not None and leader.holder == run.holder
         time.sleep(_PULSE)
@@ -125,7 +115,7 @@ def _led(context: ExecutionContext, run: TaskRun) -> bool:
 
 def _going(context: ExecutionContext, task: Task) -> list[TaskRun]:
     with context.store.catalog_db.reading() as connection:
-        return list(read_runs(connection, task=task.id, state="running"))
+        return list(RunRows(connection).read(task=task.id, state="running"))
 
 
 def _busy(context: ExecutionContext, task: Task) -> LockedError:
@@ -163,7 +153,7 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
 
 def describe_leader(catalog_db: CatalogDb) -> str:
     """Return which daemon leads the database, or how to start one."""
-    leader = read_leader(catalog_db)
+    leader = LeaderLease(catalog_db).read()
     if leader is None:
         return suggest_daemon(catalog_db.db_dir)
     if _is_gone(leader):

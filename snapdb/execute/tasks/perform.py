@@ -26,7 +26,7 @@ from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
 from snapdb.sql.versions import Rollback
 from snapdb.sql_engine.sources import resolved
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
+from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, RunRows
 from snapdb.storage.disk import Disk, MeteredDisk, hash_file, is_hidden_beside
 from snapdb.storage.manifests import MANIFEST
 from snapdb.storage.tables.commit import now as clock
@@ -212,7 +212,7 @@ class _Attempt:
         """Return how many statements the run's row records as done."""
         try:
             with self.catalog_db.reading() as connection:
-                row = find_run(connection, self.run)
+                row = RunRows(connection).find(self.run)
         except SnapdbError:  # then its end cannot be recorded either
             return self.run.step
         return self.run.step if row is None else row.step
@@ -245,7 +245,7 @@ class _Body:
         own, transactions = session.store.catalog_db, session.transactions
         own.mark = mark = RunMark(self.run)
         with self.catalog_db.reading() as connection:
-            before = exports_of(connection, self.run)
+            before = RunRows(connection).exports(self.run)
         for number, statement in enumerate(statements, start=1):
             if number <= self.run.step:
                 continue
@@ -286,7 +286,7 @@ class _Body:
     def _note_done(self, own: CatalogDb, number: int) -> None:
         """Record a statement that published nothing."""
         with own.reading() as connection:
-            row = find_run(connection, self.run)
+            row = RunRows(connection).find(self.run)
         if row is None or row.step < number:
             with own.writing(publishes=True, counted=False):
                 pass  # the mark is all there is to write
@@ -299,8 +299,8 @@ class _Body:
         note = f"{statement} puts {json.dumps(str(target))}"
         with self.catalog_db.writing(counted=False) as connection:
             if manifest.is_file():
-                note_export(connection, self.run, RunExport(statement, str(target), hash_file(manifest)[1]))
-            note_run(connection, self.run, note)
+                RunRows(connection).note_export(self.run, RunExport(statement, str(target), hash_file(manifest)[1]))
+            RunRows(connection).note(self.run, note)
         self.progress.notes.append(note)
 
 
@@ -344,7 +344,7 @@ def _changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: in
 
     What the task itself published does not count.
     """
-    last = last_ok(connection, task)
+    last = RunRows(connection).last_ok(task)
     given = (json.dumps([name.lower() for name in graph.tables]), 0 if last is None else last.version, task)
     (changed,) = connection.execute(_CHANGED, given).fetchone()
     (replaced,) = connection.execute(_REPLACED, given).fetchone()

@@ -13,7 +13,7 @@ from typing import Literal, Self
 from snapdb.errors import CommitConflict, QueryError, SnapdbError
 from snapdb.sql.task_bodies import statements_of
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.task_rows import RunLock, end_run, find_run, forget_run, read_tasks
+from snapdb.storage.catalog_db.task_rows import RunLock, RunRows, TaskRows
 from snapdb.types import Task, TaskRun
 
 _UNITS = (
@@ -227,13 +227,12 @@ def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
         # Catalogs hold no runs: those that are loaded stay good.
         with catalog_db.writing(counted=False) as connection:
             if ended.state == "skipped":
-                forget_run(connection, ended.run)
+                RunRows(connection).forget(ended.run)
                 return replace(ended, recorded=True)
             if ended.state == "lost":
                 return ended
             retry = _retry(connection, task, ended)
-            end_run(
-                connection,
+            RunRows(connection).end(
                 ended.run,
                 ended.state,
                 ended.ended,
@@ -288,7 +287,7 @@ def settle(
 ) -> Ended:
     """The same for who holds the lock of the task's runs."""
     with catalog_db.reading() as connection:
-        row = find_run(connection, run)
+        row = RunRows(connection).find(run)
         rows, size = _brought(connection, () if row is None else row.published)
     if row is None or row.state != "running":
         return Ended(run, "lost", now, error="another process has said how it ended")
@@ -316,7 +315,7 @@ def _retry(connection: sqlite3.Connection, task: Task | None, ended: Ended) -> i
     run = ended.run
     if task is None or ended.state == "ok" or run.cause == "manual":
         return None
-    now = next((known for known in read_tasks(connection).values() if known.id == task.id), None)
+    now = next((known for known in TaskRows(connection).read().values() if known.id == task.id), None)
     if now is None or now.created != task.created or run.attempt > now.retries:
         return None
     return ended.ended + _retry_delay(run.attempt)

@@ -41,207 +41,250 @@ LEASE_TTL = 6.0
 """Seconds without a heartbeat after which a leader counts as dead: by the clocks of the others, and by its own."""
 
 
-def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) -> Task:
-    """Insert a task, or put it in the place of `before`, inside a transaction, and return it with its id.
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """The tasks of a catalog, read and changed inside a transaction."""
 
-    A task that replaces another keeps its id and its runs, none of which is retried.
+    connection: sqlite3.Connection
 
-    Raises:
-        CommitConflict: `before` was changed meanwhile, or another task got the name.
-    """
-    if before is not None:
-        put = replace(task, id=before.id)
-        alter_task(connection, before, put, put.created)
-        # Waiting attempts would continue in the middle of another body; a running one is settled by its process.
-        connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
-        note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
-        connection.execute(note, (f"{_REPLACED}\n", put.id))
+    def put(self, task: Task, before: Task | None) -> Task:
+        """Insert a task, or put it in the place of `before`, inside a transaction, and return it with its id.
+
+        A task that replaces another keeps its id and its runs, none of which is retried.
+
+        Raises:
+            CommitConflict: `before` was changed meanwhile, or another task got the name.
+        """
+        if before is not None:
+            put = replace(task, id=before.id)
+            self.alter(before, put, put.created)
+            # Waiting attempts would continue in the middle of another body; a running one is settled by its process.
+            self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
+            note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
+            self.connection.execute(note, (f"{_REPLACED}\n", put.id))
+            return put
+        row = (task.name, task.name.lower(), task.created)
+        sql = "INSERT INTO tasks (name, folded, definition, considered) VALUES (?, ?, '', ?) ON CONFLICT DO NOTHING"
+        added = self.connection.execute(sql, row)
+        if not added.rowcount or added.lastrowid is None:
+            raise _moved(task, "created")
+        put = replace(task, id=added.lastrowid)
+        self.connection.execute("UPDATE tasks SET definition = ? WHERE id = ?", (encode(put), put.id))
         return put
-    row = (task.name, task.name.lower(), task.created)
-    sql = "INSERT INTO tasks (name, folded, definition, considered) VALUES (?, ?, '', ?) ON CONFLICT DO NOTHING"
-    added = connection.execute(sql, row)
-    if not added.rowcount or added.lastrowid is None:
-        raise _moved(task, "created")
-    put = replace(task, id=added.lastrowid)
-    connection.execute("UPDATE tasks SET definition = ? WHERE id = ?", (encode(put), put.id))
-    return put
+
+    def alter(self, before: Task, after: Task, since: int | None) -> None:
+        """Change the definition of a task, inside a transaction.
+
+        Args:
+            since: Scheduled runs up to this moment are settled: they neither start nor count as missed; None: those
+                that were settled before.
+
+        Raises:
+            CommitConflict: it was altered or dropped meanwhile.
+        """
+        updated = self.connection.execute(
+            "UPDATE tasks SET name = ?, folded = ?, definition = ?, considered = coalesce(?, considered) "
+            "WHERE id = ? AND definition = ?",
+            (after.name, after.name.lower(), encode(after), since, before.id, encode(before)),
+        )
+        if not updated.rowcount:
+            raise _moved(before, "altered, replaced or dropped")
+
+    def drop(self, task: Task) -> None:
+        """Delete a task, inside a transaction; its runs stay on record, and none is retried.
+
+        Raises:
+            CommitConflict: it was dropped meanwhile.
+        """
+        if not self.connection.execute("DELETE FROM tasks WHERE id = ?", (task.id,)).rowcount:
+            raise _moved(task, "dropped")
+        self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (task.id,))
+
+    def read(self) -> dict[str, Task]:
+        """All tasks by their case-folded names, the oldest first.
+
+        Raises:
+            ValueError: a row is no valid task.
+        """
+        rows = self.connection.execute("SELECT folded, definition FROM tasks ORDER BY id").fetchall()
+        tasks = {row["folded"]: decode(Task, row["definition"]) for row in rows}
+        for name, task in tasks.items():
+            if not is_sound(Task, task):
+                raise ValueError(f"the definition of task {name} cannot be read")
+        return tasks
+
+    def considered(self) -> dict[int, int]:
+        """By task id, the moment up to which its scheduled runs are settled."""
+        return {
+            row["id"]: row["considered"]
+            for row in self.connection.execute("SELECT id, considered FROM tasks").fetchall()
+        }
+
+    def advance(self, task: Task, was: int, now: int) -> None:
+        """Mark scheduled runs up to `now` as settled, inside the transaction that records them.
+
+        Raises:
+            CommitConflict: the task was altered or dropped meanwhile, or another process settled its runs.
+        """
+        updated = self.connection.execute(
+            "UPDATE tasks SET considered = ? WHERE id = ? AND considered = ? AND definition = ?",
+            (now, task.id, was, encode(task)),
+        )
+        if not updated.rowcount:
+            raise _moved(task, "altered or dropped")
 
 
-def alter_task(connection: sqlite3.Connection, before: Task, after: Task, since: int | None) -> None:
-    """Change the definition of a task, inside a transaction.
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """The runs of tasks and their exports, read and changed inside a transaction."""
 
-    Args:
-        since: Scheduled runs up to this moment are settled: they neither start nor count as missed; None: those that
-            were settled before.
+    connection: sqlite3.Connection
 
-    Raises:
-        CommitConflict: it was altered or dropped meanwhile.
-    """
-    updated = connection.execute(
-        "UPDATE tasks SET name = ?, folded = ?, definition = ?, considered = coalesce(?, considered) "
-        "WHERE id = ? AND definition = ?",
-        (after.name, after.name.lower(), encode(after), since, before.id, encode(before)),
-    )
-    if not updated.rowcount:
-        raise _moved(before, "altered, replaced or dropped")
+    def begin(self, task: Task, cause: Cause, scheduled: int, holder: str, started: int) -> TaskRun:
+        """Record a run of the task that starts now, inside a transaction.
 
+        Raises:
+            CommitConflict: this scheduled run was started or missed before.
+        """
+        return self._add(task, cause, "running", scheduled, holder, started)
 
-def drop_task(connection: sqlite3.Connection, task: Task) -> None:
-    """Delete a task, inside a transaction; its runs stay on record, and none is retried.
+    def miss(self, task: Task, scheduled: int, why: str) -> TaskRun:
+        """Record a scheduled run that does not start, inside a transaction; errors as of `begin_run`."""
+        return self._add(task, "schedule", "missed", scheduled, error=why)
 
-    Raises:
-        CommitConflict: it was dropped meanwhile.
-    """
-    if not connection.execute("DELETE FROM tasks WHERE id = ?", (task.id,)).rowcount:
-        raise _moved(task, "dropped")
-    connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (task.id,))
+    def retry(self, run: TaskRun, holder: str, started: int) -> TaskRun:
+        """Record the next attempt of a run that waits for a retry; it continues after the statements that are done.
 
+        Raises:
+            CommitConflict: another process has started it, or it does not wait any more.
+        """
+        # The row has the current step: `run` may have been read before.
+        waited = self.connection.execute(
+            f"UPDATE runs SET retry = NULL {_THIS} AND retry IS NOT NULL RETURNING step", _key(run)
+        ).fetchone()
+        if waited is None:
+            raise _lost(run)
+        attempt = replace(run, attempt=run.attempt + 1, state="running", holder=holder, started=started, **_UNENDED)
+        return self._insert(replace(attempt, step=waited["step"], error=None, replaced=False))
 
-def read_tasks(connection: sqlite3.Connection) -> dict[str, Task]:
-    """All tasks by their case-folded names, the oldest first.
+    def end(
+        self,
+        run: TaskRun,
+        state: RunState,
+        ended: int,
+        *,
+        rows: int = 0,
+        bytes: int = 0,  # noqa: A002  # the column's name
+        error: str | None = None,
+        log: str = "",
+        retry: int | None = None,
+    ) -> None:
+        """Record how a run ended, inside a transaction.
 
-    Raises:
-        ValueError: a row is no valid task.
-    """
-    rows = connection.execute("SELECT folded, definition FROM tasks ORDER BY id").fetchall()
-    tasks = {row["folded"]: decode(Task, row["definition"]) for row in rows}
-    for name, task in tasks.items():
-        if not is_sound(Task, task):
-            raise ValueError(f"the definition of task {name} cannot be read")
-    return tasks
+        Args:
+            retry: When it is retried, if it is.
 
+        Raises:
+            CommitConflict: it was given up, so that another process has recorded how it ended.
+        """
+        change = "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ?"
+        self._change(run, change, state, ended, rows, bytes, error, log, retry)
 
-def considered(connection: sqlite3.Connection) -> dict[int, int]:
-    """By task id, the moment up to which its scheduled runs are settled."""
-    return {row["id"]: row["considered"] for row in connection.execute("SELECT id, considered FROM tasks").fetchall()}
+    def forget(self, run: TaskRun) -> None:
+        """Delete the row of a run whose condition did not hold. Errors as of `end_run`."""
+        self._change(run, "DELETE FROM runs")
 
+    def note(self, run: TaskRun, line: str) -> None:
+        """Add a line to the log of a running run. Errors as of `end_run`."""
+        self._change(run, "UPDATE runs SET log = log || ?", f"{line}\n")
 
-def advance(connection: sqlite3.Connection, task: Task, was: int, now: int) -> None:
-    """Mark scheduled runs up to `now` as settled, inside the transaction that records them.
+    def note_export(self, run: TaskRun, export: RunExport) -> None:
+        """Record a folder that a running run is about to publish. Errors as of `end_run`."""
+        self._change(run, "UPDATE runs SET holder = holder")
+        row = (*_key(run), export.statement, export.path, export.sha256)
+        self.connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
 
-    Raises:
-        CommitConflict: the task was altered or dropped meanwhile, or another process settled its runs.
-    """
-    updated = connection.execute(
-        "UPDATE tasks SET considered = ? WHERE id = ? AND considered = ? AND definition = ?",
-        (now, task.id, was, encode(task)),
-    )
-    if not updated.rowcount:
-        raise _moved(task, "altered or dropped")
+    def exports(self, run: TaskRun) -> list[RunExport]:
+        """The folders that the attempts of a run were about to publish, oldest attempt first."""
+        sql = "SELECT statement, path, sha256 FROM exports WHERE task = ? AND run = ? ORDER BY attempt, statement, path"
+        return [RunExport(*row) for row in self.connection.execute(sql, (run.task, run.run))]
+
+    def find(self, run: TaskRun) -> TaskRun | None:
+        """The run as it is recorded now; None when it is not on record any more."""
+        row = self.connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
+        return None if row is None else _run(row)
+
+    def read(self, *, task: int | None = None, state: RunState | None = None) -> Iterator[TaskRun]:
+        """The runs on record, by task and oldest first, of those with this task and state."""
+        given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
+        # No conditions that are always true: with them SQLite would not find the few running ones by their index.
+        where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
+        return map(_run, self.connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
+
+    def waiting(self) -> list[TaskRun]:
+        """Failed attempts that wait for a retry, by the moment at which they are due."""
+        return [
+            _run(row) for row in self.connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()
+        ]
+
+    def last_ok(self, task: int) -> TaskRun | None:
+        """The last successful run of a task, if there is one."""
+        sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
+        row = self.connection.execute(sql, (task,)).fetchone()
+        return None if row is None else _run(row)
+
+    def _change(self, run: TaskRun, change: str, *values: object) -> None:
+        """Change the row of a running run, or raise CommitConflict when it was given up."""
+        if not self.connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
+            raise _lost(run)
+
+    def _add(
+        self,
+        task: Task,
+        cause: Cause,
+        state: RunState,
+        scheduled: int,
+        holder: str | None = None,
+        started: int | None = None,
+        error: str | None = None,
+    ) -> TaskRun:
+        """Insert the first attempt of the task's next run, and delete the oldest runs beyond `_KEPT`."""
+        (number,) = self.connection.execute(
+            "SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)
+        ).fetchone()
+        (head,) = self.connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
+        self.connection.execute(_OLD, (task.id, number - _KEPT))
+        self.connection.execute(_LOOSE, (task.id, number - _KEPT))
+        run = TaskRun(
+            task=task.id,
+            name=task.name,
+            run=number,
+            attempt=1,
+            cause=cause,
+            state=state,
+            holder=holder,
+            scheduled=scheduled,
+            started=started,
+            version=head,
+            step=0,
+            error=error,
+            **_UNENDED,
+        )
+        return self._insert(run)
+
+    def _insert(self, run: TaskRun) -> TaskRun:
+        row = {name: getattr(run, name) for name in _FIELDS} | {"published": json.dumps(run.published)}
+        marks = ", ".join(f":{name}" for name in _FIELDS)
+        inserted = self.connection.execute(
+            f"INSERT INTO runs ({', '.join(_FIELDS)}) VALUES ({marks}) ON CONFLICT DO NOTHING", row
+        )
+        if not inserted.rowcount:
+            raise _lost(run)
+        return run
 
 
 def _moved(task: Task, what: str) -> CommitConflict:
     return moved(f"task {task.name} moved: it was {what} meanwhile", code="task-moved")
-
-
-# Runs, and the lock that a running one holds
-
-
-def begin_run(
-    connection: sqlite3.Connection, task: Task, cause: Cause, scheduled: int, holder: str, started: int
-) -> TaskRun:
-    """Record a run of the task that starts now, inside a transaction.
-
-    Raises:
-        CommitConflict: this scheduled run was started or missed before.
-    """
-    return _add(connection, task, cause, "running", scheduled, holder, started)
-
-
-def miss_run(connection: sqlite3.Connection, task: Task, scheduled: int, why: str) -> TaskRun:
-    """Record a scheduled run that does not start, inside a transaction; errors as of `begin_run`."""
-    return _add(connection, task, "schedule", "missed", scheduled, error=why)
-
-
-def retry_run(connection: sqlite3.Connection, run: TaskRun, holder: str, started: int) -> TaskRun:
-    """Record the next attempt of a run that waits for a retry; it continues after the statements that are done.
-
-    Raises:
-        CommitConflict: another process has started it, or it does not wait any more.
-    """
-    # The row has the current step: `run` may have been read before.
-    waited = connection.execute(
-        f"UPDATE runs SET retry = NULL {_THIS} AND retry IS NOT NULL RETURNING step", _key(run)
-    ).fetchone()
-    if waited is None:
-        raise _lost(run)
-    attempt = replace(run, attempt=run.attempt + 1, state="running", holder=holder, started=started, **_UNENDED)
-    return _insert(connection, replace(attempt, step=waited["step"], error=None, replaced=False))
-
-
-def end_run(
-    connection: sqlite3.Connection,
-    run: TaskRun,
-    state: RunState,
-    ended: int,
-    *,
-    rows: int = 0,
-    bytes: int = 0,  # noqa: A002  # the column's name
-    error: str | None = None,
-    log: str = "",
-    retry: int | None = None,
-) -> None:
-    """Record how a run ended, inside a transaction.
-
-    Args:
-        retry: When it is retried, if it is.
-
-    Raises:
-        CommitConflict: it was given up, so that another process has recorded how it ended.
-    """
-    change = "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ?"
-    _change(connection, run, change, state, ended, rows, bytes, error, log, retry)
-
-
-def forget_run(connection: sqlite3.Connection, run: TaskRun) -> None:
-    """Delete the row of a run whose condition did not hold. Errors as of `end_run`."""
-    _change(connection, run, "DELETE FROM runs")
-
-
-def note_run(connection: sqlite3.Connection, run: TaskRun, line: str) -> None:
-    """Add a line to the log of a running run. Errors as of `end_run`."""
-    _change(connection, run, "UPDATE runs SET log = log || ?", f"{line}\n")
-
-
-def note_export(connection: sqlite3.Connection, run: TaskRun, export: RunExport) -> None:
-    """Record a folder that a running run is about to publish. Errors as of `end_run`."""
-    _change(connection, run, "UPDATE runs SET holder = holder")
-    row = (*_key(run), export.statement, export.path, export.sha256)
-    connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
-
-
-def exports_of(connection: sqlite3.Connection, run: TaskRun) -> list[RunExport]:
-    """The folders that the attempts of a run were about to publish, oldest attempt first."""
-    sql = "SELECT statement, path, sha256 FROM exports WHERE task = ? AND run = ? ORDER BY attempt, statement, path"
-    return [RunExport(*row) for row in connection.execute(sql, (run.task, run.run))]
-
-
-def find_run(connection: sqlite3.Connection, run: TaskRun) -> TaskRun | None:
-    """The run as it is recorded now; None when it is not on record any more."""
-    row = connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
-    return None if row is None else _run(row)
-
-
-def read_runs(
-    connection: sqlite3.Connection, *, task: int | None = None, state: RunState | None = None
-) -> Iterator[TaskRun]:
-    """The runs on record, by task and oldest first, of those with this task and state."""
-    given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
-    # No conditions that are always true: with them SQLite would not find the few running ones by their index.
-    where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
-    return map(_run, connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
-
-
-def waiting_runs(connection: sqlite3.Connection) -> list[TaskRun]:
-    """Failed attempts that wait for a retry, by the moment at which they are due."""
-    return [_run(row) for row in connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()]
-
-
-def last_ok(connection: sqlite3.Connection, task: int) -> TaskRun | None:
-    """The last successful run of a task, if there is one."""
-    sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
-    row = connection.execute(sql, (task,)).fetchone()
-    return None if row is None else _run(row)
 
 
 @dataclass(slots=True)
@@ -289,56 +332,6 @@ class RunLock:
             self._descriptor = None
 
 
-def _change(connection: sqlite3.Connection, run: TaskRun, change: str, *values: object) -> None:
-    """Change the row of a running run, or raise CommitConflict when it was given up."""
-    if not connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
-        raise _lost(run)
-
-
-def _add(
-    connection: sqlite3.Connection,
-    task: Task,
-    cause: Cause,
-    state: RunState,
-    scheduled: int,
-    holder: str | None = None,
-    started: int | None = None,
-    error: str | None = None,
-) -> TaskRun:
-    """Insert the first attempt of the task's next run, and delete the oldest runs beyond `_KEPT`."""
-    (number,) = connection.execute("SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)).fetchone()
-    (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
-    connection.execute(_OLD, (task.id, number - _KEPT))
-    connection.execute(_LOOSE, (task.id, number - _KEPT))
-    run = TaskRun(
-        task=task.id,
-        name=task.name,
-        run=number,
-        attempt=1,
-        cause=cause,
-        state=state,
-        holder=holder,
-        scheduled=scheduled,
-        started=started,
-        version=head,
-        step=0,
-        error=error,
-        **_UNENDED,
-    )
-    return _insert(connection, run)
-
-
-def _insert(connection: sqlite3.Connection, run: TaskRun) -> TaskRun:
-    row = {name: getattr(run, name) for name in _FIELDS} | {"published": json.dumps(run.published)}
-    marks = ", ".join(f":{name}" for name in _FIELDS)
-    inserted = connection.execute(
-        f"INSERT INTO runs ({', '.join(_FIELDS)}) VALUES ({marks}) ON CONFLICT DO NOTHING", row
-    )
-    if not inserted.rowcount:
-        raise _lost(run)
-    return run
-
-
 def _run(row: sqlite3.Row) -> TaskRun:
     values = {field: row[field] for field in _FIELDS}
     values |= {"published": tuple(json.loads(str(values["published"]))), "replaced": bool(values["replaced"])}
@@ -356,9 +349,6 @@ def _lost(run: TaskRun) -> CommitConflict:
     )
 
 
-# Leader election: the leader's row holds a lease that its heartbeats renew
-
-
 class Leader(NamedTuple):
     """The leader, or a candidate."""
 
@@ -372,32 +362,41 @@ class Leader(NamedTuple):
     """Microseconds since 1970 UTC."""
 
 
-def read_leader(catalog_db: CatalogDb) -> Leader | None:
-    """The leader on record, dead or alive; None when there is none."""
-    rows = catalog_db.rows("SELECT holder, beat, host, pid, since FROM leader")
-    return Leader(*rows[0]) if rows else None
+@dataclass(frozen=True, slots=True)
+class LeaderLease:
+    """The row of the leader, whose lease its heartbeats renew."""
 
+    catalog_db: CatalogDb
 
-def acquire_lease(catalog_db: CatalogDb, me: Leader, silent: Leader | None) -> bool:
-    """Become the leader if there is none, or `silent` had no heartbeat since it was read; whether it did.
+    def read(self) -> Leader | None:
+        """The leader on record, dead or alive; None when there is none."""
+        rows = self.catalog_db.rows("SELECT holder, beat, host, pid, since FROM leader")
+        return Leader(*rows[0]) if rows else None
 
-    The row is compared and replaced in one transaction: of several candidates, one wins.
-    """
-    with catalog_db.writing(counted=False) as connection:
-        row = connection.execute("SELECT holder, beat FROM leader").fetchone()
-        if row is not None and (silent is None or tuple(row) != (silent.holder, silent.beat)):
-            return False
-        connection.execute(
-            "INSERT OR REPLACE INTO leader (one, holder, beat, host, pid, since) VALUES (1, ?, ?, ?, ?, ?)",
-            (me.holder, me.beat, me.host, me.pid, me.since),
-        )
-    return True
+    def acquire(self, me: Leader, silent: Leader | None) -> bool:
+        """Become the leader if there is none, or `silent` had no heartbeat since it was read; whether it did.
 
+        The row is compared and replaced in one transaction: of several candidates, one wins.
+        """
+        with self.catalog_db.writing(counted=False) as connection:
+            row = connection.execute("SELECT holder, beat FROM leader").fetchone()
+            if row is not None and (silent is None or tuple(row) != (silent.holder, silent.beat)):
+                return False
+            connection.execute(
+                "INSERT OR REPLACE INTO leader (one, holder, beat, host, pid, since) VALUES (1, ?, ?, ?, ?, ?)",
+                (me.holder, me.beat, me.host, me.pid, me.since),
+            )
+        return True
 
-def heartbeat(catalog_db: CatalogDb, holder: str) -> bool:
-    """Renew the lease; False when the holder does not lead any more."""
-    with catalog_db.writing(counted=False) as connection:
-        return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
+    def heartbeat(self, holder: str) -> bool:
+        """Renew the lease; False when the holder does not lead any more."""
+        with self.catalog_db.writing(counted=False) as connection:
+            return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
+
+    def release(self, holder: str) -> None:
+        """Give up the lease, so that the next leader need not wait for its end."""
+        with self.catalog_db.writing(counted=False) as connection:
+            connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))
 
 
 def check_leader(connection: sqlite3.Connection, holder: str) -> None:
@@ -408,9 +407,3 @@ def check_leader(connection: sqlite3.Connection, holder: str) -> None:
     """
     if connection.execute("SELECT 1 FROM leader WHERE holder = ?", (holder,)).fetchone() is None:
         raise CommitConflict("another daemon leads this database now; this one waits", code="leader-lost")
-
-
-def release_lease(catalog_db: CatalogDb, holder: str) -> None:
-    """Give up the lease, so that the next leader need not wait for its end."""
-    with catalog_db.writing(counted=False) as connection:
-        connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))
