@@ -43,6 +43,40 @@ class Reading:
         rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.store.db_dir.path)
         return cls(context, snapshot, view, id_maps, rows)
 
+    def births(self, name: str) -> Int64s:
+        """By dense id: since when each vertex of the snapshot is there; others never are."""
+        rows = self.rows[name]
+        assert isinstance(rows, VertexRows)
+        assert rows.time is not None
+        time = time_expression(rows.time)
+        if rows.element.nulls_static:
+            time = f"CASE WHEN {quote(rows.time.name)} IS NULL THEN {STATIC} ELSE {time} END"
+        self.context.report(f"reading {name}.{rows.time.name}", None)
+        born = np.full(self.view.node_counts[name], FOREVER, np.int64)
+        for ids, values in self.by_dense_id(rows, time):
+            born[ids] = values
+        return born
+
+    def by_dense_id(self, rows: VertexRows, expression: str) -> Iterator[tuple[Array, Array]]:
+        """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
+        context, id_map = self.context, self.id_maps[rows.element.name]
+        check_table(context.store.db_dir, rows.table)
+        check_files(context.store.db_dir, f"the ids of {rows.element.name}", id_map.segments)
+        data = VertexData(rows, id_map, id_map.sql(context.store.db_dir))
+        count = self.view.node_counts[rows.element.name]
+        with context.store.sql_engine.session() as session:
+            query = f"SELECT {quote(ROW_ID)}, {expression} FROM ({data.keyed})"
+            for batch in session.reader(query, rows=_BATCH):
+                context.check_stopped()
+                ids = batch.column(0).to_numpy()
+                if ids.size and int(ids.max()) >= count:
+                    raise CorruptError(
+                        f"snapshot {self.snapshot.name} is damaged: it holds {count} of the "
+                        f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again",
+                        code="damaged-snapshot",
+                    )
+                yield ids, batch.column(1).to_numpy(zero_copy_only=False)
+
 
 def read_tables(context: BuildContext, snapshot: Snapshot) -> Mapping[str, Table]:
     """The tables of a snapshot's version by case-folded name."""
@@ -73,7 +107,7 @@ def with_columns(
     changed = replace(
         view,
         weights={name: _edge_weights(reading, name, column) for name, column in other},
-        born={name: births(reading, name) for name in born},
+        born={name: reading.births(name) for name in born},
     )
     if spec.link is None or negatives is None or negatives.weight is None:
         return changed
@@ -108,21 +142,6 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
     return weights
 
 
-def births(reading: Reading, name: str) -> Int64s:
-    """By dense id: since when each vertex of the snapshot is there; others never are."""
-    rows = reading.rows[name]
-    assert isinstance(rows, VertexRows)
-    assert rows.time is not None
-    time = time_expression(rows.time)
-    if rows.element.nulls_static:
-        time = f"CASE WHEN {quote(rows.time.name)} IS NULL THEN {STATIC} ELSE {time} END"
-    reading.context.report(f"reading {name}.{rows.time.name}", None)
-    born = np.full(reading.view.node_counts[name], FOREVER, np.int64)
-    for ids, values in by_dense_id(reading, rows, time):
-        born[ids] = values
-    return born
-
-
 def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
     """[dense ids] Weights; 0 for nodes outside the snapshot."""
     if column == "DEGREE":
@@ -142,7 +161,7 @@ def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
     assert isinstance(rows, VertexRows)
     reading.context.report(f"reading {name}.{column}", None)
     weights = np.zeros(reading.view.node_counts[name])
-    for ids, values in by_dense_id(reading, rows, f"CAST({quote(column)} AS DOUBLE)"):
+    for ids, values in reading.by_dense_id(rows, f"CAST({quote(column)} AS DOUBLE)"):
         weights[ids] = values
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if wrong.size:
@@ -155,24 +174,3 @@ def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
             code="bad-negatives",
         )
     return weights
-
-
-def by_dense_id(reading: Reading, rows: VertexRows, expression: str) -> Iterator[tuple[Array, Array]]:
-    """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
-    context, id_map = reading.context, reading.id_maps[rows.element.name]
-    check_table(context.store.db_dir, rows.table)
-    check_files(context.store.db_dir, f"the ids of {rows.element.name}", id_map.segments)
-    data = VertexData(rows, id_map, id_map.sql(context.store.db_dir))
-    count = reading.view.node_counts[rows.element.name]
-    with context.store.sql_engine.session() as session:
-        query = f"SELECT {quote(ROW_ID)}, {expression} FROM ({data.keyed})"
-        for batch in session.reader(query, rows=_BATCH):
-            context.check_stopped()
-            ids = batch.column(0).to_numpy()
-            if ids.size and int(ids.max()) >= count:
-                raise CorruptError(
-                    f"snapshot {reading.snapshot.name} is damaged: it holds {count} of the "
-                    f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again",
-                    code="damaged-snapshot",
-                )
-            yield ids, batch.column(1).to_numpy(zero_copy_only=False)

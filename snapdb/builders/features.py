@@ -5,16 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from snapdb.builders.context import BuildContext
-from snapdb.builders.graph_data import (
-    EdgeData,
-    VertexData,
-    check_vertices,
-    edges_at,
-    fields,
-    newest,
-    vertex_facts,
-    vertices_at,
-)
+from snapdb.builders.graph_data import EdgeData, VertexData, check_vertices, edges_at, fields, newest, vertices_at
 from snapdb.catalog.elements import rows_beyond, time_expression
 from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
 from snapdb.storage.arrays.feature_files import (
@@ -115,9 +106,9 @@ def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: 
     scheme = 3 if growing else 2
     return ArtifactSpec(
         "features",
-        digest_of("vertex features", scheme, vertex_facts(data, state=True), kept),
+        digest_of("vertex features", scheme, data.facts(state=True), kept),
         f"features/{table.id}",
-        digest_of("vertex features", scheme, vertex_facts(data, state=False), kept),
+        digest_of("vertex features", scheme, data.facts(state=False), kept),
         newest(data),
     )
 

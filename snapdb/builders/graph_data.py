@@ -78,6 +78,12 @@ class VertexData(NamedTuple):
     def _same(self) -> str:
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
+    def facts(self, *, state: bool) -> list[object]:
+        """What decides which rows, with which dense ids, a vertex type has; without `state` at any version."""
+        table, element = self.rows.table, self.rows.element
+        facts: list[object] = [table.id, self.id_map.id, element.on_duplicate, fields(table, element.key)]
+        return [*facts, table.state] if state else facts
+
 
 class EdgeData(NamedTuple):
     """One edge type: its rows, dangling ones too, between two vertex types."""
@@ -94,6 +100,13 @@ class EdgeData(NamedTuple):
         """Of some rows only: a SELECT of the columns and the edge id, called ROW_ID."""
         table = self.rows.table
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
+
+    def facts(self, *, state: bool) -> list[object]:
+        """The same of an edge type."""
+        table, element = self.rows.table, self.rows.element
+        keys = [fields(table, element.source_key), fields(table, element.destination_key)]
+        facts = [end.facts(state=state) for end in (self.source, self.destination)]
+        return [table.id, element.on_dangling, keys, facts, table.state if state else None]
 
 
 class GraphData(NamedTuple):
@@ -308,21 +321,6 @@ def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | 
         return None
     rows = replace(data.rows, table=table, source=source.rows, destination=destination.rows)
     return data._replace(rows=rows, source=source, destination=destination)
-
-
-def vertex_facts(data: VertexData, *, state: bool) -> list[object]:
-    """What decides which rows, with which dense ids, a vertex type has; without `state` at any version."""
-    table, element = data.rows.table, data.rows.element
-    facts: list[object] = [table.id, data.id_map.id, element.on_duplicate, fields(table, element.key)]
-    return [*facts, table.state] if state else facts
-
-
-def edge_facts(data: EdgeData, *, state: bool) -> list[object]:
-    """The same of an edge type."""
-    table, element = data.rows.table, data.rows.element
-    keys = [fields(table, element.source_key), fields(table, element.destination_key)]
-    facts = [vertex_facts(end, state=state) for end in (data.source, data.destination)]
-    return [table.id, element.on_dangling, keys, facts, table.state if state else None]
 
 
 def fields(table: Table, names: Sequence[str | None]) -> list[int | None]:

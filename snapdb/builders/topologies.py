@@ -12,7 +12,7 @@ import pyarrow as pa
 from snapdb.arrays import Bools, Int64s
 from snapdb.builders.context import BuildContext
 from snapdb.builders.edges import DenseEdges, edge_rows
-from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, edge_facts, edges_at, fields, newest
+from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, edges_at, fields, newest
 from snapdb.catalog.elements import deleted_beyond, rows_beyond
 from snapdb.errors import CorruptError
 from snapdb.kernels.lookup import ending_in, find_edges, find_ids
@@ -77,9 +77,9 @@ def wanted_topology(data: EdgeData) -> ArtifactSpec:
     kept = [fields(table, timed), element.nulls_static]
     return ArtifactSpec(
         kind="topology",
-        digest=digest_of("topology", 2, edge_facts(data, state=True), kept),
+        digest=digest_of("topology", 2, data.facts(state=True), kept),
         folder=f"topology/{table.id}",
-        family=digest_of("topology", 2, edge_facts(data, state=False), kept),
+        family=digest_of("topology", 2, data.facts(state=False), kept),
         version=newest(data, data.source, data.destination),
     )
 

@@ -4,12 +4,11 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from snapdb.errors import BindError
 from snapdb.storage.catalog_db.codec import decode, decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import TaskRows
 from snapdb.storage.tables.commit import (
     AddTable,
@@ -109,6 +108,41 @@ class Catalog:
             hint = f"; {name} is a sampler: SAMPLE USING {name} samples by it"
         raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
 
+    def with_changes(self, changes: Iterable[Change]) -> Self:
+        """The catalog after changes that are not committed. New rows follow the table's own, as if they were next."""
+        tables = {table.id: table for table in self.tables.values()}
+        loaded = list(self.loading)
+        for change in changes:
+            match change:
+                case AddTable():
+                    if change.replaces is not None:
+                        del tables[change.replaces]
+                    empty = Table(
+                        change.table_id, change.name, change.columns, (), (), 0, self.version, 0, len(change.columns)
+                    )
+                    tables[change.table_id] = _appended(empty, change.columns, change.files)
+                case Append():
+                    tables[change.table_id] = _appended(tables[change.table_id], change.columns, change.files)
+                case RemoveRows():
+                    table = tables[change.table_id]
+                    removed = (*table.deletes, change.file)
+                    tables[change.table_id] = replace(table, deletes=removed, rows=table.rows - change.file.rows)
+                case AlterColumns():
+                    table = tables[change.table_id]
+                    kept = tuple(replace(s, columns=s.columns or table.columns) for s in table.segments)
+                    fields = max(table.fields, *(c.field for c in change.columns))
+                    tables[change.table_id] = replace(table, columns=change.columns, segments=kept, fields=fields)
+                case DropTable():
+                    del tables[change.table_id]
+                case DropNames():
+                    pass  # graphs and snapshots stand outside transactions
+                case AssignIds():
+                    pass  # ids are allotted when the transaction commits
+                case Loaded():
+                    loaded += ((change.table_id, file) for file in change.files)
+        by_name = {table.name.lower(): table for table in tables.values()}
+        return replace(self, tables=by_name, loading=tuple(loaded))
+
 
 def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None) -> _N:
     """The sampler, cache, task or tag of a name; the error has the hint, or suggests the nearest name."""
@@ -124,7 +158,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
     Raises:
         CorruptError: the catalog cannot be read.
     """
-    with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
+    with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         stamp = _stamp(connection)
         if known is not None and known.stamp == stamp:
             return known
@@ -148,7 +182,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
 
 def tables_at(catalog_db: CatalogDb, version: int) -> dict[str, Table]:
     """The tables of a version, by case-folded name."""
-    with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
+    with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         return _read_tables(connection, version)
 
 
@@ -234,42 +268,6 @@ def _rows(row: sqlite3.Row, columns: tuple[Column, ...] | None) -> Segment:
 def _deletes(row: sqlite3.Row, version: int) -> Segment:
     until = version if row["added"] > version else None
     return Segment(row["path"], row["rows"], row["bytes"], row["sha256"], row["first"], None, until)
-
-
-def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
-    """The catalog after changes that are not committed. New rows follow the table's own, as if they were next."""
-    tables = {table.id: table for table in catalog.tables.values()}
-    loaded = list(catalog.loading)
-    for change in changes:
-        match change:
-            case AddTable():
-                if change.replaces is not None:
-                    del tables[change.replaces]
-                empty = Table(
-                    change.table_id, change.name, change.columns, (), (), 0, catalog.version, 0, len(change.columns)
-                )
-                tables[change.table_id] = _appended(empty, change.columns, change.files)
-            case Append():
-                tables[change.table_id] = _appended(tables[change.table_id], change.columns, change.files)
-            case RemoveRows():
-                table = tables[change.table_id]
-                removed = (*table.deletes, change.file)
-                tables[change.table_id] = replace(table, deletes=removed, rows=table.rows - change.file.rows)
-            case AlterColumns():
-                table = tables[change.table_id]
-                kept = tuple(replace(s, columns=s.columns or table.columns) for s in table.segments)
-                fields = max(table.fields, *(c.field for c in change.columns))
-                tables[change.table_id] = replace(table, columns=change.columns, segments=kept, fields=fields)
-            case DropTable():
-                del tables[change.table_id]
-            case DropNames():
-                pass  # graphs and snapshots stand outside transactions
-            case AssignIds():
-                pass  # ids are allotted when the transaction commits
-            case Loaded():
-                loaded += ((change.table_id, file) for file in change.files)
-    by_name = {table.name.lower(): table for table in tables.values()}
-    return replace(catalog, tables=by_name, loading=tuple(loaded))
 
 
 def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[Segment]) -> Table:

@@ -10,7 +10,7 @@ from snapdb.catalog.state import Catalog, moment, tags, versions
 from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, read_reports
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
 from snapdb.storage.tables.commit import now
 from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, Snapshot, TimeUnit, VertexElement
@@ -359,7 +359,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
     Raises:
         CorruptError: a row cannot be what was written.
     """
-    with raise_if_misread(catalog_db.db_dir):
+    with catalog_db.db_dir.raise_if_misread():
         with catalog_db.reading() as connection:
             settled = TaskRows(connection).considered()
             last = {row["task"]: row for row in connection.execute(_LAST_RUNS).fetchall()}
@@ -379,7 +379,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     """The runs that began first come first; runs of tasks that were dropped are among them."""
-    with raise_if_misread(catalog_db.db_dir), catalog_db.reading() as connection:
+    with catalog_db.db_dir.raise_if_misread(), catalog_db.reading() as connection:
         runs = list(RunRows(connection).read())
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))
     for r in runs:

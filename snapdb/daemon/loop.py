@@ -12,7 +12,6 @@ from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.runs import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import RunRows, TaskRows, check_leader
 from snapdb.types import Task, TaskRun
 
@@ -104,7 +103,7 @@ def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _Schedu
     Raises:
         SnapdbError: the catalog cannot be read at the moment, or is damaged.
     """
-    with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
+    with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
         return _SchedulerState(
             changes=changes,

@@ -20,13 +20,7 @@ from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPla
 from snapdb.schedule import kept
 from snapdb.sql_engine import quote_odd
 from snapdb.storage.catalog_db.codec import encode
-from snapdb.storage.catalog_db.connection import (
-    CatalogDb,
-    add_pending_deletes,
-    delete_pending,
-    delete_unless_held,
-    forget_deleted,
-)
+from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes, delete_unless_held, forget_deleted
 from snapdb.storage.check.backup import back_up
 from snapdb.storage.check.database import check_database
 from snapdb.storage.gc import DEFAULT_GRACE, remove_unused_artifacts, vacuum_database
@@ -235,7 +229,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
     catalog = context.catalog
     decisions = _retained(catalog, context.store.catalog_db, catalog.retentions)
     try:
-        deleted = delete_pending(context.store.catalog_db)
+        deleted = context.store.catalog_db.delete_pending()
         done = _expire(context, decisions, by_retention=True, publishes=False)
         shared = _remove_shared(context) if done.gone or deleted else 0
     except (CommitConflict, LockedError) as error:

@@ -58,24 +58,18 @@ class ExecutionContext(BuildContext):
         """The catalog as it was when the statement was bound."""
         return self.bind_context.catalog
 
+    def publish(
+        self, changes: Sequence[Change], message: str | None, did: str, rows: int, review: Review | None = None
+    ) -> Outcome:
+        """Commit the changes, or add them to the open transaction.
 
-def publish(
-    context: ExecutionContext,
-    changes: Sequence[Change],
-    message: str | None,
-    did: str,
-    rows: int,
-    review: Review | None = None,
-) -> Outcome:
-    """Commit the changes, or add them to the open transaction.
-
-    Args:
-        did: What they do, for a person.
-        rows: How many rows they add or remove.
-        review: Told, before the commit, how many new keys the id maps of the tables get.
-    """
-    version = context.transactions.add(changes, message, review)
-    return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
+        Args:
+            did: What they do, for a person.
+            rows: How many rows they add or remove.
+            review: Told, before the commit, how many new keys the id maps of the tables get.
+        """
+        version = self.transactions.add(changes, message, review)
+        return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
 
 
 def query(plan: QueryPlan, context: ExecutionContext) -> Rows:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from snapdb.catalog import Catalog, with_changes
+from snapdb.catalog import Catalog
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError, hint_at_transaction
 from snapdb.sql_engine import SqlSession, parquet_files, table_rows
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -77,7 +77,7 @@ class TransactionManager:
             return self._publish(list(changes), message, review)
         opened.changes += changes
         opened.messages += [message] if message is not None else []
-        opened.catalog = with_changes(opened.catalog, changes)
+        opened.catalog = opened.catalog.with_changes(changes)
         return None
 
     def commit(self, message: str | None) -> int | None:

@@ -24,7 +24,6 @@ from snapdb.storage.arrays.topology import (
     check_rows,
     open_rows,
     rows_of,
-    sort_edges,
 )
 from snapdb.storage.artifacts import ArtifactSpec, digest_of
 from snapdb.storage.manifests import Metadata, PublishedDir
@@ -149,7 +148,7 @@ def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adj
     check_rows(flat.indptr[:-1], flat.indptr[1:], flat.indices, nodes, what)
     destination = np.repeat(np.arange(far_nodes, dtype=flat.indices.dtype), np.diff(flat.indptr))
     edges = EdgeArrays(flat.indices, destination, flat.edge_id, flat.time, flat.weight, flat.until)
-    return rows_adjacency(sort_edges(edges, nodes, far_nodes, outgoing=True))
+    return rows_adjacency(edges.sort_edges(nodes, far_nodes, outgoing=True))
 
 
 def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:

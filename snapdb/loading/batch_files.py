@@ -53,6 +53,20 @@ class Flat(NamedTuple):
         """What each array is."""
         return {name: _array_facts(values) for name, values in self.values.items()}
 
+    def restored(self) -> Batch:
+        """The batch that was flattened, byte for byte.
+
+        Raises:
+            KeyError, RuntimeError, TypeError, ValueError: the pieces do not fit together.
+        """
+        found: dict[str, Any] = {}
+        for name, hint in _hints().items():
+            if name in self.facts:
+                found[name] = _field(hint, self.facts[name])
+            elif name in self.facts["keys"] or name in self.values:  # else it is newer than the file
+                found[name] = _gathered(self, name)
+        return Batch(**found)
+
 
 def _array_facts(values: _Values) -> _ArrayFacts:
     if isinstance(values, np.ndarray):
@@ -85,21 +99,6 @@ def _spread(flat: Flat, path: str, value: Any) -> None:
     else:
         flat.facts["sparse"][path] = list(value.shape)
         flat.values.update({f"{path}/{name}": host(part) for name, part in zip(_CSR, parts(value), strict=True)})
-
-
-def restored(flat: Flat) -> Batch:
-    """The batch that was flattened, byte for byte.
-
-    Raises:
-        KeyError, RuntimeError, TypeError, ValueError: the pieces do not fit together.
-    """
-    found: dict[str, Any] = {}
-    for name, hint in _hints().items():
-        if name in flat.facts:
-            found[name] = _field(hint, flat.facts[name])
-        elif name in flat.facts["keys"] or name in flat.values:  # else it is newer than the file
-            found[name] = _gathered(flat, name)
-    return Batch(**found)
 
 
 def _gathered(flat: Flat, path: str) -> Any:

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from snapdb.errors import CorruptError, FormatError
 from snapdb.loading.batch import Batch
-from snapdb.loading.batch_files import CONTAINERS, flatten, read, restored, write
+from snapdb.loading.batch_files import CONTAINERS, flatten, read, write
 from snapdb.storage.manifests import Folder, FolderWriter, read_folder
 from snapdb.types.text import counted
 
@@ -111,7 +111,7 @@ class BatchFolder(Dataset[Batch]):
         name = self._names[index]
         content = self._folder.checked(name, digest=self._verify)
         try:
-            batch = restored(read(self._format, content))
+            batch = read(self._format, content).restored()
         except Exception as error:  # a parser may raise anything at damaged bytes
             raise CorruptError(
                 f"{self._folder.path / name} is no {self._format} file of a batch; export it again", code="damaged-file"

@@ -44,6 +44,18 @@ class Position:
         """Where the next iteration begins."""
         return Position(self.epoch + 1) if self.begun else self
 
+    def saved(self, share: Share, worker: Mapping[str, int] | None) -> dict[str, Any]:
+        """A position as plain values for JSON.
+
+        Args:
+            share: The rank's share of the epoch.
+            worker: The DataLoader worker that the consumer is; the positions of the others do not follow from it.
+        """
+        consumed = share.consumed(self.taken) if worker is None else self.start
+        over = self.ended or (worker is None and 0 < consumed == share.stop)
+        place = {"epoch": self.epoch + 1, "consumed": 0} if over else {"epoch": self.epoch, "consumed": consumed}
+        return place if worker is None else {**place, "worker": {**worker, "taken": 0 if over else self.taken}}
+
 
 def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight | None) -> dict[str, Any]:
     """All that two streams must share to yield the same batches, as plain values for JSON.
@@ -78,19 +90,6 @@ def _plain(refresh: Refresh) -> dict[str, Any]:
     """A policy as plain values for JSON; parts are fractions."""
     values = asdict(refresh).items()
     return {name: str(value) if isinstance(value, Fraction) else value for name, value in values}
-
-
-def saved(at: Position, share: Share, worker: Mapping[str, int] | None) -> dict[str, Any]:
-    """A position as plain values for JSON.
-
-    Args:
-        share: The rank's share of the epoch.
-        worker: The DataLoader worker that the consumer is; the positions of the others do not follow from it.
-    """
-    consumed = share.consumed(at.taken) if worker is None else at.start
-    over = at.ended or (worker is None and 0 < consumed == share.stop)
-    place = {"epoch": at.epoch + 1, "consumed": 0} if over else {"epoch": at.epoch, "consumed": consumed}
-    return place if worker is None else {**place, "worker": {**worker, "taken": 0 if over else at.taken}}
 
 
 def loaded(

@@ -225,7 +225,7 @@ class BatchStream(IterableDataset[Given]):
         if consumed is not None:
             at = replace(at, taken=position.checked_count(consumed, share), ended=False)
         rows = self._workers.state(self._workers.epochs.taken_last(at))
-        return {**position.saved(at, share, worker_of(self.sharing)), **rows, **self._workers.identity}
+        return {**at.saved(share, worker_of(self.sharing)), **rows, **self._workers.identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where streams were: the next iteration yields this rank's share of the rest of that epoch.

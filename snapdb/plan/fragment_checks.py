@@ -9,7 +9,7 @@ from typing import Any
 
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import BindError, InputError, SnapdbError, Span
-from snapdb.sql.lexer import Token, identifier, scan, string_value
+from snapdb.sql.lexer import Token, scan
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import file_arguments
 from snapdb.sql_engine import SqlEngine
@@ -48,7 +48,7 @@ def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, ins
 def _check_facts(tokens: Sequence[Token], fragment: SqlFragment, why: str) -> None:
     """Raise where a query reads system tables, which change with every statement."""
     for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        names = [identifier(token).lower() for token in (first, name) if token.kind in ("word", "quoted")]
+        names = [token.identifier.lower() for token in (first, name) if token.kind in ("word", "quoted")]
         if dot.text == "." and names and names[0] == SCHEMA and names[-1] in SYSTEM_TABLES:
             at = fragment.span.start
             raise BindError(
@@ -62,7 +62,7 @@ def _check_facts(tokens: Sequence[Token], fragment: SqlFragment, why: str) -> No
 def _is_volatile(token: Token, following: tuple[Token, ...], volatile: frozenset[str]) -> bool:
     if token.kind not in ("word", "quoted"):
         return False
-    name = identifier(token).lower()
+    name = token.identifier.lower()
     after = following[0].text.lower() if following else ""
     if token.kind == "word" and (name in _CLOCKS or name == "tablesample" or (name == "using" and after == "sample")):
         return True
@@ -128,7 +128,7 @@ def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, paramet
     """Return the texts that an argument evaluates to; none where DuckDB cannot evaluate it."""
     if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
         (token,) = argument
-        return [string_value(token) if token.kind == "string" else identifier(token)]
+        return [token.string_value if token.kind == "string" else token.identifier]
     if any(token.text.startswith("?") for token in argument):
         return list(_flat(parameters))  # positions count through the whole query
     names = {token.text[1:] for token in argument if token.kind == "parameter"}

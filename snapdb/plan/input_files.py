@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
-from snapdb.sql_engine import SqlSession, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
+from snapdb.sql_engine import SqlSession, file_literal, is_hidden, is_plain, quote, text_literal
 from snapdb.storage.tables.commit import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
@@ -195,7 +195,7 @@ def _files_behind(session: SqlSession, context: BindContext, path: str) -> Itera
     what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
     """
     own = os.path.join(os.path.realpath(context.store.db_dir.path), "")
-    for name in files_behind(session, path):
+    for name in session.files_behind(path):
         session.check_stopped()
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue

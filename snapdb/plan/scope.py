@@ -18,7 +18,7 @@ from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
 from snapdb.plan.times import LAST
-from snapdb.sql.lexer import Token, identifier, scan
+from snapdb.sql.lexer import Token, scan
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
@@ -69,7 +69,7 @@ class BindContext:
         counts = {} if first is not None else dict(self._counted(fragment, every))
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
         travels = find_travels(tokens, fragment.text)
-        words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
+        words = {t.identifier.lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
         if words & WORDS_BEFORE_FILES:
             check_foreign(
                 self.store.sql_engine,
@@ -114,7 +114,7 @@ class BindContext:
             if travel is not None:
                 table: Table | None = self._travelled(fragment, travel)[1]
             else:
-                table = self.catalog.tables.get(identifier(count.name).lower())
+                table = self.catalog.tables.get(count.name.identifier.lower())
             if table is not None:
                 name = '"count_star()"' if count.alias is None else count.alias.text
                 yield count.span, f"{table.rows}::BIGINT AS {name}"
@@ -202,7 +202,7 @@ class BindContext:
 
     def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
         """A hidden schema for the tables of one version, and the table at that version."""
-        name, at = identifier(travel.name), fragment.span.start
+        name, at = travel.name.identifier, fragment.span.start
         try:
             if fragment.text[: travel.span.start].rstrip().endswith("."):
                 raise BindError(

@@ -14,11 +14,11 @@ from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.queries import BoundQuery, written
 from snapdb.plan.scope import INTEGERS, BindContext
 from snapdb.plan.times import LAST, spelled
-from snapdb.sql.lexer import scan, string_value
+from snapdb.sql.lexer import scan
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
 from snapdb.sql.syntax import Name, SqlFragment, TimeBound, WindowBound
-from snapdb.sql_engine import Conjunct, Names, SqlSession, conjuncts, no_rows, quote, quote_all
+from snapdb.sql_engine import Conjunct, Names, SqlSession, no_rows, quote, quote_all
 from snapdb.types import (
     ALL_TIME,
     FORMS,
@@ -208,7 +208,7 @@ def _check_tables(
 def _pin(statement: CreateSnapshot) -> Pin:
     """Return what REFRESH resolves again: a version without AT or by a tag, a window that ends at the latest event."""
     at, bound = statement.at, statement.event_time
-    tag = string_value(scan(at.value.text)[0]) if at is not None and at.kind == "TAG" else None
+    tag = scan(at.value.text)[0].string_value if at is not None and at.kind == "TAG" else None
     trails = isinstance(bound, WindowBound) and bound.ending is None
     length = bound.length.text if isinstance(bound, WindowBound) and trails else None
     return Pin(at is None, tag, length)
@@ -241,7 +241,7 @@ def _filters(
         check_repeatable(context.store.sql_engine, where, "what a snapshot holds must not change")
         session.describe(query.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
-        filters = tuple(_filter(part, columns, where.span) for part in conjuncts(session, query.text))
+        filters = tuple(_filter(part, columns, where.span) for part in session.conjuncts(query.text))
         _check_filters(session, filters)  # in the form in which they will be read ever after
         return filters
 

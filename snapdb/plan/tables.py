@@ -24,7 +24,6 @@ from snapdb.sql_engine import (
     check_storable,
     default_value,
     file_literal,
-    files_behind,
     files_literal,
     no_rows,
     parquet_form,
@@ -210,7 +209,7 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
         with context.describing(query) as session:
             columns = session.describe(query.text, query.parameters)
             if (path := whole_files(query.text)) is not None:
-                copies = copyable(session, files_behind(session, path), columns)
+                copies = copyable(session, session.files_behind(path), columns)
         place = statement.query.span
     else:
         assert statement.definition is not None
@@ -236,7 +235,7 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
         path = whole_files(query.text)
         in_order = [c.name.lower() for c in columns] == [c.name.lower() for c in table.columns]
         whole = path is not None and in_order and not statement.columns
-        copies = copyable(session, files_behind(session, str(path)), table.columns) if whole else ()
+        copies = copyable(session, session.files_behind(str(path)), table.columns) if whole else ()
     if len(columns) != len(supplied):
         raise BindError(
             f"{table.name} takes {counted(len(supplied), 'column')} here ({', '.join(supplied)}), the query gives "
@@ -519,7 +518,7 @@ def _bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
                 matched = match_columns(session, file, path, path)
                 sql, supplied = matched.sql(path), matched.supplied
             if format_ == "parquet" and not options and set(supplied) == {c.name for c in table.columns}:
-                files = files_behind(session, statement.path) if new is None else new.names
+                files = session.files_behind(statement.path) if new is None else new.names
                 copies = copyable(session, files, table.columns)
         except SnapdbError as error:
             error.span = statement.path_span

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from snapdb.plan.fits import key_family
-from snapdb.sql.lexer import Token, identifier, scan, string_value
+from snapdb.sql.lexer import Token, scan
 from snapdb.types import Period
 
 LAST = 2**63 - 1
@@ -124,7 +124,7 @@ def _spelled_name(tokens: Sequence[Token]) -> tuple[str, ...]:
     """Return the case-folded name that tokens spell: one word, or two with a dot between; else ''."""
     if any(token.kind not in ("word", "quoted") for token in tokens[::2]) or any(t.text != "." for t in tokens[1::2]):
         return ()
-    return tuple(identifier(token).lower() for token in tokens[::2])
+    return tuple(token.identifier.lower() for token in tokens[::2])
 
 
 def _joined(tokens: Sequence[Token]) -> str:
@@ -153,7 +153,7 @@ def _literal_time(tokens: Sequence[Token], type_: str) -> int | None:
 
 def _literal_moment(token: Token, kind: str) -> int | None:
     """Return a date or time without a zone in microseconds; None for any other text."""
-    text = string_value(token)
+    text = token.string_value
     if not _LITERAL_MOMENT.fullmatch(text) or (kind == "DATE" and len(text) > len("2026-07-01")):
         return None
     try:

@@ -17,7 +17,7 @@ from snapdb.arrays import Float64s, Int64s
 from snapdb.errors import DataError, InputError
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, EdgeReader, GraphView
-from snapdb.storage.arrays.topology import EdgeArrays, sort_edges
+from snapdb.storage.arrays.topology import EdgeArrays
 from snapdb.types import EdgeType, Relation
 
 TIME, WEIGHT = "edge_time", "edge_weight"
@@ -228,4 +228,4 @@ def _sorted(
             )
     ids = np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)
     arrays = EdgeArrays(ends[0], ends[1], ids, time, weight)
-    return rows_adjacency(sort_edges(arrays, counts[edge.destination], counts[edge.source]))
+    return rows_adjacency(arrays.sort_edges(counts[edge.destination], counts[edge.source]))

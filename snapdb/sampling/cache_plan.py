@@ -64,18 +64,17 @@ class Choice(NamedTuple):
         """The same with some of its nodes."""
         return Choice(self.walk, self.table, self.nodes[places], self.lengths[places])
 
-
-def layout_of(choice: Choice) -> Layout:
-    """The arrays that a choice takes."""
-    rows, many, table = choice.walk.arrays.rows, choice.nodes.size, choice.table
-    whole, real = np.dtype(np.int64), np.dtype(np.float64)
-    nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
-    if table is None:
-        neighbours = _Array((int(choice.lengths.sum()),), rows.indices.dtype)
-        return Layout(nodes, places, neighbours, _Array((many, 2), whole), _Array((many + 1,), whole))
-    weighted = choice.walk.method == PRIORITY
-    records = _Array((many, record_width(table.size, weighted)), record_type(choice.walk))
-    return Layout(nodes, places, records, _Array((many if weighted else 0, 2), real), _Array((0,), whole))
+    def layout(self) -> Layout:
+        """The arrays that a choice takes."""
+        rows, many, table = self.walk.arrays.rows, self.nodes.size, self.table
+        whole, real = np.dtype(np.int64), np.dtype(np.float64)
+        nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
+        if table is None:
+            neighbours = _Array((int(self.lengths.sum()),), rows.indices.dtype)
+            return Layout(nodes, places, neighbours, _Array((many, 2), whole), _Array((many + 1,), whole))
+        weighted = self.walk.method == PRIORITY
+        records = _Array((many, record_width(table.size, weighted)), record_type(self.walk))
+        return Layout(nodes, places, records, _Array((many if weighted else 0, 2), real), _Array((0,), whole))
 
 
 def record_type(walk: Walk) -> np.dtype[Any]:
@@ -106,7 +105,7 @@ def bytes_wanted(spec: SampleSpec, walks: Sequence[Walk]) -> int:
 
 
 def _bytes(choices: Sequence[Choice]) -> int:
-    return sum(layout_of(choice).bytes for choice in choices)
+    return sum(choice.layout().bytes for choice in choices)
 
 
 def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
@@ -192,7 +191,7 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
     """The rows of most worth for each byte, as many as fit."""
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
-        fixed = layout_of(choice.only(slice(0, 0))).bytes + len(Layout._fields) * ALIGNMENT
+        fixed = choice.only(slice(0, 0)).layout().bytes + len(Layout._fields) * ALIGNMENT
         if fixed <= left:  # whether a node has a row must be known of all nodes
             left -= fixed
             kept.append((choice, worth, _row_bytes(choice)))
@@ -210,8 +209,8 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
 
 def _row_bytes(choice: Choice) -> Int64s:
     """What each of the rows takes."""
-    empty = layout_of(choice.only(slice(0, 0)))
-    one = layout_of(choice.only(slice(0, 1)))
+    empty = choice.only(slice(0, 0)).layout()
+    one = choice.only(slice(0, 1)).layout()
     if choice.table is not None:
         return np.full(choice.nodes.size, sum(a.bytes - b.bytes for a, b in zip(one, empty, strict=True)), np.int64)
     item = empty.rows.dtype.itemsize

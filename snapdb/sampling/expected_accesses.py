@@ -9,7 +9,7 @@ import numpy as np
 from snapdb.arrays import Float64s
 from snapdb.kernels.adjacency.rows import spread
 from snapdb.sampling.subgraph import Seeds
-from snapdb.sampling.walks import Walk, damaged, for_one_pass
+from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation, SampleSpec
 
 Accesses = Mapping[tuple[Relation, int], Float64s]
@@ -69,7 +69,7 @@ def _hand_on(
     walk: Walk, hop: int, frontier: Mapping[str, Float64s], reached: Mapping[str, Float64s], check: Callable[[], None]
 ) -> None:
     """Adds what a relation's nodes hand on to their neighbours."""
-    rows, relation = for_one_pass(walk).arrays.rows, walk.relation
+    rows, relation = walk.for_one_pass().arrays.rows, walk.relation
     for low in range(0, rows.nodes, _AT_ONCE):
         check()
         high = min(low + _AT_ONCE, rows.nodes)

@@ -8,7 +8,7 @@ import numpy as np
 from snapdb.arrays import Array, Bools, Int32s, Int64s, UInt8s
 from snapdb.kernels.adjacency.rows import mark_changed
 from snapdb.kernels.neighbor_pool.cache import TAG, BaseRows, CachedRows
-from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, layout_of, lengths_of, record_type
+from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, lengths_of, record_type
 from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.storage.array_files import same_values
@@ -65,10 +65,28 @@ class HeldRows:
         tags: Array = self.rows[:, TAG]
         return tags
 
+    def moved(self, walk: Walk, spec: SampleSpec) -> "HeldRows | None":
+        """The same rows for the same relation of another snapshot; rows that differ there are to be filled again.
+
+        None: none of them is of use, or too few. No thread may be reading them.
+
+        Raises:
+            CorruptError: a row leads out of its arrays.
+        """
+        before, after = self.walk.arrays.rows, walk.arrays.rows
+        if not _same_root(self, walk) or not before.nodes <= after.nodes <= self.places.size:
+            return None
+        if self.table is not None and self.rows.dtype != record_type(walk):  # a patch that grew past what they can name
+            return None
+        changed = _changed(self, walk)
+        if self.table is None:
+            return _moved_whole(self, walk, changed)
+        return _moved_drawn(self, self.table, walk, aliased(spec, self.table.size), changed)
+
 
 def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[HeldRows, ...]:
     """Empty arrays for the chosen rows, in zeroed memory from `allocate`."""
-    layouts = [(choice, layout_of(choice)) for choice in choices]
+    layouts = [(choice, choice.layout()) for choice in choices]
     memory = allocate(sum(layout.bytes for _, layout in layouts))
     found = []
     for choice, layout in layouts:
@@ -90,25 +108,6 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
     else:
         places[nodes] = np.arange(nodes.size)
     return HeldRows(choice.walk, choice.table, nodes, places, rows, facts, starts, ((0, nodes.size),))
-
-
-def moved(held: HeldRows, walk: Walk, spec: SampleSpec) -> HeldRows | None:
-    """The same rows for the same relation of another snapshot; rows that differ there are to be filled again.
-
-    None: none of them is of use, or too few. No thread may be reading them.
-
-    Raises:
-        CorruptError: a row leads out of its arrays.
-    """
-    before, after = held.walk.arrays.rows, walk.arrays.rows
-    if not _same_root(held, walk) or not before.nodes <= after.nodes <= held.places.size:
-        return None
-    if held.table is not None and held.rows.dtype != record_type(walk):  # a patch that grew past what they can name
-        return None
-    changed = _changed(held, walk)
-    if held.table is None:
-        return _moved_whole(held, walk, changed)
-    return _moved_drawn(held, held.table, walk, aliased(spec, held.table.size), changed)
 
 
 def _changed(held: HeldRows, walk: Walk) -> Bools:

@@ -17,11 +17,11 @@ from snapdb.kernels.neighbor_pool.cache import BaseRows, CachedRows
 from snapdb.kernels.neighbor_pool.rows import RowKeys
 from snapdb.kernels.rng import fold_each
 from snapdb.sampling.cache_plan import Choice
-from snapdb.sampling.held_rows import HeldRows, Span, hold, moved
+from snapdb.sampling.held_rows import HeldRows, Span, hold
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import Rounds, RowTable, ahead, begun, row_keys
 from snapdb.sampling.scratch import Draft
-from snapdb.sampling.walks import Walk, damaged, for_one_pass
+from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import CacheStats, Relation, SampleSpec
 
 NO_RECORDS = CachedRows(np.empty(0, np.int32), np.empty((0, 0), np.int32), np.empty((0, 2)))
@@ -148,7 +148,7 @@ class RowCache:
             return False
         for rows in before._held:
             walk = walks.get(rows.walk.relation)
-            kept = None if walk is None else moved(rows, walk, self.spec)
+            kept = None if walk is None else rows.moved(walk, self.spec)
             if kept is None:
                 return False
             held.append(kept)
@@ -196,7 +196,7 @@ class RowCache:
         refresh = self.spec.refresh
         assert refresh is not None
         if not refresh.visited or rows.filled == 0:  # as many as make nearly every page have one
-            table = table._replace(walk=for_one_pass(table.walk))
+            table = table._replace(walk=table.walk.for_one_pass())
         for low, high in _steps(rows.spans, _ROWS):
             check()
             keys = self._keys(table, ahead(refresh, now()), rounds())
@@ -208,7 +208,7 @@ class RowCache:
             self._read += done.edges * table.walk.arrays.rows.indices.itemsize
 
     def _copy(self, rows: HeldRows, check: Callable[[], None]) -> None:
-        walk, spans = for_one_pass(rows.walk) if rows.spans else rows.walk, rows.spans
+        walk, spans = rows.walk.for_one_pass() if rows.spans else rows.walk, rows.spans
         for low, high in _steps(spans, max(1, _EDGES * rows.nodes.size // max(1, rows.rows.size))):
             check()
             read = fill_base(walk, rows.nodes, rows.starts, low, high, rows.whole)

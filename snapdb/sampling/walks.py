@@ -1,6 +1,7 @@
 """Relations as a sampler walks them: opened and checked once, as the arrays that kernels read."""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,13 @@ class Walk:
     def is_direct(self, fanout: int) -> bool:
         """Whether rows are drawn by `sample_uniform`, which knows neither times nor weights."""
         return self.method == scores.FLOYD or (fanout == EVERY and self.method != scores.PRIORITY)
+
+    def for_one_pass(self) -> Self:
+        """The relation for one pass over all nodes: its large files are read ahead, unlike for batches."""
+        arrays, rows = self.arrays, self.arrays.rows
+        rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
+        arrays = arrays._replace(rows=rows, id_root=in_order(arrays.id_root), weight_root=in_order(arrays.weight_root))
+        return replace(self, arrays=arrays)
 
 
 def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
@@ -144,14 +152,6 @@ def damaged(relation: Relation) -> CorruptError:
         f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
         code="damaged-snapshot",
     )
-
-
-def for_one_pass(walk: Walk) -> Walk:
-    """The relation for one pass over all nodes: its large files are read ahead, unlike for batches."""
-    arrays, rows = walk.arrays, walk.arrays.rows
-    rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
-    arrays = arrays._replace(rows=rows, id_root=in_order(arrays.id_root), weight_root=in_order(arrays.weight_root))
-    return replace(walk, arrays=arrays)
 
 
 def _check_fanouts(spec: SampleSpec) -> None:

@@ -31,6 +31,22 @@ class Token(NamedTuple):
         kind, text, _ = self
         return text.upper() if (kind == "word" or kind == "mark") and text.isascii() else ""  # noqa: PLR1714  # hot
 
+    @property
+    def identifier(self) -> str:
+        """The name that a word or quoted token stands for; the case of both is kept."""
+        return self.text[1:-1].replace('""', '"') if self.kind == "quoted" else self.text
+
+    @property
+    def string_value(self) -> str:
+        """The text that a '…', E'…' or $$…$$ string stands for."""
+        written = self.text
+        if written.startswith("'"):
+            return written[1:-1].replace("''", "'")
+        if written.startswith("$"):
+            edge = written.index("$", 1) + 1
+            return written[edge:-edge]
+        return _ESCAPE.sub(lambda escape: _unescape(escape, self.span), written[2:-1])
+
 
 _WIDE_SPACE = r"\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"  # exactly what DuckDB skips beyond ASCII
 
@@ -143,25 +159,9 @@ def _comment_stop(text: str, start: int) -> int:
     )
 
 
-def identifier(token: Token) -> str:
-    """The name that a word or quoted token stands for; the case of both is kept."""
-    return token.text[1:-1].replace('""', '"') if token.kind == "quoted" else token.text
-
-
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL)
 
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-
-def string_value(token: Token) -> str:
-    """The text that a '…', E'…' or $$…$$ string stands for."""
-    written = token.text
-    if written.startswith("'"):
-        return written[1:-1].replace("''", "'")
-    if written.startswith("$"):
-        edge = written.index("$", 1) + 1
-        return written[edge:-edge]
-    return _ESCAPE.sub(lambda escape: _unescape(escape, token.span), written[2:-1])
 
 
 def _unescape(escape: re.Match[str], span: Span) -> str:

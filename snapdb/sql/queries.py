@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.lexer import READS, Token, partners, says, scan, string_value, tokens
+from snapdb.sql.lexer import READS, Token, partners, says, scan, tokens
 from snapdb.sql.syntax import BOUNDS, SqlFragment, Statement, VersionBound, version_bound
 from snapdb.sql.unsupported import unsupported
 
@@ -332,5 +332,5 @@ def whole_files(query: str) -> str | None:
     words = [token.word for token in first[:-1]]
     if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
         return None
-    path = string_value(first[-1])
+    path = first[-1].string_value
     return path if path.lower().endswith(".parquet") else None

@@ -14,7 +14,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import lark
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.lexer import Finder, Token, TokenKind, identifier, no_fragments, scan, string_value
+from snapdb.sql.lexer import Finder, Token, TokenKind, no_fragments, scan
 from snapdb.types import by_word
 
 
@@ -210,7 +210,7 @@ def _token(leaf: Leaf, kind: TokenKind) -> Token:
 
 def name(leaf: Leaf) -> Name:
     """An identifier without its quotes."""
-    text = identifier(_token(leaf, "quoted" if leaf.startswith('"') else "word"))
+    text = _token(leaf, "quoted" if leaf.startswith('"') else "word").identifier
     if not text:
         raise ParseError("a name cannot be empty; write one between the quotes", span=span_of(leaf), code="empty-name")
     return Name(text, span_of(leaf))
@@ -240,7 +240,7 @@ def bound(tree: Tree) -> VersionBound:
 
 def string(leaf: Leaf) -> str:
     """The text that a string stands for."""
-    return string_value(_token(leaf, "string"))
+    return _token(leaf, "string").string_value
 
 
 def message(tree: Tree) -> str | None:

@@ -13,13 +13,11 @@ from snapdb.sql.lexer import (
     Rewritten,
     Token,
     explained,
-    identifier,
     partners,
     parts,
     rewrite,
     says,
     scan,
-    string_value,
     top_level,
 )
 
@@ -236,7 +234,7 @@ def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
         if token.kind == "quoted" and "/" in token.text:
             yield (token,)
         elif (
-            token.kind in {"word", "quoted"} and tokens[index + 1].text == "(" and identifier(token).lower() in _OPENERS
+            token.kind in {"word", "quoted"} and tokens[index + 1].text == "(" and token.identifier.lower() in _OPENERS
         ):
             yield _first_argument(tokens, pairs, index + 1)
     if tokens[-1].kind == "quoted" and "/" in tokens[-1].text:
@@ -256,12 +254,12 @@ def _paths(tokens: Sequence[Token]) -> Iterator[_NamedPath]:
     if says(tokens, first, "COPY"):
         for index in top_level(tokens, pairs, first):
             if tokens[index].word == "TO" and index + 1 < len(tokens) and tokens[index + 1].kind == "string":
-                yield _NamedPath(tokens[index + 1].span, string_value(tokens[index + 1]), written=True)
+                yield _NamedPath(tokens[index + 1].span, tokens[index + 1].string_value, written=True)
     if says(tokens, first, "BACKUP", "DATABASE", "TO") and tokens[first + 3 :] and tokens[first + 3].kind == "string":
-        yield _NamedPath(tokens[first + 3].span, string_value(tokens[first + 3]), written=True)
+        yield _NamedPath(tokens[first + 3].span, tokens[first + 3].string_value, written=True)
     deletes = says(tokens, first, "DELETE")
     for token in _tables(tokens, pairs, deletes=deletes):
-        if path := string_value(token):
+        if path := token.string_value:
             yield _NamedPath(token.span, path, written=False)
 
 
@@ -297,7 +295,7 @@ def _tables(
         elif before != "." and word in _ENDS:
             around[-1].lists = expected = False
         elif expected:
-            if following == "(" and identifier(token).lower() in readers:
+            if following == "(" and token.identifier.lower() in readers:
                 yield from _given(tokens, pairs, index + 1)
             expected = word == "LATERAL" or following in {".", ":"}
 
@@ -362,7 +360,7 @@ def changed_graphs(condition: str) -> tuple[_Changed, ...]:
         span = Span(token.span.start, tokens[closer].span.stop)
         if closer != index + 3 or tokens[index + 2].kind != "string":
             raise ParseError("changed takes a graph's name in quotes: changed('shop')", span=span, code="bad-changed")
-        changes.append(_Changed(string_value(tokens[index + 2]), span))
+        changes.append(_Changed(tokens[index + 2].string_value, span))
     return tuple(changes)
 
 

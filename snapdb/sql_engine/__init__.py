@@ -1,6 +1,6 @@
 """The SQL engine: DuckDB, which only this package imports; queries over Parquet segments, types, errors with a span."""
 
-from snapdb.sql_engine.engine import Conjunct, Parameters, SqlEngine, SqlSession, conjuncts, files_behind, order_keys
+from snapdb.sql_engine.engine import Conjunct, Parameters, SqlEngine, SqlSession
 from snapdb.sql_engine.sources import (
     Names,
     absolute_paths,

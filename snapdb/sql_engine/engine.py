@@ -399,6 +399,56 @@ class SqlSession:
     def _reading(self, before: str, query: str) -> AbstractContextManager[None]:
         return translated(self.space, query, len(before), self.place, self.own)
 
+    def conjuncts(self, condition: str) -> list[Conjunct]:
+        """The parts of a condition that top-level ANDs join; the condition itself when there are none."""
+        statement = self._parse(f"SELECT 1 WHERE {condition}")
+        where = statement["statements"][0]["node"]["where_clause"]
+        if where["type"] != "CONJUNCTION_AND":
+            return [Conjunct(condition, where)]
+        texts = []
+        for child in where["children"]:
+            statement["statements"][0]["node"]["where_clause"] = child
+            texts.append(f"json_deserialize_sql({text_literal(json.dumps(statement))}::JSON)")
+        (parts,) = self.rows(f"SELECT {', '.join(texts)}")
+        return [
+            Conjunct(sql.removeprefix("SELECT 1 WHERE "), node)
+            for sql, node in zip(parts, where["children"], strict=True)
+        ]
+
+    def order_keys(self, query: str) -> list[str | int] | None:
+        """The outermost ORDER BY of a query as output columns, by name or by position from 1; None when it has none.
+
+        Raises:
+            BindError: a key is an expression, or ALL.
+        """
+        node = self._parse(query)["statements"][0]["node"]
+        orders = [o for m in node.get("modifiers", []) if m["type"] == "ORDER_MODIFIER" for o in m["orders"]]
+        if not orders:
+            return None
+        return [_order_key(order["expression"]) for order in orders]
+
+    def files_behind(self, path: str) -> tuple[str, ...]:
+        """The names of the files behind a path or glob, in order; none where nothing is there.
+
+        Raises:
+            InputError: a name cannot be written in SQL.
+        """
+        try:
+            rows = self.rows(f"SELECT file FROM glob({text_literal(path)}) ORDER BY file")
+        except QueryError as error:
+            if "Invalid unicode" not in error.message:
+                raise
+            raise InputError(
+                f"the name of a file behind {text_literal(path)} is no UTF-8; rename it", code="unreadable-file"
+            ) from error
+        return tuple(str(name) for (name,) in rows)
+
+    def _parse(self, query: str) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(self.rows(f"SELECT json_serialize_sql({text_literal(query)})")[0][0])
+        if parsed.get("error"):
+            raise ParseError(f"cannot read {query!r}: {parsed.get('error_message')}", code="query-syntax")
+        return parsed
+
 
 def _bound(parameters: Parameters) -> dict[str, Any]:
     return {} if parameters is None else {"params": parameters}
@@ -499,52 +549,6 @@ class Conjunct(NamedTuple):
         return {tuple(node["column_names"]) for node in _walk(self.node) if node.get("class") == "COLUMN_REF"}
 
 
-def conjuncts(session: SqlSession, condition: str) -> list[Conjunct]:
-    """The parts of a condition that top-level ANDs join; the condition itself when there are none."""
-    statement = _parse(session, f"SELECT 1 WHERE {condition}")
-    where = statement["statements"][0]["node"]["where_clause"]
-    if where["type"] != "CONJUNCTION_AND":
-        return [Conjunct(condition, where)]
-    texts = []
-    for child in where["children"]:
-        statement["statements"][0]["node"]["where_clause"] = child
-        texts.append(f"json_deserialize_sql({text_literal(json.dumps(statement))}::JSON)")
-    (parts,) = session.rows(f"SELECT {', '.join(texts)}")
-    return [
-        Conjunct(sql.removeprefix("SELECT 1 WHERE "), node) for sql, node in zip(parts, where["children"], strict=True)
-    ]
-
-
-def order_keys(session: SqlSession, query: str) -> list[str | int] | None:
-    """The outermost ORDER BY of a query as output columns, by name or by position from 1; None when it has none.
-
-    Raises:
-        BindError: a key is an expression, or ALL.
-    """
-    node = _parse(session, query)["statements"][0]["node"]
-    orders = [o for m in node.get("modifiers", []) if m["type"] == "ORDER_MODIFIER" for o in m["orders"]]
-    if not orders:
-        return None
-    return [_order_key(order["expression"]) for order in orders]
-
-
-def files_behind(session: SqlSession, path: str) -> tuple[str, ...]:
-    """The names of the files behind a path or glob, in order; none where nothing is there.
-
-    Raises:
-        InputError: a name cannot be written in SQL.
-    """
-    try:
-        rows = session.rows(f"SELECT file FROM glob({text_literal(path)}) ORDER BY file")
-    except QueryError as error:
-        if "Invalid unicode" not in error.message:
-            raise
-        raise InputError(
-            f"the name of a file behind {text_literal(path)} is no UTF-8; rename it", code="unreadable-file"
-        ) from error
-    return tuple(str(name) for (name,) in rows)
-
-
 def _order_key(expression: dict[str, Any]) -> str | int:
     if expression["class"] == "COLUMN_REF":
         return str(expression["column_names"][-1])
@@ -555,13 +559,6 @@ def _order_key(expression: dict[str, Any]) -> str | int:
         "IN ORDER needs an ORDER BY over output columns, not an expression; select it and order by its name",
         code="no-order",
     )
-
-
-def _parse(session: SqlSession, query: str) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(session.rows(f"SELECT json_serialize_sql({text_literal(query)})")[0][0])
-    if parsed.get("error"):
-        raise ParseError(f"cannot read {query!r}: {parsed.get('error_message')}", code="query-syntax")
-    return parsed
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any]]:

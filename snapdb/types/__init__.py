@@ -15,7 +15,6 @@ from snapdb.types.graph import (
     Tag,
     Version,
     VertexElement,
-    type_hash,
 )
 from snapdb.types.sampling import (
     FULL,

@@ -152,19 +152,17 @@ class EdgeType(NamedTuple):
     edge: str
     destination: str
 
+    def type_hash(self, direction: Direction) -> int:
+        """The 64-bit name of an edge type and direction in every draw key (the sampling contract's ET).
 
-def type_hash(edge: EdgeType, direction: Direction) -> int:
-    """The 64-bit name of an edge type and direction in every draw key (the sampling contract's ET).
+        >>> hex(EdgeType("customer", "bought", "product").type_hash("IN"))
+        '0x860da7d90bdd38f6'
+        """
+        return int.from_bytes(sha256(self.type_text(direction)).digest()[:8], "little")
 
-    >>> hex(type_hash(EdgeType("customer", "bought", "product"), "IN"))
-    '0x860da7d90bdd38f6'
-    """
-    return int.from_bytes(sha256(type_text(edge, direction)).digest()[:8], "little")
-
-
-def type_text(edge: EdgeType, direction: Direction) -> bytes:
-    """The text that `type_hash` hashes; its byte order is the order of edge types within a hop."""
-    return "\0".join((edge.source.lower(), edge.edge.lower(), edge.destination.lower(), direction)).encode()
+    def type_text(self, direction: Direction) -> bytes:
+        """The text that `type_hash` hashes; its byte order is the order of edge types within a hop."""
+        return "\0".join((self.source.lower(), self.edge.lower(), self.destination.lower(), direction)).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from snapdb.types.graph import Direction, EdgeType, type_hash, type_text
+from snapdb.types.graph import Direction, EdgeType
 
 _NODES = ("batch", "batch_size", "hop", "id", "input_id", "n_id", "num_nodes", "num_sampled_nodes", "seed_time", "y")
 _EDGES = ("e_id", "edge_index", "edge_time", "edge_weight", "neighbour", "num_sampled_edges", "seed_side")
@@ -54,7 +54,7 @@ class Relation(NamedTuple):
     @property
     def hash(self) -> int:
         """The edge type's and direction's part of the draw key."""
-        return type_hash(self.edge, self.direction)
+        return self.edge.type_hash(self.direction)
 
     @property
     def key(self) -> EdgeType:
@@ -76,7 +76,7 @@ class Fanout:
     @property
     def sort_key(self) -> bytes:
         """Edge types of one hop are sampled in the order of this text."""
-        return type_text(self.edge, self.direction)
+        return self.edge.type_text(self.direction)
 
     @property
     def relations(self) -> tuple[Relation, ...]:

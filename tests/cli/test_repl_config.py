@@ -18,7 +18,6 @@ from tests.support.inside.cli import (
     ReplSession,
     _pager_command,
     _question,
-    changed,
     config_file,
     load,
     named_query,
@@ -97,13 +96,13 @@ def test_a_file_that_cannot_be_read_leaves_the_defaults(tmp_path: Path, text: st
     ],
 )
 def test_a_setting_takes_text_and_toml(name: str, given: object, value: object) -> None:
-    assert getattr(changed(Preferences(), name, given), name) == value
+    assert getattr(Preferences().changed(name, given), name) == value
 
 
 @pytest.mark.parametrize(("name", "given"), [("max_rows", -5), ("max_rows", True), ("timing", "si"), ("prompt", 3)])
 def test_a_setting_refuses_what_it_cannot_be(name: str, given: object) -> None:
     with pytest.raises(ValueError, match=f"{name} cannot be"):
-        changed(Preferences(), name, given)
+        Preferences().changed(name, given)
 
 
 def test_the_file_is_looked_for_where_the_variables_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader
 import snapdb
 from snapdb import Batch, Database
 from tests.support.crashing import Crash, CrashingDisk
-from tests.support.inside.loading import CONTAINERS, Flat, flatten, read, restored, write
+from tests.support.inside.loading import CONTAINERS, Flat, flatten, read, write
 from tests.support.inside.storage import Disk, FolderWriter, _seal, read_folder
 from tests.support.refusals import refused
 
@@ -252,7 +252,7 @@ def test_a_batch_of_an_older_snapdb_has_the_defaults_of_newer_fields(world: Data
     batch = copied(world, PLAIN)[0]
     flat = flatten(batch)
     del flat.facts["padding"], flat.facts["keys"]["seed_columns"]
-    assert differing(restored(flat), batch) == []
+    assert differing(flat.restored(), batch) == []
 
 
 def test_overwrite_replaces_exports_and_nothing_else(world: Database) -> None:
@@ -457,7 +457,7 @@ def test_indices_that_lead_out_of_their_rows_are_refused(world: Database) -> Non
     flat = flatten(copied(world, PLAIN)[0])
     flat.values["features/person/bag/indices"][-1] = 13
     with pytest.raises(RuntimeError, match="col_indices"):
-        restored(flat)
+        flat.restored()
     file = io.BytesIO()
     ids = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xff"))
     write("npz", flat._replace(values={"user_ids/person": ids}), file)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from snapdb.kernels import buffers
 from snapdb.kernels.rng import below, draw, fold, mix
-from snapdb.types import EdgeType, type_hash
+from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.kernels import (
     PLAIN_FIELDS,
@@ -29,7 +29,7 @@ from tests.support.inside.sampling import Domain, pick_prefix, seed_order_key
 from tests.support.processes import FreshProcess
 
 WORDS = st.integers(0, 2**64 - 1)
-ET = type_hash(EdgeType("customer", "bought", "product"), "IN")
+ET = EdgeType("customer", "bought", "product").type_hash("IN")
 PICK = 0xF0A625C1C1AB29D8
 
 
@@ -83,7 +83,7 @@ def test_mixing_and_folding_give_the_contract_vectors() -> None:
 
 def test_type_hashes_give_the_contract_vectors() -> None:
     assert ET == 0x860DA7D90BDD38F6
-    assert type_hash(EdgeType("customer", "bought", "product"), "OUT") == 0x7A969BCD2CCB509B
+    assert EdgeType("customer", "bought", "product").type_hash("OUT") == 0x7A969BCD2CCB509B
 
 
 def test_the_pick_key_and_its_draws_give_the_contract_vectors() -> None:

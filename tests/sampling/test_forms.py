@@ -35,7 +35,7 @@ from tests.support.inside.kernels import (
     row_arrays,
     select_live,
 )
-from tests.support.inside.storage import AdjacencyRows, Patch, sort_edges, write_rows
+from tests.support.inside.storage import AdjacencyRows, Patch
 from tests.support.refusals import refused
 
 Ints = npt.NDArray[np.int64]
@@ -80,7 +80,7 @@ def test_every_form_gives_the_oracles_batches(
 @given(GRAPHS)
 def test_flat_rows_and_parts_are_those_of_the_form_sorted_anew(graph: Changing) -> None:
     for form in FORMS:
-        expected = sort_edges(graph.pick(graph.chosen(form)), graph.nodes, graph.nodes)
+        expected = graph.pick(graph.chosen(form)).sort_edges(graph.nodes, graph.nodes)
         for patched in (False, True):
             found = graph.adjacency(form, patched=patched)
             assert found.edges == int(graph.chosen(form).sum())
@@ -183,7 +183,7 @@ def written(graph: Changing, form: str, root: Path) -> tuple[Path, EdgeLayout]:
     for name in made:
         (root / name).mkdir()
     flat = rows_adjacency(AdjacencyRows(*parts_of(whole)), nodes=graph.nodes)
-    write_rows(AdjacencyRows(*parts_of(whole)), root / "topology")
+    AdjacencyRows(*parts_of(whole)).write(root / "topology")
     write_patch(patch_of(whole), root / "patch")
     snapshot = root / "snapshot"
     snapshot.mkdir()
@@ -193,7 +193,7 @@ def written(graph: Changing, form: str, root: Path) -> tuple[Path, EdgeLayout]:
         name, values = ("ends", admission.degrees) if form == "ends" else ("live", admission.words)
         np.save(snapshot / f"{name}-0.npy", values)
     if form == "materialized":
-        write_rows(graph.adjacency(form, patched=True).flat(), snapshot, "rows-0-")
+        graph.adjacency(form, patched=True).flat().write(snapshot, "rows-0-")
     for directory in (root / "topology", root / "patch", snapshot):
         list_files(directory)
     return snapshot, EdgeLayout("knows", form, 0, "topology", None, (), patch="patch")
@@ -235,7 +235,7 @@ def test_the_row_ends_of_older_databases_are_degrees(tmp_path: Path) -> None:
     graph = changing(5, 9, 80)
     whole = graph.stored(patched=False)
     (tmp_path / "topology").mkdir()
-    write_rows(whole.flat(), tmp_path / "topology")
+    whole.flat().write(tmp_path / "topology")
     ends = whole.rows.indptr[:-1] + graph.admission(whole, "ends").degrees
     np.save(tmp_path / "ends-0.npy", ends.astype(np.int64))
     layout = EdgeLayout("knows", "ends", 0, "topology", None, ())

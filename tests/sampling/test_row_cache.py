@@ -36,7 +36,7 @@ from tests.support.inside.kernels import (
     row_arrays,
 )
 from tests.support.inside.loading import CacheBudget, CacheMaintainer, CacheSource, open_maintainer
-from tests.support.inside.sampling import RowCache, choose_rows, expected_accesses, layout_of
+from tests.support.inside.sampling import RowCache, choose_rows, expected_accesses
 from tests.support.inside.storage import (
     CacheReport,
     DatabaseDir,
@@ -46,7 +46,6 @@ from tests.support.inside.storage import (
     in_order,
     read_reports,
     same_values,
-    sort_edges,
     temporary_bytes,
     write_report,
 )
@@ -128,7 +127,7 @@ def test_a_cache_takes_no_more_than_its_room(refresh: Refresh | None, room: int,
     assert stats.bytes <= asked[0] <= room
     assert stats.filled == stats.rows <= sum(choice.nodes.size for choice in every)
     assert (stats.rows > 0) == (stats.bytes > 0)
-    if room >= sum(layout_of(choice).bytes for choice in every):
+    if room >= sum(choice.layout().bytes for choice in every):
         assert stats.rows == sum(choice.nodes.size for choice in every)
 
 
@@ -229,7 +228,7 @@ def moved(form: str) -> tuple[Adjacency, Adjacency]:
     ends = rng.integers(0, 40, (2, 1100))
     ends[1, 900:] = 7
     edges = EdgeArrays(ends[0], ends[1], np.arange(1100), np.arange(1100), None)
-    root = sort_edges(edges, 40, 40)
+    root = edges.sort_edges(40, 40)
     touched = np.isin(ends[1], MOVED)
     if form == "patch":
         source, destination, names = ends[0][touched], ends[1][touched], np.flatnonzero(touched)

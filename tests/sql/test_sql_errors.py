@@ -13,7 +13,7 @@ from snapdb.error_codes import load_codes
 from snapdb.errors import ParseError, SnapdbError
 from snapdb.sql import parse, parse_one
 from snapdb.types import did_you_mean
-from tests.support.inside.sql import Name, SqlFragment, identifier, scan
+from tests.support.inside.sql import Name, SqlFragment, scan
 from tests.support.refusals import refused
 
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1]) "
@@ -431,7 +431,7 @@ def test_any_text_parses_or_fails_with_a_place(text: str) -> None:
         assert statement.text == statement.text.strip()
         for place in places(statement):
             written = text[slice(*place.span)]
-            assert place.text == (written if isinstance(place, SqlFragment) else identifier(scan(written)[0]))
+            assert place.text == (written if isinstance(place, SqlFragment) else scan(written)[0].identifier)
             assert statement.span.start <= place.span.start < place.span.stop <= statement.span.stop
 
 

@@ -8,17 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.errors import ParseError, Span
-from tests.support.inside.sql import (
-    bare_ats,
-    identifier,
-    is_complete,
-    partners,
-    rewrite,
-    scan,
-    split,
-    string_value,
-    time_travels,
-)
+from tests.support.inside.sql import bare_ats, is_complete, partners, rewrite, scan, split, time_travels
 from tests.support.refusals import refused
 
 PIECES = [
@@ -95,19 +85,19 @@ def test_what_never_ends_is_an_error_at_its_start(text: str, start: int) -> None
 )
 def test_a_string_stands_for_its_text(text: str, value: str) -> None:
     (token,) = scan(text)
-    assert string_value(token) == value
+    assert token.string_value == value
 
 
 @pytest.mark.parametrize("text", ["E'\\ud800'", "E'\\U00110000'", "E'\\0'"])
 def test_an_escape_that_is_no_character_is_refused(text: str) -> None:
     (token,) = scan(text)
     with refused("bad-escape"):
-        string_value(token)
+        _ = token.string_value
 
 
 def test_a_quoted_name_keeps_its_case_and_its_quotes() -> None:
     (token,) = scan('"Say ""Hi"""')
-    assert identifier(token) == 'Say "Hi"'
+    assert token.identifier == 'Say "Hi"'
 
 
 def test_statements_are_split_outside_quotes_comments_and_brackets() -> None:

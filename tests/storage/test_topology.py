@@ -23,9 +23,7 @@ from tests.support.inside.storage import (
     build_rows,
     read_patch,
     read_rows,
-    sort_edges,
     write_merged,
-    write_rows,
 )
 from tests.support.refusals import refused
 
@@ -137,7 +135,7 @@ def test_a_builder_leaves_its_arrays_and_nothing_else_byte_for_byte_as_numpy_wri
     given = edges(3, 5_000, 300)
     built(given, 300, tmp_path / "built", memory=0)
     (tmp_path / "saved").mkdir()
-    write_rows(sorted_by_numpy(given, 300), tmp_path / "saved")
+    sorted_by_numpy(given, 300).write(tmp_path / "saved")
     names = {path.name for path in (tmp_path / "saved").iterdir()}
     assert {path.name for path in (tmp_path / "built").iterdir()} == names
     for name in names:
@@ -165,7 +163,7 @@ def test_facts_leave_static_edges_out_of_the_span_of_time(tmp_path: Path) -> Non
     given = replace(chosen(edges(7, 4, 3), np.arange(4)), time=np.array([STATIC, 9, 4, STATIC]))
     facts = build_rows(batches(given), 3, FAR, 4, 4, tmp_path)
     assert facts == {"edges": 4, "nodes": 3, "first_time": 4, "last_time": 9}
-    assert write_rows(read_rows(tmp_path), tmp_path, "again-") == facts
+    assert read_rows(tmp_path).write(tmp_path, "again-") == facts
 
 
 def test_facts_of_static_edges_alone_name_no_time(tmp_path: Path) -> None:
@@ -216,7 +214,7 @@ def test_a_missing_value_is_named(tmp_path: Path) -> None:
 def test_sorting_in_memory_gives_the_same_rows(outgoing: bool) -> None:
     given = edges(12, 30_000, FAR)
     given = replace(given, edge_id=given.edge_id.astype(np.int32))
-    found = sort_edges(given, FAR, FAR, outgoing=outgoing)
+    found = given.sort_edges(FAR, FAR, outgoing=outgoing)
     assert_same(found, sorted_by_numpy(given, FAR, outgoing=outgoing))
 
 
@@ -239,7 +237,7 @@ def a_patch(tmp_path: Path, seed: int, *, timed: bool, removed: int, added: int,
     facts = write_merged(root, patch, nodes + grown, tmp_path / "merged", block=400)
     for path in (tmp_path / "wanted").iterdir():
         assert (tmp_path / "merged" / path.name).read_bytes() == path.read_bytes()
-    assert facts == write_rows(wanted, tmp_path / "patch")
+    assert facts == wanted.write(tmp_path / "patch")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.graph import Adjacency, AdjacencyOpener, GraphView, rows_adjacency
 from tests.support.inside.kernels import Admission, admitted, live_arrays, plain_array
-from tests.support.inside.storage import EdgeArrays, build_patch, sort_edges
+from tests.support.inside.storage import EdgeArrays, build_patch
 
 KNOWS = EdgeType("customer", "knows", "customer")
 
@@ -47,11 +47,11 @@ class Changing:
         """The topology: a root, or a root of what was there before and its patch."""
         now = ~self.gone
         if not patched:
-            return rows_adjacency(sort_edges(self.pick(now), self.nodes, self.nodes))
+            return rows_adjacency(self.pick(now).sort_edges(self.nodes, self.nodes))
         before = max(self.nodes - 3, 1)  # the last nodes are new
         inside = (self.edges.source < before) & (self.edges.destination < before)
         old, new = self.old & inside, now & ~(self.old & inside)
-        root = sort_edges(self.pick(old), before, self.nodes)
+        root = self.pick(old).sort_edges(before, self.nodes)
         patch = build_patch(root, None, self.pick(old & self.gone), self.pick(new), self.nodes, self.nodes)
         return rows_adjacency(root, patch, nodes=self.nodes)
 

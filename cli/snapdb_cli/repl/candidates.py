@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from snapdb.sql.lexer import READS, Token, identifier
+from snapdb.sql.lexer import READS, Token
 from snapdb.sql_engine import text_literal
 from snapdb_cli.repl.grammar import Slot, Spot, slots
 from snapdb_cli.repl.words import (
@@ -63,10 +63,10 @@ def _sources(tokens: Sequence[Token]) -> dict[str, str]:
 def _relations(tokens: Sequence[Token], index: int) -> Iterator[tuple[str, str]]:
     """Alias and key of each table between commas from a token on."""
     while index < len(tokens) and _is_name(tokens[index]):
-        path = [identifier(tokens[index]).lower()]
+        path = [tokens[index].identifier.lower()]
         while _marks(tokens, index + 1, ".") and index + 2 < len(tokens) and _is_name(tokens[index + 2]):
             index += 2
-            path.append(identifier(tokens[index]).lower())
+            path.append(tokens[index].identifier.lower())
         index += 1
         if index + 1 < len(tokens) and tokens[index].word == "AT" and _marks(tokens, index + 1, "("):
             index = _behind(tokens, index + 1)
@@ -74,7 +74,7 @@ def _relations(tokens: Sequence[Token], index: int) -> Iterator[tuple[str, str]]
             index += 1
         alias = path[-1]
         if index < len(tokens) and _is_name(tokens[index]):
-            alias = identifier(tokens[index]).lower()
+            alias = tokens[index].identifier.lower()
             index += 1
         yield alias, ".".join(path)
         if not _marks(tokens, index, ","):
@@ -145,7 +145,7 @@ def _tags(known: DatabaseNames) -> CandidateGroup:
 
 def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
     known = scope.known
-    ctes = [identifier(token) for token, follows in pairwise(before) if follows.word == "AS" and _is_name(token)]
+    ctes = [token.identifier for token, follows in pairwise(before) if follows.word == "AS" and _is_name(token)]
     facts = ["snapdb"] if "snapdb" in known.elements_of else []
     readers = [name for name in known.functions if name.startswith(("read_", "generate_", "range", "unnest", "glob"))]
     offered = [
@@ -166,7 +166,7 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -
     path: list[str] = []
     index = len(before) - 1
     while index > 0 and before[index].text == "." and before[index - 1].kind in ("word", "quoted"):
-        path.insert(0, identifier(before[index - 1]).lower())
+        path.insert(0, before[index - 1].identifier.lower())
         index -= 2
     known = scope.known
     if len(path) > 1:
@@ -210,14 +210,14 @@ def _columns_of_element(known: DatabaseNames, spot: Spot) -> Sequence[CandidateG
     for index, token in enumerate(spot.before):
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
         if depth == 1 and token.text in ("(", ",") and index + 1 < len(spot.before):
-            here = identifier(spot.before[index + 1]).lower()
+            here = spot.before[index + 1].identifier.lower()
     return [_names("column", known.columns_of.get(here, known.columns()))]
 
 
 def _columns_of_history(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     """The columns of the last table after FROM: that of a feature's history."""
     after = [
-        identifier(follows).lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
+        follows.identifier.lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
     ]
     return [_names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
 
@@ -264,7 +264,7 @@ def _task_options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
 
 def _task_values(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     """The words that the option before = takes."""
-    return [CandidateGroup("", _TASK_OPTIONS.get(identifier(spot.before[-2]).lower(), ()), "text")]
+    return [CandidateGroup("", _TASK_OPTIONS.get(spot.before[-2].identifier.lower(), ()), "text")]
 
 
 _RELATIONS = _kinds(tables="table", snapshots="snapshot")
@@ -391,13 +391,13 @@ def _scope(slot: Slot, spot: Spot, known: DatabaseNames) -> _Scope:
 def _sampled(spot: Spot) -> str:
     """The snapshot that a SAMPLE statement reads, in small letters; '' where it uses a sampler."""
     pairs = pairwise(spot.before)
-    return next((identifier(name).lower() for token, name in pairs if token.word == "FROM"), "")
+    return next((name.identifier.lower() for token, name in pairs if token.word == "FROM"), "")
 
 
 def _table(known: DatabaseNames, tokens: Sequence[Token]) -> str:
     """The first name that is a table's, in small letters."""
     tables = {name.lower() for name in known.tables}
-    identifiers = (identifier(token).lower() for token in tokens if token.kind in ("word", "quoted"))
+    identifiers = (token.identifier.lower() for token in tokens if token.kind in ("word", "quoted"))
     return next((name for name in identifiers if name in tables), "")
 
 
@@ -412,5 +412,5 @@ def _items(tokens: Sequence[Token], *kinds: str) -> list[str]:
         starts = depth == 1 and token.text in ("(", ",") and inside and index + 1 < len(tokens)
         if starts:
             aliased = len(tokens) > index + 3 and tokens[index + 2].word == "AS"
-            elements.append(identifier(tokens[index + 3 if aliased else index + 1]))
+            elements.append(tokens[index + 3 if aliased else index + 1].identifier)
     return elements

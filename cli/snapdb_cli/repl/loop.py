@@ -12,7 +12,7 @@ from snapdb_cli.diagnostics import Diagnostics
 from snapdb_cli.output import Output, OutputStyle
 from snapdb_cli.repl.commands import Leave, run_command, run_typed
 from snapdb_cli.repl.completer import NamesCompleter, suggest
-from snapdb_cli.repl.preferences import Preferences, changed, start_file
+from snapdb_cli.repl.preferences import Preferences, start_file
 from snapdb_cli.repl.prompt import line, make_prompt
 from snapdb_cli.repl.session import ReplSession
 from snapdb_cli.repl.words import DatabaseNames
@@ -25,9 +25,9 @@ def open_session(
     """A session on the database at `path`. Raises SnapdbError when it cannot be opened."""
     for name in ("format", "null"):
         if (value := getattr(settings, name)) is not None:
-            preferences = changed(preferences, name, value)
+            preferences = preferences.changed(name, value)
     if not settings.header:
-        preferences = changed(preferences, "header", False)
+        preferences = preferences.changed("header", False)
     database = connect(path, **settings.opening)
     pager = Pager(setting=preferences.pager)
     output = Output(stream=cast(TextIO, pager), style=OutputStyle(max_rows=settings.max_rows))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from snapdb.sql.lexer import scan
 from snapdb.types import did_you_mean
@@ -106,32 +106,31 @@ class Preferences:
     toolbar: bool = _preference(True, _switch, _SWITCH, "a line at the bottom with the database and the transaction")
     style: str = _preference("default", _one_of(*_STYLES), _STYLES, "colours of what is typed")
 
+    def changed(self, name: str, given: Any) -> Self:
+        """The preferences with one of them changed.
+
+        Raises:
+            ValueError: there is no such preference, or the value is none of its.
+
+        >>> Preferences().changed("max_rows", "all").max_rows, Preferences().changed("timing", "on").timing
+        (None, True)
+        """
+        preference = PREFERENCES.get(name)
+        if preference is None:
+            hint = did_you_mean(name, PREFERENCES) or f"; there are {', '.join(PREFERENCES)}"
+            raise ValueError(f"there is no setting {name}{hint}")
+        try:
+            value = preference.read(given)
+        except (ValueError, KeyError, TypeError):
+            takes = ", ".join(preference.values) or "text in quotes"
+            raise ValueError(f"{name} cannot be {given!r}; it takes {takes}") from None
+        return replace(self, **{name: value})
+
 
 PREFERENCES: Mapping[str, _Preference] = MappingProxyType(
     {f.name: f.metadata["preference"] for f in fields(Preferences)}
 )
 """By name, in the order that `\\set` lists them."""
-
-
-def changed(preferences: Preferences, name: str, given: Any) -> Preferences:
-    """The preferences with one of them changed.
-
-    Raises:
-        ValueError: there is no such preference, or the value is none of its.
-
-    >>> changed(Preferences(), "max_rows", "all").max_rows, changed(Preferences(), "timing", "on").timing
-    (None, True)
-    """
-    preference = PREFERENCES.get(name)
-    if preference is None:
-        hint = did_you_mean(name, PREFERENCES) or f"; there are {', '.join(PREFERENCES)}"
-        raise ValueError(f"there is no setting {name}{hint}")
-    try:
-        value = preference.read(given)
-    except (ValueError, KeyError, TypeError):
-        takes = ", ".join(preference.values) or "text in quotes"
-        raise ValueError(f"{name} cannot be {given!r}; it takes {takes}") from None
-    return replace(preferences, **{name: value})
 
 
 def spelled(value: Any) -> str:
@@ -167,7 +166,7 @@ def load(path: Path) -> tuple[Preferences, list[str]]:
     preferences, wrong = Preferences(), []
     for name, value in given.items():
         try:
-            preferences = changed(preferences, name, value)
+            preferences = preferences.changed(name, value)
         except ValueError as error:
             wrong.append(f"{path}: {error}")
     return preferences, wrong

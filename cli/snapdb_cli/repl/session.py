@@ -25,7 +25,7 @@ from snapdb.types.text import counted
 from snapdb_cli.commands.arguments import Settings, format_of
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
-from snapdb_cli.repl.preferences import Preferences, changed
+from snapdb_cli.repl.preferences import Preferences
 from snapdb_cli.repl.words import DatabaseNames
 from snapdb_cli.shell import Shell
 from snapdb_cli.terminal import Pager
@@ -108,7 +108,7 @@ class ReplSession:
 
     def set(self, name: str, given: Any) -> None:
         """Change a preference for this session. Raises ValueError when there is none such, or no such value."""
-        self.preferences = changed(self.preferences, name, given)
+        self.preferences = self.preferences.changed(name, given)
         self.apply()
 
     def apply(self) -> None:

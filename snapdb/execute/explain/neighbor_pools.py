@@ -19,7 +19,7 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.loading.source import StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
-from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read, layout_of
+from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read
 from snapdb.sampling.expected_accesses import Accesses, expected_accesses
 from snapdb.sampling.neighbor_pool_cache import RowCache
 from snapdb.sampling.periods import variance_factor
@@ -133,7 +133,7 @@ def _cache_numbers(
         drawn, filled = drawn + rows, filled + edges_filled * item
     return {
         "rows": sum(choice.nodes.size for choice in choices),
-        "bytes": sum(layout_of(choice).bytes for choice in choices),
+        "bytes": sum(choice.layout().bytes for choice in choices),
         "seconds": round(seconds, 6),
         "hit_rate": round(hits / looked, 3) if looked else 0.0,
         "batch_read": round(read - saved),

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from snapdb import loading
 from snapdb.arrays import Array, Bools, Int64s
-from snapdb.builders.element_columns import Reading, births, by_dense_id
+from snapdb.builders.element_columns import Reading
 from snapdb.catalog import VertexRows
 from snapdb.errors import BindError, CorruptError, DataError, InputError, Span
 from snapdb.execute.exports.files import write_rows
@@ -194,7 +194,7 @@ def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numberin
         if classes := _classes(reading, vertex):
             yield _listed("y_classes", np.array(classes))
     if vertex.event_time is not None:
-        born = births(reading, vertex.name)
+        born = reading.births(vertex.name)
         yield _per_vertex("time", numbering, np.int64, (), partial(np.take, born))
 
 
@@ -218,7 +218,7 @@ def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> li
         )
     known = f"[{', '.join(map(text_literal, values))}]::VARCHAR[]"
     codes = np.zeros(reading.view.node_counts[name], np.int64)
-    for ids, places in by_dense_id(reading, rows, f"coalesce(list_position({known}, {text}), 0)"):
+    for ids, places in reading.by_dense_id(rows, f"coalesce(list_position({known}, {text}), 0)"):
         codes[ids] = places
 
     def having(code: int, ids: Int64s) -> Bools:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
-from snapdb.builders.element_columns import Reading, births, with_columns
+from snapdb.builders.element_columns import Reading, with_columns
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError
 from snapdb.execute.samples.lineage import sample_lineage
@@ -318,7 +318,7 @@ def _open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
         return opened
     try:
         reading = Reading.of(context, snapshot, opened.view, opened.id_maps)
-        born = {name: births(reading, name) for name in bearing}
+        born = {name: reading.births(name) for name in bearing}
     except BaseException:
         opened.lease.release()
         raise

@@ -22,7 +22,7 @@ from snapdb.catalog.system_tables import (
 )
 from snapdb.errors import moved
 from snapdb.execute.results import Outcome, Rows
-from snapdb.execute.session import ExecutionContext, publish
+from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tasks.operators import describe_leader
 from snapdb.graph.open import raise_if_snapshot_replaced
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
@@ -418,7 +418,7 @@ def _drop_table(context: ExecutionContext, table: Table, plan: DropPlan) -> Outc
     names = _names(plan.dependants)
     drop = DropTable(table.id, plan.base)
     changes: list[Change] = [names, drop] if plan.dependants else [drop]
-    outcome = publish(context, changes, None, f"table {table.name} dropped{_with(plan)}", 0)
+    outcome = context.publish(changes, None, f"table {table.name} dropped{_with(plan)}", 0)
     _remove(context, names)
     return outcome
 

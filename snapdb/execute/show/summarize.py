@@ -30,7 +30,7 @@ from snapdb.plan.show import SummarizePlan
 from snapdb.sql_engine import ROW_ID, SqlSession
 from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
-from snapdb.storage.arrays.feature_types import FeatureSource, parts_of
+from snapdb.storage.arrays.feature_types import FeatureSource
 from snapdb.storage.manifests import read_manifest
 from snapdb.types import EdgeElement, FeatureSpec, Relation, Snapshot, VertexElement
 
@@ -424,7 +424,7 @@ def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Itera
     """Return by feature with a DEFAULT in how many rows it replaces NULL or NaN; without one there are none."""
     source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
     conditions = {
-        spec.name: " OR ".join(f"({part.missing})" for part in parts_of(source, spec))
+        spec.name: " OR ".join(f"({part.missing})" for part in source.parts(spec))
         for spec in specs
         if spec.default is not None and spec.history is None and not spec.sparse
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
 from snapdb.execute.results import Outcome, Rows
-from snapdb.execute.session import ExecutionContext, publish
+from snapdb.execute.session import ExecutionContext
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
@@ -26,7 +26,7 @@ def create_table(plan: CreateTablePlan, context: ExecutionContext) -> Rows:
     rows = sum(file.rows for file in files)
     replaces = None if plan.replaces is None else plan.replaces.id
     change = AddTable(context.transactions.next_table(), plan.name, plan.columns, files, replaces, plan.base)
-    return publish(context, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
+    return context.publish([change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
 
 
 def _write_first_rows(context: ExecutionContext, plan: CreateTablePlan) -> Segment:
@@ -53,7 +53,7 @@ def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
     if (new := plan.new) is not None:
         changes.append(Loaded(table.id, new.files))
         did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
-    outcome = publish(context, changes, plan.message, did, rows, review)
+    outcome = context.publish(changes, plan.message, did, rows, review)
     return outcome._replace(message=outcome.message + notes)
 
 
@@ -120,7 +120,7 @@ def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
         context.store.disk.remove(context.store.db_dir.path / file.path)
         return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
     did = f"{counted(file.rows, 'row')} removed from {table.name}"
-    return publish(context, [context.transactions.removal(table, file, plan.base)], plan.message, did, file.rows)
+    return context.publish([context.transactions.removal(table, file, plan.base)], plan.message, did, file.rows)
 
 
 def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
@@ -141,7 +141,7 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
         context.transactions.removal(table, gone, plan.base),
         Append(table.id, table.columns, (come,)),
     ]
-    return publish(context, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
+    return context.publish(changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
 def _split(context: ExecutionContext, session: SqlSession, table: Table, segment: Segment) -> tuple[Segment, Segment]:
@@ -167,4 +167,4 @@ def _split(context: ExecutionContext, session: SqlSession, table: Table, segment
 def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:
     """ALTER TABLE: publish the new columns; files that exist are read through them."""
     yield from ()
-    return publish(context, [AlterColumns(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)
+    return context.publish([AlterColumns(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

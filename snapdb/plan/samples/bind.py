@@ -26,11 +26,11 @@ from snapdb.plan.samples.plans import AuditPlan, CreateSamplerPlan, Origin, Plac
 from snapdb.plan.scope import BindContext
 from snapdb.plan.snapshots import event_unit
 from snapdb.sql import parse
-from snapdb.sql.lexer import Token, identifier, rewrite, scan
+from snapdb.sql.lexer import Token, rewrite, scan
 from snapdb.sql.queries import Query
 from snapdb.sql.samples import Audit, Clauses, CreateSampler, Sample, SampleUsing
 from snapdb.sql.syntax import Name, Spanned
-from snapdb.sql_engine import Names, SqlSession, order_keys, quote, quote_odd
+from snapdb.sql_engine import Names, SqlSession, quote, quote_odd
 from snapdb.sql_engine.sources import as_arrow
 from snapdb.storage.tables.commit import author, now
 from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot, Table
@@ -178,7 +178,7 @@ def _bind_order(
     """
     if order != "IN ORDER":
         return ()
-    keys = order_keys(session, seeds.text)
+    keys = session.order_keys(seeds.text)
     if keys is None:
         raise BindError(
             "IN ORDER takes the order of the seed query, which has no ORDER BY; add one", span=place, code="no-order"
@@ -508,7 +508,7 @@ def streamed(query: str) -> Iterator[Sample | SampleUsing]:
         yield _statement(query)
         return
     try:
-        yield SampleUsing(query, token.span, Name(identifier(token), token.span), Clauses())
+        yield SampleUsing(query, token.span, Name(token.identifier, token.span), Clauses())
     except BindError as error:
         if error.code == "unknown-sampler":
             error.message += " (a stream takes a sampler's name, or a whole SAMPLE statement)"

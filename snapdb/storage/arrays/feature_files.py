@@ -22,14 +22,7 @@ from snapdb.errors import CorruptError
 from snapdb.kernels.features import Csr
 from snapdb.sql_engine import ROW_ID, SqlSession, quote, table_rows
 from snapdb.storage.array_files import prefer_huge_pages
-from snapdb.storage.arrays.feature_types import (
-    FeatureColumn,
-    FeatureSource,
-    fill_value,
-    is_feature_type,
-    numbers_of,
-    parts_of,
-)
+from snapdb.storage.arrays.feature_types import FeatureColumn, FeatureSource, fill_value, is_feature_type, numbers_of
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.manifests import Metadata, map_array
 from snapdb.types import FeatureSpec, Table
@@ -223,7 +216,7 @@ def _write_sparse(
     session: SqlSession, source: FeatureSource, spec: FeatureSpec, width: int, slots: _Slots, directory: Path
 ) -> None:
     """Write a sparse feature's rows at their slots; other slots are empty. Run `check_features` first."""
-    index, value = parts_of(source, spec)
+    index, value = source.parts(spec)
     counts = np.zeros(slots.rows + 1, np.int64)
     lengths = f"SELECT {_ID}, CAST(len({index.sql}) AS BIGINT) FROM ({source.rows})"
     for batch in session.reader(lengths):
@@ -347,7 +340,7 @@ def _fill_features(
     for spec in dense:
         lengths = facts["parts"][spec.name]
         out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.rows, sum(lengths))
-        slices += slices_of(parts_of(source, spec), lengths, spec.default, out)
+        slices += slices_of(source.parts(spec), lengths, spec.default, out)
     if not slices:
         return
     values = ", ".join(place.part.value for place in slices)
@@ -407,7 +400,7 @@ def _fill_target(
 def has_lists(session: SqlSession, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
     """Whether each list column without a fixed length has a list in some row of `rows`."""
     own = [spec for spec in specs if spec.history is None and not spec.sparse]
-    lists = [part.sql for spec in own for part in parts_of(source, spec) if part.fixed is None]
+    lists = [part.sql for spec in own for part in source.parts(spec) if part.fixed is None]
     return all(session.rows(f"SELECT 1 FROM ({rows}) WHERE {sql} IS NOT NULL LIMIT 1") for sql in lists)
 
 
@@ -433,7 +426,7 @@ def _target_kind(source: FeatureSource, name: str) -> _Target:
 
 def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> list[int | str]:
     """The length of each part (of sparse rows: their width), or SQL for it, which is NULL without a row."""
-    parts = parts_of(source, spec)
+    parts = source.parts(spec)
     if spec.sparse:
         return [(width or 0) if spec.width is None else spec.width]
     return [f"max(len({part.sql}))" if part.fixed is None else part.fixed for part in parts]
@@ -453,7 +446,7 @@ def growth_spec(
     kind = None if target is None or classes is not None else _target_kind(source, target)
     text = kind.sql if kind is not None and kind.text else None
     growing = (spec for spec in specs if spec.sparse and spec.width is None)
-    return GrowthSpec(text, classes, {spec.name: parts_of(source, spec)[0].plain for spec in growing})
+    return GrowthSpec(text, classes, {spec.name: source.parts(spec)[0].plain for spec in growing})
 
 
 def write_features(

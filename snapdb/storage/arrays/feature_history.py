@@ -20,14 +20,7 @@ from snapdb.storage.arrays.feature_files import (
     read_sparse,
     slices_of,
 )
-from snapdb.storage.arrays.feature_types import (
-    FeatureSource,
-    RowCheck,
-    check_features,
-    check_rows,
-    fill_value,
-    parts_of,
-)
+from snapdb.storage.arrays.feature_types import FeatureSource, RowCheck, check_features, check_rows, fill_value
 from snapdb.storage.manifests import Metadata, map_array, read_manifest
 from snapdb.types import FeatureSpec
 
@@ -74,7 +67,7 @@ def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec,
     out = new_array(directory / f"feature-{spec.name}.npy", spec, int(count), sum(lengths))
     time = np.lib.format.open_memmap(directory / "time.npy", mode="w+", dtype=np.int64, shape=(int(count),))
     counts = np.zeros(source.count + 1, np.int64)
-    slices = slices_of(parts_of(source, spec), lengths, spec.default, out)
+    slices = slices_of(source.parts(spec), lengths, spec.default, out)
     values = ", ".join(place.part.value for place in slices)
     query = f"SELECT {_ID}, {_TIME}, {values} FROM ({source.rows}) ORDER BY {_ID}, {_TIME}, {_ORDER}"
     at = 0

@@ -48,21 +48,6 @@ _HALF = 65520
 _ID = quote(ROW_ID)
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureSource:
-    """The rows that the features of one element are read from."""
-
-    element: str
-    """The element's name, for messages."""
-    rows: str
-    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
-    columns: tuple[Column, ...]
-    count: int
-    """Ids are 0 ≤ id < count; ids without a row get the feature's DEFAULT, or zeros."""
-    key: tuple[str, ...]
-    """The key columns, by which messages name a row."""
-
-
 class FeatureColumn(NamedTuple):
     """One column of a feature."""
 
@@ -134,6 +119,35 @@ class FeatureColumn(NamedTuple):
         return f"({_over(condition, self.sql)})"
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureSource:
+    """The rows that the features of one element are read from."""
+
+    element: str
+    """The element's name, for messages."""
+    rows: str
+    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
+    columns: tuple[Column, ...]
+    count: int
+    """Ids are 0 ≤ id < count; ids without a row get the feature's DEFAULT, or zeros."""
+    key: tuple[str, ...]
+    """The key columns, by which messages name a row."""
+
+    def parts(self, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
+        """A feature's columns in order; the values of sparse rows without a value column are ones.
+
+        >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
+        >>> source.parts(FeatureSpec("x", ("ix",), sparse=True))[1].sql
+        'list_transform("ix", lambda v: true)'
+        """
+        columns = [next(c for c in self.columns if c.name.lower() == name.lower()) for name in spec.columns]
+        parts = tuple(FeatureColumn(c.name, quote(c.name), c.type, spec.dtype) for c in columns)
+        if not spec.sparse or len(parts) > 1:
+            return parts
+        ones = f"list_transform({parts[0].sql}, lambda v: true)"
+        return (*parts, FeatureColumn(parts[0].name, ones, "BOOLEAN[]", spec.dtype))
+
+
 def is_feature_type(type_: str) -> bool:
     """Whether a column can be (part of) a feature: a number, or a list or array of numbers.
 
@@ -142,21 +156,6 @@ def is_feature_type(type_: str) -> bool:
     """
     base = type_.partition("[")[0]
     return (base in _NUMBERS or base.startswith("DECIMAL")) and type_.count("[") <= 1
-
-
-def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
-    """A feature's columns in order; the values of sparse rows without a value column are ones.
-
-    >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
-    >>> parts_of(source, FeatureSpec("x", ("ix",), sparse=True))[1].sql
-    'list_transform("ix", lambda v: true)'
-    """
-    columns = [next(c for c in source.columns if c.name.lower() == name.lower()) for name in spec.columns]
-    parts = tuple(FeatureColumn(c.name, quote(c.name), c.type, spec.dtype) for c in columns)
-    if not spec.sparse or len(parts) > 1:
-        return parts
-    ones = f"list_transform({parts[0].sql}, lambda v: true)"
-    return (*parts, FeatureColumn(parts[0].name, ones, "BOOLEAN[]", spec.dtype))
 
 
 def fill_value(dtype: str, default: float | None) -> Any:
@@ -236,7 +235,7 @@ def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[F
     checks = [check for spec in own for check in (_sparse_checks if spec.sparse else _dense_checks)(source, spec)]
     check_rows(session, source, checks)
     for spec in own:
-        for part in () if spec.sparse else parts_of(source, spec):
+        for part in () if spec.sparse else source.parts(spec):
             if part.fixed is None:
                 _check_even(session, source, part)
 
@@ -260,7 +259,7 @@ def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowC
 
 
 def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    for part in parts_of(source, spec):
+    for part in source.parts(spec):
         if spec.default is None:
             advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"
             yield RowCheck(part.missing, f'NULL or NaN in feature column "{part.name}"', advice)
@@ -270,7 +269,7 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
 
 def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
     """The checks of a list of indices and a list of values, which are ones without such a column."""
-    index, value = parts_of(source, spec)
+    index, value = source.parts(spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
     empty = f"an empty row has empty lists, as coalesce({index.name}, []) makes them"

@@ -30,16 +30,7 @@ from snapdb.kernels.adjacency.forms import plain_array
 from snapdb.kernels.lookup import distinct
 from snapdb.storage.array_files import ArrayFile, TimeSpan
 from snapdb.storage.arrays.feature_history import FOREVER
-from snapdb.storage.arrays.topology import (
-    AdjacencyRows,
-    EdgeArrays,
-    LazyRows,
-    open_rows,
-    read_rows,
-    rows_of,
-    sort_edges,
-    write_rows,
-)
+from snapdb.storage.arrays.topology import AdjacencyRows, EdgeArrays, LazyRows, open_rows, read_rows, rows_of
 from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 
 _R = TypeVar("_R", AdjacencyRows, LazyRows)
@@ -105,7 +96,7 @@ def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> Metadata:
     """Write the arrays as .npy files, and return their metadata: edges and nodes are those of the patch."""
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
-    return write_rows(patch.rows, directory)
+    return patch.rows.write(directory)
 
 
 def read_patch(directory: Path, root: AdjacencyRows) -> Patch[AdjacencyRows]:
@@ -199,7 +190,7 @@ def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Adj
     except IndexError as error:
         raise _beyond(error.args[0], nodes) from None
     counted = replace(edges, destination=slices, edge_id=edges.edge_id.astype(np.int64, copy=False))
-    return heads, sort_edges(counted, heads.size, far_nodes)
+    return heads, counted.sort_edges(heads.size, far_nodes)
 
 
 def _keys(rows: AdjacencyRows) -> Keys:

@@ -282,6 +282,35 @@ class EdgeArrays:
     weight: Float64s | None
     until: Int64s | None = None
 
+    def sort_edges(self, nodes: int, far_nodes: int, *, outgoing: bool = False) -> AdjacencyRows:
+        """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
+
+        Args:
+            edges: The edges, whose ids keep their type.
+            nodes: The number of rows.
+            far_nodes: The number of nodes of the neighbours' type, which decides the width of `indices`.
+        """
+        count = self.edge_id.size
+        near, far = (self.source, self.destination) if outgoing else (self.destination, self.source)
+        given = {name: values for name in _OPTIONAL if (values := getattr(self, name)) is not None}
+        parts = {"node": near, "indices": far, "edge_id": self.edge_id, **given}
+        last_id = int(np.iinfo(self.edge_id.dtype).max)
+        shape = _row_shape(nodes, far_nodes, last_id, count, given)
+        indptr = np.zeros(nodes + 1, np.int64)
+        out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
+        chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
+        with _RowSort(shape, 0) as sort:
+            for _ in sort.take(chunks):
+                pass
+            node = position = 0
+            for bucket in sort.buckets():
+                stop = position + bucket.columns["edge_id"].size
+                indptr[node + 1 : node + 1 + bucket.ends.size] = bucket.ends + position
+                for name, values in bucket.columns.items():
+                    out[name][position:stop] = values
+                node, position = node + bucket.ends.size, stop
+        return rows_of(indptr, out)
+
 
 @dataclass(frozen=True, slots=True)
 class AdjacencyRows:
@@ -306,6 +335,15 @@ class AdjacencyRows:
     def take(self, indptr: Int64s, positions: Int64s) -> AdjacencyRows:
         """Rows with the edges at these positions."""
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
+
+    def write(self, directory: Path, prefix: str = "") -> Metadata:
+        """Write the arrays as .npy files, whose names begin with `prefix`, and return their metadata for a manifest."""
+        for name, array in {"indptr": self.indptr, **self.columns}.items():
+            np.save(directory / f"{prefix}{name}.npy", array)
+        span = TimeSpan()
+        if self.time is not None:
+            span.see(self.time)
+        return {"edges": int(self.indices.size), "nodes": int(self.indptr.size - 1), **span.facts()}
 
 
 class LazyRows(NamedTuple):
@@ -414,46 +452,6 @@ def _numpy(batch: pa.RecordBatch, name: str) -> Array:
         )
     values: Array = column.to_numpy(zero_copy_only=False)
     return values.astype(_OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
-
-
-def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool = False) -> AdjacencyRows:
-    """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
-
-    Args:
-        edges: The edges, whose ids keep their type.
-        nodes: The number of rows.
-        far_nodes: The number of nodes of the neighbours' type, which decides the width of `indices`.
-    """
-    count = edges.edge_id.size
-    near, far = (edges.source, edges.destination) if outgoing else (edges.destination, edges.source)
-    given = {name: values for name in _OPTIONAL if (values := getattr(edges, name)) is not None}
-    parts = {"node": near, "indices": far, "edge_id": edges.edge_id, **given}
-    last_id = int(np.iinfo(edges.edge_id.dtype).max)
-    shape = _row_shape(nodes, far_nodes, last_id, count, given)
-    indptr = np.zeros(nodes + 1, np.int64)
-    out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
-    chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
-    with _RowSort(shape, 0) as sort:
-        for _ in sort.take(chunks):
-            pass
-        node = position = 0
-        for bucket in sort.buckets():
-            stop = position + bucket.columns["edge_id"].size
-            indptr[node + 1 : node + 1 + bucket.ends.size] = bucket.ends + position
-            for name, values in bucket.columns.items():
-                out[name][position:stop] = values
-            node, position = node + bucket.ends.size, stop
-    return rows_of(indptr, out)
-
-
-def write_rows(rows: AdjacencyRows, directory: Path, prefix: str = "") -> Metadata:
-    """Write the arrays as .npy files, whose names begin with `prefix`, and return their metadata for a manifest."""
-    for name, array in {"indptr": rows.indptr, **rows.columns}.items():
-        np.save(directory / f"{prefix}{name}.npy", array)
-    span = TimeSpan()
-    if rows.time is not None:
-        span.see(rows.time)
-    return {"edges": int(rows.indices.size), "nodes": int(rows.indptr.size - 1), **span.facts()}
 
 
 def read_rows(directory: Path) -> AdjacencyRows:

@@ -14,8 +14,6 @@ from snapdb.storage.catalog_db.codec import VERSION_LOG, append_version, check_n
 from snapdb.storage.catalog_db.db_dir import (
     CATALOG,
     DatabaseDir,
-    catalog_uri,
-    check_format,
     check_in_place,
     file_id,
     no_database,
@@ -58,7 +56,7 @@ class CatalogDb:
         try:
             self._connection = _connect(db_dir)
             version, application = read_format(self._connection)
-            check_format(db_dir, version, application)
+            db_dir.check_format(version, application)
             if version == 0:
                 _make(self._connection, db_dir)
             self._files.pin()
@@ -216,11 +214,16 @@ class CatalogDb:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
+    def delete_pending(self) -> int:
+        """Delete every pending directory that no process reads, and return how many were deleted."""
+        paths = [row["path"] for row in self.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
+        return sum(delete_unless_held(self.db_dir, path) for path in paths if self.db_dir.inside(path).exists())
+
 
 def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
     """A connection to the catalog's file, which a writer creates when it is missing."""
     connection = sqlite3.connect(
-        catalog_uri(db_dir), uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+        db_dir.catalog_uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
     connection.row_factory = sqlite3.Row
     if not db_dir.read_only:
@@ -281,12 +284,6 @@ def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
     rows = connection.execute(f"SELECT path FROM garbage WHERE {_IN_FOLDERS}").fetchall()
     deleted = [(row["path"],) for row in rows if not db_dir.inside(row["path"]).exists()]
     connection.executemany("DELETE FROM garbage WHERE path = ?", deleted)
-
-
-def delete_pending(catalog_db: CatalogDb) -> int:
-    """Delete every pending directory that no process reads, and return how many were deleted."""
-    paths = [row["path"] for row in catalog_db.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
-    return sum(delete_unless_held(catalog_db.db_dir, path) for path in paths if catalog_db.db_dir.inside(path).exists())
 
 
 def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
@@ -363,7 +360,7 @@ def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
             f"{db_dir.catalog} is empty, so there is nothing to upgrade; open the database to make it",
             code="nothing-to-upgrade",
         )
-    check_format(db_dir, max(version, FORMAT), application)
+    db_dir.check_format(max(version, FORMAT), application)
     return version
 
 

@@ -88,6 +88,46 @@ class DatabaseDir:
             )
         return self.path / path
 
+    @property
+    def catalog_uri(self) -> str:
+        """The URI by which SQLite opens the catalog; only a writer creates a missing one."""
+        uri = f"file:{url_quote(str(self.catalog))}?mode={'ro' if self.read_only else 'rwc'}"
+        return (
+            f"{uri}&immutable=1" if self.immutable else uri
+        )  # SQLite would otherwise want to make a -shm file beside it
+
+    def check_format(self, version: int, application: int) -> None:
+        """Check that this snapdb reads a catalog with this format number and application id.
+
+        Raises:
+            FormatError: it is newer than this snapdb, or older (code 'old-format'), or not snapdb's at all.
+        """
+        if version > FORMAT:
+            raise FormatError(
+                f"{self.path} has format {version}, this snapdb reads up to {FORMAT}: install a newer snapdb",
+                code="newer-format",
+            )
+        if 0 < version < FORMAT:
+            raise FormatError(
+                f"{self.path} has format {version} of an older snapdb, this one has {FORMAT}: run "
+                f"`snapdb upgrade {self.path}`, which keeps a backup of the catalog",
+                code="old-format",
+            )
+        if application not in (0, APPLICATION_ID):
+            raise FormatError(
+                f"{self.path} is not a snapdb database: {CATALOG} belongs to another application", code="not-a-database"
+            )
+
+    @contextmanager
+    def raise_if_misread(self) -> Iterator[None]:
+        """Raise CorruptError for the errors that decoding damaged rows raises in the block."""
+        try:
+            yield
+        except MISREAD as error:
+            raise CorruptError(
+                f"{self.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
+            ) from error
+
 
 def open_db_dir(
     path: Path,
@@ -274,14 +314,6 @@ def raise_if_replaced(path: Path) -> Iterator[None]:
         raise
 
 
-def catalog_uri(db_dir: DatabaseDir) -> str:
-    """The URI by which SQLite opens the catalog; only a writer creates a missing one."""
-    uri = f"file:{url_quote(str(db_dir.catalog))}?mode={'ro' if db_dir.read_only else 'rwc'}"
-    return (
-        f"{uri}&immutable=1" if db_dir.immutable else uri
-    )  # SQLite would otherwise want to make a -shm file beside it
-
-
 def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
     """Reject what is no SQLite file, no catalog of snapdb or of a newer format; and older formats unless `older`."""
     try:
@@ -296,7 +328,7 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
         return
     # Read through SQLite: when a process closes a file, it loses every lock on it, also those of its connections.
     try:
-        with closing(sqlite3.connect(catalog_uri(db_dir), uri=True, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(db_dir.catalog_uri, uri=True, isolation_level=None)) as connection:
             version, application = read_format(connection)
     except sqlite3.DatabaseError as error:
         if "not a database" not in str(error):
@@ -304,7 +336,7 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
         raise FormatError(
             f"{db_dir.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
         ) from error
-    check_format(db_dir, max(version, FORMAT) if older else version, application)
+    db_dir.check_format(max(version, FORMAT) if older else version, application)
 
 
 def read_format(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -312,37 +344,3 @@ def read_format(connection: sqlite3.Connection) -> tuple[int, int]:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return int(version), int(application)
-
-
-def check_format(db_dir: DatabaseDir, version: int, application: int) -> None:
-    """Check that this snapdb reads a catalog with this format number and application id.
-
-    Raises:
-        FormatError: it is newer than this snapdb, or older (code 'old-format'), or not snapdb's at all.
-    """
-    if version > FORMAT:
-        raise FormatError(
-            f"{db_dir.path} has format {version}, this snapdb reads up to {FORMAT}: install a newer snapdb",
-            code="newer-format",
-        )
-    if 0 < version < FORMAT:
-        raise FormatError(
-            f"{db_dir.path} has format {version} of an older snapdb, this one has {FORMAT}: run "
-            f"`snapdb upgrade {db_dir.path}`, which keeps a backup of the catalog",
-            code="old-format",
-        )
-    if application not in (0, APPLICATION_ID):
-        raise FormatError(
-            f"{db_dir.path} is not a snapdb database: {CATALOG} belongs to another application", code="not-a-database"
-        )
-
-
-@contextmanager
-def raise_if_misread(db_dir: DatabaseDir) -> Iterator[None]:
-    """Raise CorruptError for the errors that decoding damaged rows raises in the block."""
-    try:
-        yield
-    except MISREAD as error:
-        raise CorruptError(
-            f"{db_dir.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
-        ) from error
