@@ -10,7 +10,7 @@ from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import EdgeData, graph_data
 from snapdb.sql_engine import SqlSession, quote
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.tables.id_maps import ensure_map
+from snapdb.storage.tables.id_maps import IdMaps
 
 
 def allot_keys(database: str, table: str, key: str) -> Figures:
@@ -20,7 +20,7 @@ def allot_keys(database: str, table: str, key: str) -> Figures:
         with engine.store.sql_engine.session() as session:
             found = engine.bind_context.catalog.table(table)
             started = time.perf_counter()
-            id_map = ensure_map(engine.store.catalog_db, session, found, [key])
+            id_map = IdMaps(engine.store.catalog_db).ensure(session, found, [key])
             return {"seconds": time.perf_counter() - started, "rows": id_map.limit}
 
 

@@ -15,7 +15,7 @@ from snapdb.sql_engine import ROW_ID, SqlSession, quote, quote_all, table_rows, 
 from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
-from snapdb.storage.tables.id_maps import IdMap, ensure_map
+from snapdb.storage.tables.id_maps import IdMap, IdMaps
 from snapdb.storage.tables.segments import check_files, check_table
 from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table, VertexElement
 from snapdb.types.text import counted
@@ -290,7 +290,7 @@ def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Seque
     """Return the id map of a key, retried while other writers append."""
     for attempt in range(_TRIES):
         try:
-            return ensure_map(context.store.catalog_db, session, table, key)
+            return IdMaps(context.store.catalog_db).ensure(session, table, key)
         except CommitConflict:
             if attempt == _TRIES - 1:
                 raise

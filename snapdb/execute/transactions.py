@@ -17,7 +17,7 @@ from snapdb.storage.check.database import catalog_damage
 from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import AddTable, Append, AssignIds, Change, RemoveRows, commit, files_of
 from snapdb.storage.tables.compaction import Merge, compact, find_tiers
-from snapdb.storage.tables.id_maps import assign_ids, maps_of
+from snapdb.storage.tables.id_maps import IdMaps, assign_ids
 from snapdb.types import Segment, Table
 
 Review = Callable[[Mapping[int, int]], None]
@@ -207,7 +207,7 @@ class TransactionManager:
         for change in changes:
             if isinstance(change, Append) and change.table_id not in new:
                 appended.setdefault(change.table_id, []).append(change)
-        if not any(maps_of(self._store.catalog_db, table_id) for table_id in appended):
+        if not any(IdMaps(self._store.catalog_db).of_table(table_id) for table_id in appended):
             return commit(self._store.catalog_db, changes, message)
         with assigning_ids(self._store.db_dir):
             changes_made: list[Change] = []
@@ -226,7 +226,7 @@ class TransactionManager:
         rows = sum(s.rows for s in segments)
         assigned = []
         with self._store.sql_engine.session() as session:
-            for id_map in maps_of(self._store.catalog_db, table_id):
+            for id_map in IdMaps(self._store.catalog_db).of_table(table_id):
                 # The key's columns by field: the transaction itself may have renamed or dropped them in between.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
                 query = table_rows(keys, self._store.db_dir.path)

@@ -25,7 +25,7 @@ from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_replaced
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.manifests import PublishedDir
-from snapdb.storage.tables.id_maps import IdMap, read_map
+from snapdb.storage.tables.id_maps import IdMap, IdMaps
 from snapdb.storage.tables.segments import check_files
 from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
@@ -154,7 +154,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
     layout = read_layout(db_dir, snapshot)
     reverse = _reversed(catalog_db, layout)
     parts = [directory, *(db_dir.inside(d) for d in layout.directories), *reverse.values()]
-    maps = {v.name: read_map(catalog_db, v.map_id) for v in layout.vertices}
+    maps = {v.name: IdMaps(catalog_db).read(v.map_id) for v in layout.vertices}
     # Keys are read on first need, which may be long after; meanwhile a VACUUM may have merged their files.
     folders = {db_dir.inside(s.path).parent for m in maps.values() for s in m.segments}
     lease = Lease(parts, folders, partial=True)

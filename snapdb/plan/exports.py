@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
-from snapdb.plan.fits import key_family
+from snapdb.plan.fits import SqlType
 from snapdb.plan.names import find_named
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
@@ -320,11 +320,11 @@ def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | N
     wanted = _SPLIT if option is None else option.value.lower()
     columns = list(_shown_columns(snapshot, context))
     matches = [(element, column) for element, name, column in columns if name.lower() == wanted]
-    text = {element: column.name for element, column in matches if key_family(column.type) == "VARCHAR"}
+    text = {element: column.name for element, column in matches if SqlType(column.type).key_family() == "VARCHAR"}
     if option is None:
         return text
     if not matches:
-        known = {name for _, name, column in columns if key_family(column.type) == "VARCHAR"}
+        known = {name for _, name, column in columns if SqlType(column.type).key_family() == "VARCHAR"}
         hint = did_you_mean(option.value, known) or "; SPLIT names a column of text of a vertex type"
         raise BindError(
             f'no vertex type of {snapshot.name} shows a column "{option.value}"{hint}',

@@ -1,90 +1,92 @@
 """Which column types can be keys, times, weights, features and targets, and whether tables still fit a graph."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import Column, EdgeElement, FeatureHistory, FeatureSpec, PropertyGraph, Table, TimeUnit, VertexElement
-
-_Role = tuple[str, str, Callable[[str], bool]]
-"""A column's name, what it is for the graph, and whether a type can be that."""
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _KEYS = ("integer", "TIMESTAMP", "VARCHAR", "UUID", "DATE", "BOOLEAN", "BLOB")
 _NUMBERS = (*_INTEGERS, *(f"U{t}" for t in _INTEGERS), "FLOAT", "DOUBLE")
 
 
-def key_family(type_: str) -> str:
-    """Types whose keys can be compared have the same family.
+class SqlType(NamedTuple):
+    """A column's type by DuckDB's name, and what such columns can be in a graph."""
 
-    >>> key_family("INTEGER") == key_family("UBIGINT"), key_family("VARCHAR")
-    (True, 'VARCHAR')
-    """
-    plain = type_.removeprefix("U") if type_ != "UUID" else type_
-    if "[" in type_:
-        return type_
-    if plain in _INTEGERS:
-        return "integer"
-    if type_.startswith("ENUM"):
-        return "VARCHAR"
-    return "TIMESTAMP" if type_.startswith("TIMESTAMP") else type_
+    name: str
+
+    def key_family(self) -> str:
+        """Types whose keys can be compared have the same family.
+
+        >>> SqlType("INTEGER").key_family() == SqlType("UBIGINT").key_family(), SqlType("VARCHAR").key_family()
+        (True, 'VARCHAR')
+        """
+        plain = self.name.removeprefix("U") if self.name != "UUID" else self.name
+        if "[" in self.name:
+            return self.name
+        if plain in _INTEGERS:
+            return "integer"
+        if self.name.startswith("ENUM"):
+            return "VARCHAR"
+        return "TIMESTAMP" if self.name.startswith("TIMESTAMP") else self.name
+
+    def is_key(self) -> bool:
+        """Integers, strings, UUIDs, dates, timestamps, booleans, blobs and decimals."""
+        return self.key_family() in _KEYS or (self.name.startswith("DECIMAL") and "[" not in self.name)
+
+    def is_event_time(self) -> bool:
+        """Timestamps of any zone, dates and integers; nanoseconds and floats would lose bits."""
+        family = self.key_family()
+        return family in ("integer", "DATE") or (family == "TIMESTAMP" and self.name != "TIMESTAMP_NS")
+
+    def time_unit(self) -> TimeUnit:
+        """What event times of that type count in.
+
+        >>> SqlType("DATE").time_unit(), SqlType("UINTEGER").time_unit()
+        ('timestamp', 'integer')
+        """
+        return "integer" if self.key_family() == "integer" else "timestamp"
+
+    def is_indices(self) -> bool:
+        """Lists and arrays of integers: where the values of a sparse feature stand.
+
+        >>> SqlType("INTEGER[]").is_indices(), SqlType("INTEGER").is_indices(), SqlType("FLOAT[3]").is_indices()
+        (True, False, False)
+        """
+        return self.is_values() and SqlType(self.name.partition("[")[0]).key_family() == "integer"
+
+    def is_feature(self) -> bool:
+        """Numbers, booleans, and lists and arrays of them."""
+        return is_feature_type(self.name)
+
+    def is_values(self) -> bool:
+        """Lists and arrays of numbers."""
+        return "[" in self.name and self.is_feature()
+
+    def is_weight(self) -> bool:
+        """Numbers."""
+        return self.name in _NUMBERS or (self.name.startswith("DECIMAL") and "[" not in self.name)
+
+    def is_seed_value(self) -> bool:
+        """Numbers, booleans, and arrays of them whose length the type says.
+
+        >>> SqlType("BOOLEAN").is_seed_value(), SqlType("FLOAT[3]").is_seed_value(), SqlType("FLOAT[]").is_seed_value()
+        (True, True, False)
+        """
+        return self.is_feature() and not self.name.endswith("[]")
+
+    def is_target(self) -> bool:
+        """Numbers, booleans and strings."""
+        return self.is_weight() or self.key_family() in ("VARCHAR", "BOOLEAN")
+
+    def is_text(self) -> bool:
+        """Strings, whose classes a target keeps as codes."""
+        return self.key_family() == "VARCHAR"
 
 
-def is_key(type_: str) -> bool:
-    """Integers, strings, UUIDs, dates, timestamps, booleans, blobs and decimals."""
-    return key_family(type_) in _KEYS or (type_.startswith("DECIMAL") and "[" not in type_)
-
-
-def is_event_time(type_: str) -> bool:
-    """Timestamps of any zone, dates and integers; nanoseconds and floats would lose bits."""
-    family = key_family(type_)
-    return family in ("integer", "DATE") or (family == "TIMESTAMP" and type_ != "TIMESTAMP_NS")
-
-
-def time_unit(type_: str) -> TimeUnit:
-    """What event times of that type count in.
-
-    >>> time_unit("DATE"), time_unit("UINTEGER")
-    ('timestamp', 'integer')
-    """
-    return "integer" if key_family(type_) == "integer" else "timestamp"
-
-
-def is_indices(type_: str) -> bool:
-    """Lists and arrays of integers: where the values of a sparse feature stand.
-
-    >>> is_indices("INTEGER[]"), is_indices("INTEGER"), is_indices("FLOAT[3]")
-    (True, False, False)
-    """
-    return is_values(type_) and key_family(type_.partition("[")[0]) == "integer"
-
-
-def is_values(type_: str) -> bool:
-    """Lists and arrays of numbers."""
-    return "[" in type_ and is_feature_type(type_)
-
-
-def is_weight(type_: str) -> bool:
-    """Numbers."""
-    return type_ in _NUMBERS or (type_.startswith("DECIMAL") and "[" not in type_)
-
-
-def is_seed_value(type_: str) -> bool:
-    """Numbers, booleans, and arrays of them whose length the type says.
-
-    >>> is_seed_value("BOOLEAN"), is_seed_value("FLOAT[3]"), is_seed_value("FLOAT[]")
-    (True, True, False)
-    """
-    return is_feature_type(type_) and not type_.endswith("[]")
-
-
-def is_target(type_: str) -> bool:
-    """Numbers, booleans and strings."""
-    return is_weight(type_) or key_family(type_) in ("VARCHAR", "BOOLEAN")
-
-
-def is_text(type_: str) -> bool:
-    """Strings, whose classes a target keeps as codes."""
-    return key_family(type_) == "VARCHAR"
+_Role = tuple[str, str, Callable[[SqlType], bool]]
+"""A column's name, what it is for the graph, and whether a type can be that."""
 
 
 def graph_times(
@@ -101,7 +103,7 @@ def graph_times(
         table = tables.get(table_name.lower())
         column = table.column(time) if table is not None and time is not None else None
         if table is not None and column is not None:
-            columns.append((name, table.name, time_unit(column.type)))
+            columns.append((name, table.name, SqlType(column.type).time_unit()))
     return columns
 
 
@@ -133,33 +135,33 @@ def _wrong_types(
 ) -> Iterator[str]:
     roles = [role for spec in element.features if spec.history is None for role in _feature_roles(spec)]
     if isinstance(element, VertexElement):
-        roles += [(name, "a key", is_key) for name in element.key]
-        fits = is_target if element.classes is None else is_text
+        roles += [(name, "a key", SqlType.is_key) for name in element.key]
+        fits = SqlType.is_target if element.classes is None else SqlType.is_text
         roles += [(element.target, "a target", fits)] if element.target else []
         times = [element.event_time]
     else:
         if table.column("e_id") is not None:
             yield f"edge table {table.name} has a column e_id, a name that snapshots need"
-        roles += [(element.weight, "a weight", is_weight)] if element.weight else []
+        roles += [(element.weight, "a weight", SqlType.is_weight)] if element.weight else []
         for key, end in ((element.source_key, element.source), (element.destination_key, element.destination)):
             yield from _wrong_keys(graph, table, key, end, tables)
         times = [element.event_time, element.event_end]
-    roles += [(name, "an event time", is_event_time) for name in times if name is not None]
+    roles += [(name, "an event time", SqlType.is_event_time) for name in times if name is not None]
     yield from _wrong_roles(table, columns, roles)
-    if len({time_unit(columns[name].type) for name in times if name is not None}) > 1:
+    if len({SqlType(columns[name].type).time_unit() for name in times if name is not None}) > 1:
         yield f"the event times of {element.name} differ in kind: integers and timestamps"
 
 
 def _feature_roles(spec: FeatureSpec) -> list[_Role]:
     if spec.sparse:
-        roles: list[_Role] = [(spec.columns[0], "the indices of a sparse feature", is_indices)]
-        return roles + [(name, "the values of a sparse feature", is_values) for name in spec.columns[1:]]
-    return [(name, "a feature", is_feature_type) for name in spec.columns]
+        roles: list[_Role] = [(spec.columns[0], "the indices of a sparse feature", SqlType.is_indices)]
+        return roles + [(name, "the values of a sparse feature", SqlType.is_values) for name in spec.columns[1:]]
+    return [(name, "a feature", SqlType.is_feature) for name in spec.columns]
 
 
 def _wrong_roles(table: Table, columns: Mapping[str, Column], roles: Sequence[_Role]) -> Iterator[str]:
     for name, role, fits in roles:
-        if not fits(columns[name].type):
+        if not fits(SqlType(columns[name].type)):
             yield f'column "{name}" of table {table.name} has type {columns[name].type}, which cannot be {role}'
 
 
@@ -176,11 +178,11 @@ def _wrong_history(
         return
     columns = {name: column for name, column in named.items() if column is not None}
     yield from _wrong_roles(
-        table, columns, [*_feature_roles(spec), (history.event_time, "an event time", is_event_time)]
+        table, columns, [*_feature_roles(spec), (history.event_time, "an event time", SqlType.is_event_time)]
     )
     for name, referred in zip(history.key, element.key, strict=True):
         there = own.column(referred)
-        if there is not None and key_family(columns[name].type) != key_family(there.type):
+        if there is not None and SqlType(columns[name].type).key_family() != SqlType(there.type).key_family():
             yield f"{table.name}.{name} is {columns[name].type}, but {there.name} of {element.name} is {there.type}"
 
 
@@ -200,5 +202,9 @@ def _wrong_keys(
     vertices = tables.get(vertex.table.lower())
     for name, referred in zip(key, vertex.key, strict=True):
         here, there = table.column(name), vertices.column(referred) if vertices else None
-        if here is not None and there is not None and key_family(here.type) != key_family(there.type):
+        if (
+            here is not None
+            and there is not None
+            and SqlType(here.type).key_family() != SqlType(there.type).key_family()
+        ):
             yield f"{table.name}.{name} is {here.type}, but {there.name} of {vertex.name} is {there.type}"

@@ -5,17 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from snapdb.errors import BindError
-from snapdb.plan.fits import (
-    graph_times,
-    is_indices,
-    is_key,
-    is_target,
-    is_text,
-    is_values,
-    is_weight,
-    key_family,
-    time_unit,
-)
+from snapdb.plan.fits import SqlType, graph_times
 from snapdb.plan.names import check_new, find_column, find_event_time, find_named
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import BindContext
@@ -31,7 +21,6 @@ from snapdb.sql.graphs import (
 )
 from snapdb.sql.syntax import ColumnList, Name, Spanned
 from snapdb.sql_engine import quote_odd
-from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import (
     Column,
     EdgeElement,
@@ -163,7 +152,7 @@ def _target(table: Table, name: Name | None) -> str | None:
     if name is None:
         return None
     column = find_column(table, name)
-    if not is_target(column.type):
+    if not SqlType(column.type).is_target():
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
             span=name.span,
@@ -177,7 +166,7 @@ def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] 
     if clause is None or target is None:
         return None
     column = table.column(target)
-    if column is not None and not is_text(column.type):
+    if column is not None and not SqlType(column.type).is_text():
         raise BindError(
             f'CLASSES declares the codes of a text, and column "{column.name}" is {column.type}: a number '
             "is its own code; leave CLASSES out",
@@ -203,7 +192,7 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
                 span=place,
                 code="duplicate-name",
             )
-        if time_unit(start.type) != time_unit(end.type):
+        if SqlType(start.type).time_unit() != SqlType(end.type).time_unit():
             raise BindError(
                 f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: an edge begins and ends '
                 "in times of one kind; cast one of them when loading",
@@ -218,7 +207,8 @@ def _check_histories(context: BindContext, statement: CreateGraph, graph: Proper
     known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
     for vertex in statement.vertices:
         for history in (clause.history for clause in vertex.features if clause.history is not None):
-            unit = time_unit(find_event_time(find_named(context.catalog.table, history.table), history.event_time).type)
+            table = find_named(context.catalog.table, history.table)
+            unit = SqlType(find_event_time(table, history.event_time).type).time_unit()
             if known and unit not in known:
                 other, owner = next(iter(known.items()))
                 raise BindError(
@@ -234,7 +224,7 @@ def _weight(table: Table, name: Name | None) -> str | None:
     if name is None:
         return None
     column = find_column(table, name)
-    if not is_weight(column.type):
+    if not SqlType(column.type).is_weight():
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be WEIGHT, which is a number',
             span=name.span,
@@ -341,7 +331,7 @@ def _dtype(name: Name) -> str:
 
 def _column(table: Table, name: Name) -> str:
     column = find_column(table, name)
-    if not is_feature_type(column.type):
+    if not SqlType(column.type).is_feature():
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be a feature, which is a number or a '
             "list of numbers; encode it when loading",
@@ -376,12 +366,12 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
         )
     for column_name, fits, wanted in zip(
         clause.columns,
-        (is_indices, is_values),
+        (SqlType.is_indices, SqlType.is_values),
         ("indices, a list of integers", "values, a list of numbers"),
         strict=False,
     ):
         column = find_column(table, column_name)
-        if not fits(column.type):
+        if not fits(SqlType(column.type)):
             raise BindError(
                 f'column "{column.name}" of type {column.type} cannot be {wanted}',
                 span=column_name.span,
@@ -433,7 +423,7 @@ def _history(
     for name, column, referred in zip(clause.key, columns, key, strict=True):
         if columns.count(column) > 1:
             raise BindError(f'column "{column.name}" is named twice', span=name.span, code="duplicate-name")
-        if key_family(column.type) != key_family(referred.type):
+        if SqlType(column.type).key_family() != SqlType(referred.type).key_family():
             differ = f"{table.name}.{column.name} is {column.type}, but {own.name}.{referred.name} is {referred.type}"
             raise BindError(f"{differ}; cast one of them when loading", span=name.span, code="key-mismatch")
     time = find_event_time(table, clause.event_time)
@@ -519,7 +509,7 @@ def _bind_end(
     for (referred, column), place in zip(pairs.items(), key, strict=True):
         there = vertices.column(referred)
         assert there is not None
-        if key_family(there.type) != key_family(column.type):
+        if SqlType(there.type).key_family() != SqlType(column.type).key_family():
             differ = f"{table.name}.{column.name} is {column.type}, but {vertices.name}.{referred} is {there.type}"
             raise BindError(f"{differ}; cast one of them when loading", span=place.span, code="key-mismatch")
     return vertex.name, tuple(pairs[k].name for k in vertex.key)
@@ -540,7 +530,7 @@ def _same_name(table: Table, column: str, vertex: Name) -> Name:
 def _key_column(table: Table, name: Name) -> Column:
     """Return the column of that name; BindError where it cannot be a key."""
     column = find_column(table, name)
-    if not is_key(column.type):
+    if not SqlType(column.type).is_key():
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be a key; '
             "keys are integers, strings, UUIDs, dates, timestamps or decimals",

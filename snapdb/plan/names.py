@@ -6,7 +6,7 @@ from unicodedata import category
 
 from snapdb.catalog import Catalog, tags
 from snapdb.errors import BindError, SnapdbError
-from snapdb.plan.fits import is_event_time
+from snapdb.plan.fits import SqlType
 from snapdb.plan.scope import BindContext
 from snapdb.sql.caches import CreateCache
 from snapdb.sql.samples import CreateSampler
@@ -71,7 +71,7 @@ def find_column(table: Table, name: Name) -> Column:
 def find_event_time(table: Table, name: Name) -> Column:
     """The column of that name when it can be an event time, or BindError at its place."""
     column = find_column(table, name)
-    if not is_event_time(column.type):
+    if not SqlType(column.type).is_event_time():
         wanted = f"CAST({column.name} AS TIMESTAMP)"
         if column.type in ("DOUBLE", "FLOAT"):
             wanted = f"to_timestamp({column.name})"

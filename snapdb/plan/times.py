@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from snapdb.plan.fits import key_family
+from snapdb.plan.fits import SqlType
 from snapdb.sql.lexer import Token, scan
 from snapdb.types import Period
 
@@ -134,7 +134,7 @@ def _joined(tokens: Sequence[Token]) -> str:
 def _literal_time(tokens: Sequence[Token], type_: str) -> int | None:
     """A literal as the column's event times count; None for anything else, and for what DuckDB might read otherwise."""
     tokens = _without_brackets(tokens)
-    if key_family(type_) == "integer":
+    if SqlType(type_).key_family() == "integer":
         text = _joined(tokens)
         return int(text) if re.fullmatch(r"-?\d{1,19}", text, re.ASCII) and abs(int(text)) < _INTEGER_LIMIT else None
     if type_ not in _TIME_TYPES:

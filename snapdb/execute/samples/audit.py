@@ -33,7 +33,7 @@ from snapdb.sampling import Seeds
 from snapdb.sql_engine import Names, quote
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import fill_value
-from snapdb.storage.tables.id_maps import read_map
+from snapdb.storage.tables.id_maps import IdMaps
 from snapdb.types import EdgeType, Relation, SampleSpec
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> _Truth:
     context.bind_context.views(snapshot)  # says what is missing of its tables and their files
     tables = tables_at(context.store.catalog_db, snapshot.version)
     layout = read_layout(context.store.db_dir, snapshot)
-    ids = {v.name: read_map(context.store.catalog_db, v.map_id).sql(context.store.db_dir) for v in layout.vertices}
+    ids = {v.name: IdMaps(context.store.catalog_db).read(v.map_id).sql(context.store.db_dir) for v in layout.vertices}
     return _Truth(context, plan.spec, snapshot_rows(snapshot, tables, context.store.db_dir.path), ids)
 
 

@@ -16,7 +16,7 @@ from snapdb.graph import GraphView
 from snapdb.kernels.adjacency.forms import DAMAGED
 from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
 from snapdb.kernels.lookup import mark, marked
-from snapdb.plan.fits import key_family
+from snapdb.plan.fits import SqlType
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import about_seeds
 from snapdb.sampling import Seeds
@@ -128,7 +128,9 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
             return lookup(table.column(0).cast(pa.int64()).fill_null(NO_KEY).to_numpy())
     keys = [f"k{i}" for i in range(len(id_map.columns))]
     numbered = table.rename_columns(keys).append_column("n", pa.array(np.arange(table.num_rows)))
-    types = {k: c.type if key_family(c.type) == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)}
+    types = {
+        k: c.type if SqlType(c.type).key_family() == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)
+    }
     given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
     same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
     query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(context.store.db_dir)}) m ON {same}"
@@ -282,7 +284,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
 def _dtype(type_: str) -> type[np.generic]:
     """Return the dtype of a DuckDB number type, or of its arrays."""
     base = type_.partition("[")[0]
-    if key_family(base) == "integer":
+    if SqlType(base).key_family() == "integer":
         return np.int64
     return {"BOOLEAN": np.bool_, "FLOAT": np.float32}.get(base, np.float64)
 

@@ -25,7 +25,7 @@ from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.adjacency.radix import count_buckets
 from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
 from snapdb.kernels.features import last_before
-from snapdb.plan.fits import time_unit
+from snapdb.plan.fits import SqlType
 from snapdb.plan.show import SummarizePlan
 from snapdb.sql_engine import ROW_ID, SqlSession
 from snapdb.storage.array_files import STATIC
@@ -223,7 +223,7 @@ def _times(
     """Return a chart, of degrees where there are no times, and the first and the last time."""
     if growth is None or rows.time is None:
         return degrees, None, None
-    unit = time_unit(rows.time.type)
+    unit = SqlType(rows.time.type).time_unit()
     return _sparkline(growth.counts), time_text(growth.first, unit), time_text(growth.last, unit)
 
 

@@ -25,7 +25,7 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.execute.transactions import Review
 from snapdb.sql_engine import ROW_ID, SqlSession, key_bounds, key_rows, parquet_files, quote, table_rows
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
-from snapdb.storage.tables.id_maps import IdMap, find_map
+from snapdb.storage.tables.id_maps import IdMap, IdMaps
 from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
 from snapdb.types.text import counted
 
@@ -181,7 +181,7 @@ def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
     table = new.context.catalog.tables.get(vertex.table.lower())
     if table is None or not all(table.column(name) for name in vertex.key):
         return None
-    id_map = find_map(new.context.store.catalog_db, table, vertex.key)
+    id_map = IdMaps(new.context.store.catalog_db).find(table, vertex.key)
     return None if id_map is None else (table, id_map)
 
 

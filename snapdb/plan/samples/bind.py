@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal, TypeVar
 
 from snapdb.errors import BindError, CorruptError, ParseError, SnapdbError, Span
-from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
+from snapdb.plan.fits import SqlType, graph_times
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import check_own, find_named, find_vertex_type
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily
@@ -66,7 +66,7 @@ def _seed_columns(
     time, y = named.pop("seed_time", None), named.pop("y", None)
     if time is not None:
         _check_time(columns[time], snapshot, tables, place)
-    if y is not None and not is_seed_value(columns[y].type):
+    if y is not None and not SqlType(columns[y].type).is_seed_value():
         raise BindError(
             f'SEEDS gives "y" of type {columns[y].type}; it must be a number, or an array such as FLOAT[3] '
             "(for classes by name say TARGET in the graph, so that every seed set has the same codes)",
@@ -96,7 +96,7 @@ def _check_other(column: Column, taken: bool) -> None:
             f'SEEDS gives a column "{column.name}", which batches call something else; select it AS another name',
             code="seed-columns",
         )
-    if not is_seed_value(column.type):
+    if not SqlType(column.type).is_seed_value():
         raise BindError(
             f'SEEDS gives "{column.name}" of type {column.type}; beside the key and seed_time it may give '
             "numbers, booleans, and arrays of them such as FLOAT[3]: cast it, or leave it out",
@@ -122,7 +122,7 @@ def _vertex_key(
             )
         if wanted is None:
             continue  # the snapshot's files are checked when they are opened
-        families = key_family(given.type), key_family(wanted.type)
+        families = SqlType(given.type).key_family(), SqlType(wanted.type).key_family()
         if families[0] != families[1] and families != ("VARCHAR", "UUID"):
             raise BindError(
                 f'SEEDS gives "{given.name}" of type {given.type} where {seed_type}.{wanted.name} is {wanted.type}; '
@@ -141,7 +141,7 @@ def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
             "SEEDS EDGES needs the column e_id, which every element of a snapshot that is an edge type has",
             code="seed-columns",
         )
-    if key_family(columns[place].type) != "integer":
+    if SqlType(columns[place].type).key_family() != "integer":
         raise BindError(
             f'SEEDS EDGES gives "{columns[place].name}" of type {columns[place].type} where e_id is BIGINT',
             code="seed-type",
@@ -150,14 +150,14 @@ def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
 
 
 def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table], place: Span) -> None:
-    if not is_event_time(column.type):
+    if not SqlType(column.type).is_event_time():
         raise BindError(
             f'SEEDS gives "{column.name}" of type {column.type}; it must be a timestamp, a date or an '
             "integer, as the graph's event times are",
             code="seed-type",
         )
     unit = event_unit(snapshot.graph, tables, place) if graph_times(snapshot.graph, tables) else None
-    if unit is not None and time_unit(column.type) != unit:
+    if unit is not None and SqlType(column.type).time_unit() != unit:
         raise BindError(
             f'SEEDS gives "{column.name}" of type {column.type}, and the event times of graph '
             f"{snapshot.graph.name} are {unit}s",

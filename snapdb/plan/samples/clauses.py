@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from snapdb.errors import BindError, Span
-from snapdb.plan.fits import graph_times, is_weight
+from snapdb.plan.fits import SqlType, graph_times
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import find_column, find_edge_type
 from snapdb.plan.scope import BindContext
@@ -176,7 +176,7 @@ def _walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeEle
 def _find_weight(table: Table, name: Name) -> Column:
     """Return the column of that name; BindError where it is not numeric."""
     column = find_column(table, name)
-    if not is_weight(column.type):
+    if not SqlType(column.type).is_weight():
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be a weight, which is a number; '
             "encode it when loading",

@@ -12,7 +12,7 @@ from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import hash_file
 from snapdb.storage.tables.commit import file_facts, now
-from snapdb.storage.tables.id_maps import read_map
+from snapdb.storage.tables.id_maps import IdMaps
 from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 
@@ -229,7 +229,7 @@ def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
         case "deletes":
             file = write_query(db_dir, session, merge.folder, ("", _deletes(db_dir, session, merge), ""))
         case "ids":
-            columns = read_map(catalog_db, merge.owner).columns
+            columns = IdMaps(catalog_db).read(merge.owner).columns
             keys = ", ".join(f"CAST(k{i} AS {parquet_form(c.type)}) AS k{i}" for i, c in enumerate(columns))
             query = f"SELECT {keys} FROM {parquet_files(_segments(merge), db_dir.path)}"
             file = write_query(db_dir, session, merge.folder, ("", query, ""))

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from snapdb.errors import moved
@@ -41,16 +41,76 @@ class IdMap(NamedTuple):
         return key_rows(self.segments, self.columns, db_dir.path)
 
 
-def maps_of(catalog_db: CatalogDb, table_id: int) -> list[IdMap]:
-    """Every id map of a table that still has the map's key columns."""
-    with catalog_db.reading() as connection:
-        return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
+@dataclass(frozen=True, slots=True)
+class IdMaps:
+    """The id maps of a catalog, read and created."""
 
+    catalog_db: CatalogDb
 
-def read_map(catalog_db: CatalogDb, map_id: int) -> IdMap:
-    """An id map as it is now; ids are only added, so that it serves older versions too."""
-    with catalog_db.reading() as connection:
-        return _map(connection, map_id)
+    def of_table(self, table_id: int) -> list[IdMap]:
+        """Every id map of a table that still has the map's key columns."""
+        with self.catalog_db.reading() as connection:
+            return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
+
+    def read(self, map_id: int) -> IdMap:
+        """An id map as it is now; ids are only added, so that it serves older versions too."""
+        with self.catalog_db.reading() as connection:
+            return _map(connection, map_id)
+
+    def find(self, table: Table, key: Sequence[str]) -> IdMap | None:
+        """The id map of a table's key, or None when no graph has named that key."""
+        fields = tuple(c.field for c in _columns(table, key))
+        with self.catalog_db.reading() as connection:
+            rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
+            matches = (row["id"] for row in rows if tuple(field for field, _ in json.loads(row["key"])) == fields)
+            map_id = next(matches, None)
+            return None if map_id is None else _map(connection, map_id)
+
+    def ensure(self, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
+        """The id map of a key, created with the keys of all versions for the first graph that names the key.
+
+        Raises:
+            CommitConflict: rows were appended meanwhile (code 'ids-moved').
+        """
+        db_dir = self.catalog_db.db_dir
+        if id_map := self.find(table, key):
+            return id_map
+        columns = _columns(table, key)
+        whole = _all_rows(self.catalog_db, table)
+        query = _keys(columns, table_rows(whole, db_dir.path), (), db_dir)
+        file: Segment | None = write_query(db_dir, session, f"ids/{table.id}", ("", query, ""))
+        if file is not None and file.rows == 0:
+            _remove(db_dir, file)
+            file = None
+        try:
+            added = self._record(table, columns, file, whole.next_row)
+        except BaseException:
+            _remove(db_dir, file)
+            raise
+        if not added:  # another process created the same map meanwhile
+            _remove(db_dir, file)
+        id_map = self.find(table, key)
+        assert id_map is not None
+        return id_map
+
+    def _record(self, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
+        """Insert the map's row, unless the key has a map by now; whether it was inserted."""
+        key = json.dumps([[c.field, c.type] for c in columns])
+        with self.catalog_db.writing() as connection:
+            if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
+                return False
+            (count,) = connection.execute(
+                "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
+            ).fetchone()
+            if count != rows:
+                raise moved(f"{table.name} moved: rows were appended meanwhile", code="ids-moved")
+            map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
+            if file is not None:
+                connection.execute(
+                    "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, 0)",
+                    (map_id, file.path, file.rows, file.bytes, file.sha256),
+                )
+        return True
 
 
 def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
@@ -59,44 +119,6 @@ def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
     key = json.loads(row["key"])
     columns = tuple(Column(names.get(field, f"dropped {field}"), type_, field=field) for field, type_ in key)
     return IdMap(map_id, row["table_id"], columns, _segments(connection, map_id))
-
-
-def find_map(catalog_db: CatalogDb, table: Table, key: Sequence[str]) -> IdMap | None:
-    """The id map of a table's key, or None when no graph has named that key."""
-    fields = tuple(c.field for c in _columns(table, key))
-    with catalog_db.reading() as connection:
-        rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
-        matches = (row["id"] for row in rows if tuple(field for field, _ in json.loads(row["key"])) == fields)
-        map_id = next(matches, None)
-        return None if map_id is None else _map(connection, map_id)
-
-
-def ensure_map(catalog_db: CatalogDb, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-    """The id map of a key, created with the keys of all versions for the first graph that names the key.
-
-    Raises:
-        CommitConflict: rows were appended meanwhile (code 'ids-moved').
-    """
-    db_dir = catalog_db.db_dir
-    if id_map := find_map(catalog_db, table, key):
-        return id_map
-    columns = _columns(table, key)
-    whole = _all_rows(catalog_db, table)
-    query = _keys(columns, table_rows(whole, db_dir.path), (), db_dir)
-    file: Segment | None = write_query(db_dir, session, f"ids/{table.id}", ("", query, ""))
-    if file is not None and file.rows == 0:
-        _remove(db_dir, file)
-        file = None
-    try:
-        added = _record(catalog_db, table, columns, file, whole.next_row)
-    except BaseException:
-        _remove(db_dir, file)
-        raise
-    if not added:  # another process created the same map meanwhile
-        _remove(db_dir, file)
-    id_map = find_map(catalog_db, table, key)
-    assert id_map is not None
-    return id_map
 
 
 def assign_ids(
@@ -144,26 +166,6 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
     columns = [table.column(name) for name in key]
     assert all(columns), f"{table.name} has lost a key column"
     return tuple(c for c in columns if c is not None)
-
-
-def _record(catalog_db: CatalogDb, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
-    """Insert the map's row, unless the key has a map by now; whether it was inserted."""
-    key = json.dumps([[c.field, c.type] for c in columns])
-    with catalog_db.writing() as connection:
-        if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
-            return False
-        (count,) = connection.execute(
-            "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
-        ).fetchone()
-        if count != rows:
-            raise moved(f"{table.name} moved: rows were appended meanwhile", code="ids-moved")
-        map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
-        if file is not None:
-            connection.execute(
-                "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, 0)",
-                (map_id, file.path, file.rows, file.bytes, file.sha256),
-            )
-    return True
 
 
 def _remove(db_dir: DatabaseDir, file: Segment | None) -> None:

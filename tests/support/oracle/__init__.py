@@ -34,6 +34,8 @@ from tests.support.oracle.numbers import (
     mix,
     pick_key,
     race_length,
+    type_hash,
+    type_text,
     u32,
 )
 from tests.support.oracle.rows import Refresh, Rounds, Slot, hold, phase, serve
@@ -262,7 +264,7 @@ class _Batch:
                     row = self.options.of_row(logical_row(self.graph, edge, walked, node), fanout)
                     seen = self.eligible(edge, row, reaches, tree)
                     ordinal = 0 if tree is None else self.entrants.ordinals[tree]
-                    et = edge.type_hash(walked)
+                    et = type_hash(edge, walked)
                     place = Place.of(self.options, self.seed, self.number, hop, et, node, ordinal)
                     for rank, weight in self.picks((edge, walked), hop, counts, row, seen, place):
                         far, stored, outward = row[seen[rank]]
@@ -320,7 +322,7 @@ def sample_entrants(
     growing = _Batch(graph, entrants, options or Options(), seed, batch, numbering, rounds)
     low, groups = growing.counts(), growing.enter()
     met = [growing.counts()]
-    ordered = sorted(fanouts, key=lambda f: f[0].type_text(f[1]))
+    ordered = sorted(fanouts, key=lambda f: type_text(f[0], f[1]))
     hops: list[list[Block]] = []
     for hop in range(max((len(counts) for _, _, counts in fanouts), default=0)):
         hops.append(list(growing.hop(ordered, hop, low, met[-1])))
