@@ -1,19 +1,6 @@
 """The read side of the catalog: one frozen value per moment, and the SQL that reads its tables and snapshots."""
 
 from snapdb.catalog.elements import EdgeRows, VertexRows, element_columns, shown_rows
-from snapdb.catalog.state import Catalog, load, tables_at, tags, version_at, version_of_tag, versions
+from snapdb.catalog.state import Catalog, VersionHistory, load, tables_at
 
-__all__ = [
-    "Catalog",
-    "EdgeRows",
-    "VertexRows",
-    "element_columns",
-    "load",
-    "shown_rows",
-    "tables_at",
-    "tags",
-    "version_at",
-    "version_of_tag",
-    "versions",
-    "with_changes",
-]
+__all__ = ["Catalog", "EdgeRows", "VersionHistory", "VertexRows", "element_columns", "load", "shown_rows", "tables_at"]

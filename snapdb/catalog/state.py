@@ -302,50 +302,64 @@ def _near(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) or (f"; there are: {', '.join(known[:8])}" if known else "; there is none yet")
 
 
-def version_at(catalog_db: CatalogDb, time: int) -> int:
-    """The last version committed at or before `time` (microseconds since 1970 UTC).
+@dataclass(frozen=True, slots=True)
+class VersionHistory:
+    """The committed versions of a database and their tags."""
 
-    Raises:
-        BindError: there was none yet.
-    """
-    rows = catalog_db.rows("SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,))
-    if not rows:
-        first = catalog_db.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
-        hint = f"; the first was at {_iso(first[0]['time'])}" if first else ""
-        raise BindError(f"there was no version yet at {_iso(time)}{hint}", code="unknown-version")
-    return int(rows[0]["version"])
+    catalog_db: CatalogDb
 
+    def version_at(self, time: int) -> int:
+        """The last version committed at or before `time` (microseconds since 1970 UTC).
 
-def version_of_tag(catalog_db: CatalogDb, name: str) -> int:
-    """The version that a tag names.
-
-    Raises:
-        BindError: there is no such tag; it suggests the nearest.
-    """
-    return _find("tag", {tag.name.lower(): tag for tag in tags(catalog_db)}, name).version
-
-
-def tags(catalog_db: CatalogDb) -> list[Tag]:
-    """Every tag, by version, then by name."""
-    query = "SELECT t.name, t.version, v.time FROM tags t JOIN versions v USING (version) ORDER BY t.version, t.folded"
-    return [Tag(row["name"], row["version"], row["time"]) for row in catalog_db.rows(query)]
-
-
-def versions(catalog_db: CatalogDb) -> list[Version]:
-    """Every version, oldest first, one entry a table it changed."""
-    query = """
-        SELECT v.version, v.time, v.message, v.author, t.name, sum(c.rows_added) added, sum(c.rows_removed) removed,
-               (SELECT group_concat(g.name, ', ') FROM (SELECT * FROM tags ORDER BY folded) g
-                WHERE g.version = v.version) tag
-        FROM versions v LEFT JOIN changes c USING (version) LEFT JOIN tables t ON t.id = c.table_id
-        GROUP BY v.version, t.folded ORDER BY v.version, t.folded
-    """
-    return [
-        Version(
-            r["version"], r["time"], r["message"], r["tag"], r["author"], r["name"], r["added"] or 0, r["removed"] or 0
+        Raises:
+            BindError: there was none yet.
+        """
+        rows = self.catalog_db.rows(
+            "SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,)
         )
-        for r in catalog_db.rows(query)
-    ]
+        if not rows:
+            first = self.catalog_db.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
+            hint = f"; the first was at {_iso(first[0]['time'])}" if first else ""
+            raise BindError(f"there was no version yet at {_iso(time)}{hint}", code="unknown-version")
+        return int(rows[0]["version"])
+
+    def version_of_tag(self, name: str) -> int:
+        """The version that a tag names.
+
+        Raises:
+            BindError: there is no such tag; it suggests the nearest.
+        """
+        return _find("tag", {tag.name.lower(): tag for tag in self.tags()}, name).version
+
+    def tags(self) -> list[Tag]:
+        """Every tag, by version, then by name."""
+        query = (
+            "SELECT t.name, t.version, v.time FROM tags t JOIN versions v USING (version) ORDER BY t.version, t.folded"
+        )
+        return [Tag(row["name"], row["version"], row["time"]) for row in self.catalog_db.rows(query)]
+
+    def versions(self) -> list[Version]:
+        """Every version, oldest first, one entry a table it changed."""
+        query = """
+            SELECT v.version, v.time, v.message, v.author, t.name, sum(c.rows_added) added, sum(c.rows_removed) removed,
+                   (SELECT group_concat(g.name, ', ') FROM (SELECT * FROM tags ORDER BY folded) g
+                    WHERE g.version = v.version) tag
+            FROM versions v LEFT JOIN changes c USING (version) LEFT JOIN tables t ON t.id = c.table_id
+            GROUP BY v.version, t.folded ORDER BY v.version, t.folded
+        """
+        return [
+            Version(
+                r["version"],
+                r["time"],
+                r["message"],
+                r["tag"],
+                r["author"],
+                r["name"],
+                r["added"] or 0,
+                r["removed"] or 0,
+            )
+            for r in self.catalog_db.rows(query)
+        ]
 
 
 def _iso(time: int) -> str:

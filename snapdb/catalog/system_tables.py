@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog.state import Catalog, moment, tags, versions
+from snapdb.catalog.state import Catalog, VersionHistory, moment
 from snapdb.error_codes import load_codes
-from snapdb.storage.cache_reports import CacheReport, read_reports
+from snapdb.storage.cache_reports import CacheReport, CacheReports
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import LeaderLease, RunRows, TaskRows
@@ -220,7 +220,7 @@ _SAMPLERS = fields("""
 
 def _snapshots(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     by_version: dict[int, list[str]] = {}
-    for tag in tags(catalog_db):
+    for tag in VersionHistory(catalog_db).tags():
         by_version.setdefault(tag.version, []).append(tag.name)
     today = now()
     for s in catalog.snapshots.values():
@@ -270,7 +270,7 @@ def _caches(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 def cache_status(db_dir: DatabaseDir, cache: Cache) -> _CacheStatus:
     """The status of a cache, from the reports of its streams."""
-    reports = read_reports(db_dir, cache.id)
+    reports = CacheReports(db_dir).read(cache.id)
     live = [report for report in reports if report.lives]
     latest = live or reports
     return _CacheStatus(len(live), _sum_stats(latest), tuple(sorted({report.generation for report in latest})))
@@ -412,14 +412,16 @@ _ERRORS = fields("code VARCHAR, kind VARCHAR, meaning VARCHAR, remedy VARCHAR")
 
 
 def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    for v in versions(catalog_db):
+    for v in VersionHistory(catalog_db).versions():
         if v.version <= catalog.version:
             yield v.version, moment(v.time), v.message, v.tag, v.author, v.table, v.rows_added, v.rows_removed
 
 
 def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     # Others may have committed since the catalog was read: all that a statement reads is of one moment.
-    return [(t.name, t.version, moment(t.time)) for t in tags(catalog_db) if t.version <= catalog.version]
+    return [
+        (t.name, t.version, moment(t.time)) for t in VersionHistory(catalog_db).tags() if t.version <= catalog.version
+    ]
 
 
 def _loaded_files(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:

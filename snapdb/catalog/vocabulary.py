@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from snapdb.catalog.elements import shown_columns
-from snapdb.catalog.state import Catalog, tags
+from snapdb.catalog.state import Catalog, VersionHistory
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -62,7 +62,7 @@ def vocabulary(
         "samplers": [s.name for s in catalog.samplers.values()],
         "caches": [c.name for c in catalog.caches.values()],
         "tasks": [t.name for t in catalog.tasks.values()],
-        "tags": [t.name for t in tags(catalog_db)],
+        "tags": [t.name for t in VersionHistory(catalog_db).tags()],
         "columns": _distinct(column for columns in tables.values() for column in columns),
         "types": _distinct(e.name for g in graphs for e in g.elements),
         "functions": list(functions),

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog import Catalog, load, tags
-from snapdb.catalog.state import moment
+from snapdb.catalog import Catalog, load
+from snapdb.catalog.state import VersionHistory, moment
 from snapdb.catalog.system_tables import MOMENT, listing
 from snapdb.errors import CommitConflict, InputError, LockedError
 from snapdb.execute.results import Outcome, Rows
@@ -205,7 +205,7 @@ def _retained(
         retentions: By the case-folded name of the graph.
     """
     as_of = now()
-    tagged = {tag.version for tag in tags(catalog_db)}
+    tagged = {tag.version for tag in VersionHistory(catalog_db).tags()}
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in catalog.samplers.values()}
     decisions: list[tuple[Snapshot, str | None]] = []
     for graph, retention in retentions.items():

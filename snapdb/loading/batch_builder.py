@@ -52,7 +52,7 @@ class _NoMeter:
 NO_METER = _NoMeter()
 
 
-class SampledBatch(NamedTuple):
+class _SampledBatch(NamedTuple):
     """A batch whose features are still to be fetched."""
 
     seeds: BatchSeeds
@@ -63,7 +63,7 @@ class SampledBatch(NamedTuple):
     lineage: Lineage
 
 
-class TransformedBatch(NamedTuple):
+class _TransformedBatch(NamedTuple):
     """What the transform returned for a batch."""
 
     value: Any
@@ -111,7 +111,7 @@ class BatchBuilder:
 
     def build(
         self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds
-    ) -> Batch | SampledBatch | TransformedBatch:
+    ) -> Batch | _SampledBatch | _TransformedBatch:
         """The batch as far as a worker builds it, which `send` and `receive` complete; runs on any thread.
 
         Args:
@@ -121,31 +121,31 @@ class BatchBuilder:
             for other in seeds.between:
                 self.sample_only(visits, other)
             with self._about(seeds, visits):
-                sampled = SampledBatch(seeds, *self._sampled(visits, seeds), lineage)
+                sampled = _SampledBatch(seeds, *self._sampled(visits, seeds), lineage)
                 if not self._fused:
                     return sampled
                 batch = self._fetched(sampled)
             if self.transform is None or self.device.type != "cpu":
                 return batch
-            return TransformedBatch(self.receive(self.send(batch)))
+            return _TransformedBatch(self.receive(self.send(batch)))
 
     def sample_only(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> None:
         """Sample a batch that is not yielded, for the rounds of the rows that it accesses."""
         with self._about(seeds, visits):
             self._sampled(visits, seeds)
 
-    def send(self, built: Batch | SampledBatch | TransformedBatch) -> SentBatch | TransformedBatch:
+    def send(self, built: Batch | _SampledBatch | _TransformedBatch) -> SentBatch | _TransformedBatch:
         """The batch with its features, whose copy to the device is started."""
-        if isinstance(built, TransformedBatch):
+        if isinstance(built, _TransformedBatch):
             return built
-        if isinstance(built, SampledBatch):
+        if isinstance(built, _SampledBatch):
             with self.meter.building(), self._about(built.seeds):
                 built = self._fetched(built)
         return self._transfer.send(built)
 
-    def receive(self, sent: SentBatch | TransformedBatch) -> Any:
+    def receive(self, sent: SentBatch | _TransformedBatch) -> Any:
         """The batch, or what the transform returns for it, for the consumer's thread."""
-        if isinstance(sent, TransformedBatch):
+        if isinstance(sent, _TransformedBatch):
             return sent.value
         batch = self._transfer.receive(sent)
         return batch if self.transform is None else self._transformed(self.transform, batch)
@@ -199,7 +199,7 @@ class BatchBuilder:
         self._scratches.append(scratch)
         return entry, subgraph, size
 
-    def _fetched(self, sampled: SampledBatch) -> Batch:
+    def _fetched(self, sampled: _SampledBatch) -> Batch:
         """The batch with the rows of its features."""
         batch = assemble(
             self.view,

@@ -28,7 +28,7 @@ from snapdb.sampling.expected_accesses import expected_accesses
 from snapdb.sampling.neighbor_pool_cache import CacheReader, RowCache
 from snapdb.sampling.rounds import Rounds, next_pass
 from snapdb.storage.array_files import temporary_bytes
-from snapdb.storage.cache_reports import CacheReport, clear_reports, this_process, write_report
+from snapdb.storage.cache_reports import CacheReport, CacheReports, this_process
 from snapdb.types import CacheStats
 
 
@@ -274,13 +274,13 @@ class _Filler(threading.Thread):
         if db_dir.read_only or (stats == self._reported and not last):
             return
         cache, generation = self._reservation.cache.id, self.rows.spec.generation
-        write_report(db_dir, self._report_name, CacheReport(cache, this_process(), not last, generation, stats))
+        CacheReports(db_dir).write(self._report_name, CacheReport(cache, this_process(), not last, generation, stats))
         self._reported = stats
 
     def _forget(self) -> None:
         """Remove the reports of streams that have ended; from now on this one reports."""
         if not self._source.db_dir.read_only:
-            clear_reports(self._source.db_dir, self._reservation.cache.id)
+            CacheReports(self._source.db_dir).clear(self._reservation.cache.id)
 
 
 def _or_never(batch: int | None) -> int:

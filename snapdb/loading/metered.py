@@ -45,7 +45,7 @@ class Recent(NamedTuple):
     """Of each batch, vertex type → the dense ids of its nodes."""
 
 
-class WorkMeter:
+class _WorkMeter:
     """Seconds of building and sampling, summed over threads, and the inputs of the last few batches."""
 
     def __init__(self, *, on_gpu: bool = False) -> None:
@@ -100,7 +100,7 @@ class MeteredStream(BatchStream):
     """The same batches, with `meter` measuring what they took since `start` was called."""
 
     def __init__(self, source: StreamSource, options: StreamOptions) -> None:
-        self.meter = WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
+        self.meter = _WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
         super().__init__(source, options, self.meter)
         self._plain = copy.copy(self.sampler)
         self._repeats = 1

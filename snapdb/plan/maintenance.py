@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from snapdb.catalog import tags
+from snapdb.catalog.state import VersionHistory
 from snapdb.errors import BindError, Span
 from snapdb.plan.names import find_named
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
@@ -135,7 +135,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
         )
     snapshots.sort(key=lambda s: (s.built_at, s.id))
     names: dict[int, str] = {}
-    for tag in tags(context.store.catalog_db):
+    for tag in VersionHistory(context.store.catalog_db).tags():
         names.setdefault(tag.version, tag.name)
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
     newest = _newest_ids(snapshots, statement.last or 0)

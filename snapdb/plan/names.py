@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from unicodedata import category
 
-from snapdb.catalog import Catalog, tags
+from snapdb.catalog import Catalog
+from snapdb.catalog.state import VersionHistory
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import SqlType
 from snapdb.plan.scope import BindContext
@@ -154,7 +155,7 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
 
 def find_tag(context: BindContext, name: Name) -> Tag:
     """The tag of that name, or BindError at its place."""
-    known = tags(context.store.catalog_db)
+    known = VersionHistory(context.store.catalog_db).tags()
     match = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
     if match is None:
         near = did_you_mean(name.text, [tag.name for tag in known])

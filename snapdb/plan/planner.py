@@ -68,19 +68,20 @@ def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
         def rule(plan: Plan) -> Plan:
             return change(plan) if isinstance(plan, kind) else plan.with_children(rule)
 
+        rule.__name__ = change.__name__.lstrip("_")  # as EXPLAIN names it
         return rule
 
     return decorate
 
 
 @_rule_of(CreateSnapshotPlan)
-def distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
+def _distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     """A snapshot's plan with each of its filters once, in the order in which they were first said."""
     return replace(plan, filters=tuple(dict.fromkeys(plan.filters)))
 
 
 @_rule_of(CreateSnapshotPlan)
-def push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
+def _push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     """A snapshot's plan whose edges are left out by their times in the topology, instead of by reading the table.
 
     A condition drops what has no time, which bounds keep, and bounds tell nothing of ends: edge types with static
@@ -113,7 +114,7 @@ def _filter_bounds(plan: CreateSnapshotPlan, edge: EdgeElement, condition: Filte
 
 
 @_rule_of(SamplePlan)
-def prune_types(plan: SamplePlan) -> SamplePlan:
+def _prune_types(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan without the relations that expand no node at any hop; batches keep empty entries for them."""
     walked = reached_relations(plan.spec)
     idle = _prunable_relations(plan.spec) - walked
@@ -139,7 +140,7 @@ def _prunable_relations(spec: SampleSpec) -> set[Relation]:
 
 
 @_rule_of(SamplePlan)
-def prune_columns(plan: SamplePlan) -> SamplePlan:
+def _prune_columns(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan that reads features of what is delivered with them only: none for rows of edges."""
     reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
     every = {element.name for element in plan.snapshot.graph.elements}
@@ -153,13 +154,13 @@ def _delivered_elements(spec: SampleSpec) -> set[str]:
 
 
 @_rule_of(CreateSnapshotPlan)
-def choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
+def _choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     """A snapshot's plan in which what it takes decides the form, instead of rows of its own for every edge type."""
     return plan if plan.layout is not None else replace(plan, cheapest=True)
 
 
 @_rule_of(SamplePlan)
-def choose_method(plan: SamplePlan) -> SamplePlan:
+def _choose_method(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan with METHOD FULL where all fanouts are, and with the back end that fits the device."""
     drawing = Drawing("FULL") if _takes_all(plan.spec) else plan.hints.drawing
     return replace(plan, hints=replace(plan.hints, drawing=drawing, backend=None))
@@ -173,26 +174,26 @@ def _takes_all(spec: SampleSpec) -> bool:
 
 
 @_rule_of(SamplePlan)
-def choose_threads(plan: SamplePlan) -> SamplePlan:
+def _choose_threads(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan with all threads at work, instead of one; batches and rows keep their order."""
     return replace(plan, hints=replace(plan.hints, threads=None))
 
 
 @_rule_of(SamplePlan)
-def fuse_gather(plan: SamplePlan) -> SamplePlan:
+def _fuse_gather(plan: SamplePlan) -> SamplePlan:
     """A stream's plan whose threads gather what they sampled, instead of the reader when a batch is handed over."""
     return plan if plan.delivers == "rows" else replace(plan, hints=replace(plan.hints, fused=True))
 
 
 RULES: tuple[Rule, ...] = (
-    distinct_filters,
-    push_filters,
-    prune_types,
-    prune_columns,
-    choose_form,
-    choose_method,
-    choose_threads,
-    fuse_gather,
+    _distinct_filters,
+    _push_filters,
+    _prune_types,
+    _prune_columns,
+    _choose_form,
+    _choose_method,
+    _choose_threads,
+    _fuse_gather,
 )
 """In the order in which they run."""
 

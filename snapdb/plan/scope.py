@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at, version_at, version_of_tag
+from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at
 from snapdb.catalog.elements import snapshot_rows
+from snapdb.catalog.state import VersionHistory
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES, Due, system_table
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign
@@ -267,9 +268,9 @@ class BindContext:
         try:
             match at.kind:
                 case "TIMESTAMP":
-                    return version_at(self.store.catalog_db, self._moment(self.bind_query(at.value)))
+                    return VersionHistory(self.store.catalog_db).version_at(self._moment(self.bind_query(at.value)))
                 case "TAG":
-                    return version_of_tag(self.store.catalog_db, self._text(at.value))
+                    return VersionHistory(self.store.catalog_db).version_of_tag(self._text(at.value))
         except SnapdbError as error:
             error.span = error.span or at.value.span
             raise

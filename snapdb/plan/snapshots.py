@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from snapdb.catalog import version_of_tag
 from snapdb.catalog.elements import time_expression
+from snapdb.catalog.state import VersionHistory
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.fits import graph_times, misfits
 from snapdb.plan.fragment_checks import check_repeatable
@@ -427,7 +427,7 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
 def _refreshed_version(context: BindContext, snapshot: Snapshot, name: Name) -> int:
     if snapshot.pin.tag is not None:
         try:
-            return version_of_tag(context.store.catalog_db, snapshot.pin.tag)
+            return VersionHistory(context.store.catalog_db).version_of_tag(snapshot.pin.tag)
         except SnapdbError as error:
             error.message = f"snapshot {snapshot.name} follows a tag that is gone: {error.message}"
             error.span = name.span

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from snapdb.catalog import tags
+from snapdb.catalog.state import VersionHistory
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
 from snapdb.plan.names import check_name, find_named
@@ -115,7 +115,9 @@ class DiffSnapshotPlan(Plan):
 def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     """A name for a version that is there."""
     name = statement.name.text
-    existing = next((tag for tag in tags(context.store.catalog_db) if tag.name.lower() == name.lower()), None)
+    existing = next(
+        (tag for tag in VersionHistory(context.store.catalog_db).tags() if tag.name.lower() == name.lower()), None
+    )
     if existing is not None and statement.if_not_exists:
         return NothingPlan(f'there is a tag "{existing.name}" already')
     if existing is not None and not statement.or_replace:

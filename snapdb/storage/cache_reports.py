@@ -47,42 +47,59 @@ def this_process() -> str:
     return _process(os.getpid()) or f"{os.getpid()}."
 
 
-def write_report(db_dir: DatabaseDir, name: str, report: CacheReport) -> None:
-    """Replace the stream's last report; nothing is done when the database is not writable."""
-    folder = db_dir.path / _FOLDER
-    path = folder / f"{name}.json"
-    with suppress(OSError):
-        folder.mkdir(exist_ok=True)
-        new = path.with_suffix(".new")
-        new.write_text(json.dumps(asdict(report)))
-        new.replace(path)
+@dataclass(frozen=True, slots=True)
+class CacheReports:
+    """The reports in a database directory."""
 
+    db_dir: DatabaseDir
 
-def read_reports(db_dir: DatabaseDir, cache: int | None = None) -> tuple[CacheReport, ...]:
-    """The last report of each stream, about one cache or any."""
-    return tuple(report for _, report in _reports(db_dir) if report is not None and cache in (None, report.cache))
-
-
-def clear_reports(db_dir: DatabaseDir, cache: int | None = None) -> int:
-    """Remove the reports of streams that have ended, and invalid files; the number of removed files."""
-    stale = [
-        path
-        for path, report in _reports(db_dir)
-        if report is None or (cache in (None, report.cache) and not report.lives)
-    ]
-    stale += _unfinished(db_dir)
-    for path in stale:
+    def write(self, name: str, report: CacheReport) -> None:
+        """Replace the stream's last report; nothing is done when the database is not writable."""
+        folder = self.db_dir.path / _FOLDER
+        path = folder / f"{name}.json"
         with suppress(OSError):
-            path.unlink()
-    return len(stale)
+            folder.mkdir(exist_ok=True)
+            new = path.with_suffix(".new")
+            new.write_text(json.dumps(asdict(report)))
+            new.replace(path)
 
+    def read(self, cache: int | None = None) -> tuple[CacheReport, ...]:
+        """The last report of each stream, about one cache or any."""
+        return tuple(report for _, report in self._reports() if report is not None and cache in (None, report.cache))
 
-def _reports(db_dir: DatabaseDir) -> Iterator[tuple[Path, CacheReport | None]]:
-    """Each file with its report; None for a damaged one, as a power cut or an editor leaves it."""
-    for path in _listed(db_dir, "*.json"):
-        with suppress(OSError):  # another process removed it
-            if path.is_file():
-                yield path, _read(path)
+    def clear(self, cache: int | None = None) -> int:
+        """Remove the reports of streams that have ended, and invalid files; the number of removed files."""
+        stale = [
+            path
+            for path, report in self._reports()
+            if report is None or (cache in (None, report.cache) and not report.lives)
+        ]
+        stale += self._unfinished()
+        for path in stale:
+            with suppress(OSError):
+                path.unlink()
+        return len(stale)
+
+    def _reports(self) -> Iterator[tuple[Path, CacheReport | None]]:
+        """Each file with its report; None for a damaged one, as a power cut or an editor leaves it."""
+        for path in self._listed("*.json"):
+            with suppress(OSError):  # another process removed it
+                if path.is_file():
+                    yield path, _read(path)
+
+    def _unfinished(self) -> list[Path]:
+        """Files of processes that died while they wrote them."""
+        paths: list[Path] = []
+        for path in self._listed("*.new"):
+            with suppress(OSError):
+                paths += [path] if path.stat().st_mtime < time.time() - _ABANDONED else []
+        return paths
+
+    def _listed(self, names: str) -> list[Path]:
+        """The files that match a pattern; none when the folder cannot be read, as nothing depends on reports."""
+        with suppress(OSError):
+            return sorted((self.db_dir.path / _FOLDER).glob(names))
+        return []
 
 
 def _read(path: Path) -> CacheReport | None:
@@ -107,22 +124,6 @@ def _is_sound(report: CacheReport) -> bool:
         and all(isinstance(age, int | float) and 0 <= age < _GREATEST for age in ages)
         and all(isinstance(number, int) and 0 <= number < _GREATEST for number in counts)
     )
-
-
-def _unfinished(db_dir: DatabaseDir) -> list[Path]:
-    """Files of processes that died while they wrote them."""
-    paths: list[Path] = []
-    for path in _listed(db_dir, "*.new"):
-        with suppress(OSError):
-            paths += [path] if path.stat().st_mtime < time.time() - _ABANDONED else []
-    return paths
-
-
-def _listed(db_dir: DatabaseDir, names: str) -> list[Path]:
-    """The files that match a pattern; none when the folder cannot be read, as nothing depends on reports."""
-    with suppress(OSError):
-        return sorted((db_dir.path / _FOLDER).glob(names))
-    return []
 
 
 def _process(number: int) -> str | None:

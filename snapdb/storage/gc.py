@@ -12,7 +12,7 @@ from sqlite3 import Connection, Row
 from typing import Literal, NamedTuple
 
 from snapdb.errors import CorruptError, DatabaseError
-from snapdb.storage.cache_reports import clear_reports
+from snapdb.storage.cache_reports import CacheReports
 from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.connection import (
     PUBLISHED_FOLDERS,
@@ -258,7 +258,7 @@ def _remove_garbage(
             else:
                 yield _VacuumStep("remove", file.path, file.bytes, file.why)
         if not dry_run:  # also the small reports of streams that have ended
-            clear_reports(store.db_dir)
+            CacheReports(store.db_dir).clear()
             with store.catalog_db.writing(counted=False) as connection:
                 forget_deleted(connection, store.db_dir)
     finally:

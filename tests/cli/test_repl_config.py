@@ -11,6 +11,7 @@ import pytest
 import snapdb
 from tests.support.inside.cli import (
     Diagnostics,
+    NamedQueries,
     Output,
     Pager,
     PagerClosed,
@@ -20,10 +21,7 @@ from tests.support.inside.cli import (
     _question,
     config_file,
     load,
-    named_query,
-    queries,
     run_typed,
-    save_query,
 )
 
 
@@ -132,15 +130,15 @@ def test_a_named_query_is_kept_listed_run_and_forgotten(desk: Desk) -> None:
     assert "takes 1 arguments, found 0" in desk.type("\\n twice")
     assert 'did you mean "twice"?' in desk.type("\\n twcie 1")
     desk.type("\\nd twice")
-    assert queries() == {}
+    assert NamedQueries().texts() == {}
     assert "does not do as the name" in desk.type("\\ns ../evil SELECT 1")
 
 
 def test_a_named_query_survives_the_session(desk: Desk) -> None:
-    save_query("kept", "SELECT 1")
-    assert named_query("kept", "") == "SELECT 1"
-    save_query("turned", "SELECT $2, $1")
-    assert named_query("turned", "a 'b c'") == "SELECT 'b c', a"
+    NamedQueries().save("kept", "SELECT 1")
+    assert NamedQueries().filled("kept", "") == "SELECT 1"
+    NamedQueries().save("turned", "SELECT $2, $1")
+    assert NamedQueries().filled("turned", "a 'b c'") == "SELECT 'b c', a"
 
 
 def test_the_last_statement_is_shown_and_run_again(desk: Desk, tmp_path: Path) -> None:
@@ -268,8 +266,8 @@ def test_the_pager_is_what_the_person_wants(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_folder_or_bytes_among_the_queries_hide_no_other(desk: Desk) -> None:
-    kept = save_query("kept", "SELECT 1")
+    kept = NamedQueries().save("kept", "SELECT 1")
     (kept.parent / "folder.sql").mkdir()
     (kept.parent / "bytes.sql").write_bytes(b"SELECT '\xff'")
-    assert list(queries()) == ["bytes", "kept"]
+    assert list(NamedQueries().texts()) == ["bytes", "kept"]
     assert "kept" in desk.type("\\n")

@@ -19,7 +19,7 @@ from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
 from tests.support.inside import committed_catalog_of, db_dir_of
 from tests.support.inside.plan import CreateCachePlan, DropPlan, RefreshCachePlan
-from tests.support.inside.storage import CacheReport, this_process, write_report
+from tests.support.inside.storage import CacheReport, CacheReports, this_process
 from tests.support.plans import planned
 from tests.support.refusals import refused
 from tests.support.waiting import until
@@ -184,9 +184,9 @@ def test_streams_that_have_a_cache_at_once_are_summed(own: Database) -> None:
     cache = committed_catalog_of(own).cache("hot")
     for number, (age, batch) in enumerate(((2.0, 7), (8.0, None))):
         stats = CacheStats(bytes=10, rows=4, filled=1 + 2 * number, hits=1, misses=1 - number, age=age, batch=batch)
-        write_report(db_dir_of(own), f"{number}", CacheReport(cache.id, this_process(), True, 0, stats))
+        CacheReports(db_dir_of(own)).write(f"{number}", CacheReport(cache.id, this_process(), True, 0, stats))
     gone = CacheReport(cache.id, "1.0", True, 0, CacheStats(bytes=1000, hits=1000, error="the disk is full"))
-    write_report(db_dir_of(own), "gone", gone)
+    CacheReports(db_dir_of(own)).write("gone", gone)
     found = shown(own)
     assert [found[name] for name in ("bytes", "rows", "streams")] == [20, 4, 2]
     assert (found["hit_rate"], found["age"]) == (0.6667, (2.0 * 1 + 8.0 * 3) / 4)
@@ -196,11 +196,11 @@ def test_streams_that_have_a_cache_at_once_are_summed(own: Database) -> None:
 def test_what_is_told_says_which_rows_it_is_of(own: Database) -> None:
     cache = committed_catalog_of(own).cache("hot")
     stats = CacheStats(bytes=10, rows=4, filled=2, drawn=2)
-    write_report(db_dir_of(own), "one", CacheReport(cache.id, this_process(), True, 0, stats))
+    CacheReports(db_dir_of(own)).write("one", CacheReport(cache.id, this_process(), True, 0, stats))
     assert (described(own)["streams"], described(own)["drawn"]) == ("1", "2 rows in a pass that was not ended")
     own.execute("REFRESH CACHE hot")
     assert (described(own)["generation"], described(own)["streams"]) == ("1", "1; what follows is of generation 0")
-    write_report(db_dir_of(own), "two", CacheReport(cache.id, this_process(), True, 1, replace(stats, refills=1)))
+    CacheReports(db_dir_of(own)).write("two", CacheReport(cache.id, this_process(), True, 1, replace(stats, refills=1)))
     assert described(own)["streams"] == "2; what follows is of generation 0, 1"
     assert described(own)["drawn"] == "4 rows in 1 pass"
 

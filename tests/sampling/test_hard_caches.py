@@ -26,15 +26,13 @@ from tests.support.inside.loading import CacheBudget
 from tests.support.inside.sampling import begun, row_keys
 from tests.support.inside.storage import (
     CacheReport,
+    CacheReports,
     DatabaseDir,
-    clear_reports,
     map_array,
     open_db_dir,
     read_manifest,
-    read_reports,
     temporary_bytes,
     this_process,
-    write_report,
 )
 from tests.support.refusals import refused
 from tests.support.row_caches import assert_equal, cache_of, followed, followers
@@ -66,18 +64,18 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_report_whose_values_are_of_another_kind_is_none(name: str, db_dir: DatabaseDir) -> None:
-    write_report(db_dir, "5-1-0", GOOD)
+    CacheReports(db_dir).write("5-1-0", GOOD)
     for number, value in enumerate(WRONG[name]):
         wrong = asdict(GOOD)
         (wrong if name in wrong else wrong["stats"])[name] = value
         (db_dir.path / "caches" / f"5-1-{number + 1}.json").write_text(json.dumps(wrong))
-    assert read_reports(db_dir) == (GOOD,)
-    assert clear_reports(db_dir) == len(WRONG[name])
-    assert read_reports(db_dir) == (GOOD,)
+    assert CacheReports(db_dir).read() == (GOOD,)
+    assert CacheReports(db_dir).clear() == len(WRONG[name])
+    assert CacheReports(db_dir).read() == (GOOD,)
 
 
 def test_files_that_are_no_reports_are_cleared_and_never_read_whole(db_dir: DatabaseDir) -> None:
-    write_report(db_dir, "5-1-0", GOOD)
+    CacheReports(db_dir).write("5-1-0", GOOD)
     folder = db_dir.path / "caches"
     for name, text in (("deep", "[" * 100_000), ("deeper", '{"a":' * 9_000), ("digits", '{"cache": ' + "9" * 5000)):
         (folder / f"{name}.json").write_text(text)
@@ -87,8 +85,8 @@ def test_files_that_are_no_reports_are_cleared_and_never_read_whole(db_dir: Data
     for name in ("begun", "left"):
         (folder / f"{name}.new").write_text("{")
     os.utime(folder / "left.new", (0, 0))
-    assert read_reports(db_dir) == (GOOD,)
-    assert clear_reports(db_dir, 6) == 5
+    assert CacheReports(db_dir).read() == (GOOD,)
+    assert CacheReports(db_dir).clear(6) == 5
     assert sorted(path.name for path in folder.iterdir()) == ["5-1-0.json", "begun.new", "folder.json", "pipe.json"]
 
 
@@ -104,10 +102,10 @@ def no_more_files() -> Iterator[None]:
 
 
 def test_reports_that_cannot_be_listed_are_none(db_dir: DatabaseDir) -> None:
-    write_report(db_dir, "5-1-0", GOOD)
+    CacheReports(db_dir).write("5-1-0", GOOD)
     with no_more_files():
-        assert (read_reports(db_dir), clear_reports(db_dir)) == ((), 0)
-    assert read_reports(db_dir) == (GOOD,)
+        assert (CacheReports(db_dir).read(), CacheReports(db_dir).clear()) == ((), 0)
+    assert CacheReports(db_dir).read() == (GOOD,)
 
 
 def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:

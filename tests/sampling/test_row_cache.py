@@ -39,15 +39,13 @@ from tests.support.inside.loading import CacheBudget, CacheMaintainer, CacheSour
 from tests.support.inside.sampling import RowCache, choose_rows, expected_accesses
 from tests.support.inside.storage import (
     CacheReport,
+    CacheReports,
     DatabaseDir,
     EdgeArrays,
     build_patch,
-    clear_reports,
     in_order,
-    read_reports,
     same_values,
     temporary_bytes,
-    write_report,
 )
 from tests.support.refusals import refused
 from tests.support.row_caches import (
@@ -417,7 +415,7 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
         maintainer.begin(0)
         until(lambda maintainer=maintainer: maintainer.stats().refills > 0)  # type: ignore[misc]
     assert 0 < one.stats().bytes <= 20_000 - two.stats().bytes
-    assert len([report for report in read_reports(db_dir) if report.lives]) == 2
+    assert len([report for report in CacheReports(db_dir).read() if report.lives]) == 2
     held = one.stats().filled
     one.close()
     two.close()
@@ -427,7 +425,7 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
     until(lambda: three.stats().refills > 0)
     assert (three.stats().filled, three.stats().drawn) == (held, 0)
     three.close()
-    reports = read_reports(db_dir, 5)
+    reports = CacheReports(db_dir).read(5)
     assert [report.lives for report in reports] == [False] * len(reports)
     source.budget.drop(source.first)
     assert source.budget.reserve(source.first).room == 20_000, "nobody holds any of it"
@@ -459,7 +457,7 @@ def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pyte
     def lasting(rows: RowCache, *given: Any) -> None:
         fill(rows, *given)
         check = given[-1]
-        until(lambda: check() or any(report.stats.filled for report in read_reports(db_dir)))
+        until(lambda: check() or any(report.stats.filled for report in CacheReports(db_dir).read()))
         told.set()
 
     monkeypatch.setattr("snapdb.loading.cache_maintainer._SECONDS", 0.01)
@@ -517,9 +515,9 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
         maintainer = keep_until_it_fails(source_of(db_dir_of(tmp_path)), sampler)
     maintainer.begin(0)
     assert_equal(sampler.sample(entry, 0, sampler.scratch()), expected)
-    until(lambda: any("damaged" in str(report.stats.error) for report in read_reports(db_dir_of(tmp_path))))
+    until(lambda: any("damaged" in str(report.stats.error) for report in CacheReports(db_dir_of(tmp_path)).read()))
     maintainer.close()
-    (report,) = read_reports(db_dir_of(tmp_path))
+    (report,) = CacheReports(db_dir_of(tmp_path)).read()
     assert (report.open, "damaged" in str(report.stats.error)) == (False, True)
 
 
@@ -582,14 +580,14 @@ def test_reports_of_streams_that_are_gone_stay_until_they_are_cleared(tmp_path: 
     db_dir = db_dir_of(tmp_path)
     stats = CacheStats(bytes=10, rows=3, hits=3, misses=1, age=2.5)
     for number, process in enumerate((f"{os.getpid()}.0", "999999999.12")):
-        write_report(db_dir, f"5-{number}", CacheReport(5, process, True, 2, stats))
+        CacheReports(db_dir).write(f"5-{number}", CacheReport(5, process, True, 2, stats))
     (tmp_path / "caches" / "damaged.json").write_text('{"cache": 5')
-    assert [report.lives for report in read_reports(db_dir, 5)] == [False, False]
-    assert read_reports(db_dir, 5)[0].stats == stats
-    assert read_reports(db_dir, 6) == ()
+    assert [report.lives for report in CacheReports(db_dir).read(5)] == [False, False]
+    assert CacheReports(db_dir).read(5)[0].stats == stats
+    assert CacheReports(db_dir).read(6) == ()
     assert stats.hit_rate == 0.75
-    assert clear_reports(db_dir, 6) == 1
-    assert clear_reports(db_dir) == 2
+    assert CacheReports(db_dir).clear(6) == 1
+    assert CacheReports(db_dir).clear() == 2
     assert not json.loads(json.dumps([path.name for path in (tmp_path / "caches").iterdir()]))
 
 

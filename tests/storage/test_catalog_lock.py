@@ -23,8 +23,9 @@ import pytest
 
 import snapdb
 from snapdb.storage.catalog_db import locks
+from snapdb.storage.catalog_db.codec import VersionLog
 from tests.support.inside import catalog_db_of
-from tests.support.inside.storage import CatalogLock, append_version, open_db_dir
+from tests.support.inside.storage import CatalogLock, open_db_dir
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 
@@ -162,7 +163,7 @@ def forked(path: Path) -> None:
     """A database that lost a version: another one was published and acknowledged, as its log of versions says."""
     with snapdb.connect(path) as db:
         db.execute("CREATE TABLE t AS SELECT 1 AS i")
-    append_version(path, 2, "ab" * 32)
+    VersionLog(path).append(2, "ab" * 32)
 
 
 def test_a_check_finds_a_forked_history(tmp_path: Path) -> None:

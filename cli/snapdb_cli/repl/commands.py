@@ -20,7 +20,7 @@ from snapdb.errors import SnapdbError
 from snapdb.sql_engine import quote, text_literal
 from snapdb.types.text import counted
 from snapdb_cli.diagnostics import ExitCode
-from snapdb_cli.repl.preferences import PREFERENCES, Preferences, drop_query, named_query, queries, save_query, spelled
+from snapdb_cli.repl.preferences import PREFERENCES, NamedQueries, Preferences, spelled
 from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import ReplSession
 
@@ -358,11 +358,11 @@ def _query(session: ReplSession, argument: str) -> None:
     """Run a named query with its arguments, or list the named queries."""
     name, _, rest = argument.partition(" ")
     if not name:
-        known = queries()
+        known = NamedQueries().texts()
         listed = _two_columns((key, " ".join(text.split())) for key, text in known.items())
         session.say(listed or "no query has a name yet; \\ns NAME QUERY keeps one")
         return
-    text = named_query(name, rest)
+    text = NamedQueries().filled(name, rest)
     session.say(text)
     session.execute(text)
 
@@ -372,14 +372,14 @@ def _save(session: ReplSession, argument: str) -> None:
     text = text.strip() or session.last
     if not name or not text:
         raise ValueError("\\ns NAME QUERY keeps a query, \\ns NAME the last one; $1, $2 stand for arguments")
-    path = save_query(name, text)
+    path = NamedQueries().save(name, text)
     session.say(f"\\n {name} runs it; it is kept in {path}")
 
 
 def _forget(session: ReplSession, argument: str) -> None:
     if not argument:
         raise ValueError("which query? \\n lists them")
-    drop_query(argument)
+    NamedQueries().drop(argument)
     session.say(f"{argument} is no named query any more")
 
 

@@ -14,7 +14,7 @@ from snapdb.sql_engine import quote
 from snapdb_cli.repl.candidates import candidates
 from snapdb_cli.repl.commands import COMMANDS, find
 from snapdb_cli.repl.grammar import Spot, locate
-from snapdb_cli.repl.preferences import PREFERENCES, queries
+from snapdb_cli.repl.preferences import PREFERENCES, NamedQueries
 from snapdb_cli.repl.prompt import is_command, trailing
 from snapdb_cli.repl.words import CandidateGroup, DatabaseNames, phrases
 
@@ -157,7 +157,7 @@ def _settings(rest: str) -> list[str]:
 _ARGUMENTS: dict[str, Callable[[str], list[str]]] = {
     "setting": _settings,
     "format": lambda rest: list(PREFERENCES["format"].values),
-    "query": lambda rest: list(queries()),
+    "query": lambda rest: list(NamedQueries().texts()),
     "switch": lambda rest: ["on", "off", "auto"],
 }
 

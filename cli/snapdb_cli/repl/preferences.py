@@ -175,54 +175,55 @@ def load(path: Path) -> tuple[Preferences, list[str]]:
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
-def queries() -> dict[str, str]:
-    """The texts of all named queries: a file each, in a folder beside the configuration."""
-    try:
-        files = [path for path in sorted((config_file().parent / "queries").glob("*.sql")) if path.is_file()]
-        return {path.stem: path.read_text(encoding="utf-8-sig", errors="replace").strip() for path in files}
-    except OSError:
-        return {}
+class NamedQueries:
+    """The named queries: a file each, in a folder beside the configuration."""
 
+    def __init__(self) -> None:
+        self._folder = config_file().parent / "queries"
 
-def named_query(name: str, arguments: str) -> str:
-    """The text of a named query, in which words take the place of `$1`, `$2`, ….
+    def texts(self) -> dict[str, str]:
+        """The texts of all, by name."""
+        try:
+            files = [path for path in sorted(self._folder.glob("*.sql")) if path.is_file()]
+            return {path.stem: path.read_text(encoding="utf-8-sig", errors="replace").strip() for path in files}
+        except OSError:
+            return {}
 
-    Raises:
-        ValueError: there is none of that name, or it takes another number of arguments.
-    """
-    return _filled(_load_query(name), _split(arguments))
+    def filled(self, name: str, arguments: str) -> str:
+        """The text of a query, in which words take the place of `$1`, `$2`, ….
 
+        Raises:
+            ValueError: there is none of that name, or it takes another number of arguments.
+        """
+        return _filled(self._load(name), _split(arguments))
 
-def _load_query(name: str) -> str:
-    known = queries()
-    if name not in known:
-        hint = did_you_mean(name, known) or ("; \\n lists them" if known else "; \\ns NAME QUERY keeps one")
-        raise ValueError(f'no query is named "{name}"{hint}')
-    return known[name]
+    def save(self, name: str, text: str) -> Path:
+        """Save a query, and return its file.
 
+        Raises:
+            ValueError: the name is not valid as that of a file.
+        """
+        path = self._file(name)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_text(text.strip() + "\n", encoding="utf-8")
+        return path
 
-def save_query(name: str, text: str) -> Path:
-    """Keep a query; where it is kept now.
+    def drop(self, name: str) -> None:
+        """Delete a query. Raises ValueError when there is none of that name."""
+        self._load(name)
+        self._file(name).unlink()
 
-    Raises:
-        ValueError: the name does not do for a file.
-    """
-    path = _query_file(name)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.write_text(text.strip() + "\n", encoding="utf-8")
-    return path
+    def _load(self, name: str) -> str:
+        known = self.texts()
+        if name not in known:
+            hint = did_you_mean(name, known) or ("; \\n lists them" if known else "; \\ns NAME QUERY keeps one")
+            raise ValueError(f'no query is named "{name}"{hint}')
+        return known[name]
 
-
-def drop_query(name: str) -> None:
-    """Forget a query. Raises ValueError when there is none of that name."""
-    _load_query(name)
-    _query_file(name).unlink()
-
-
-def _query_file(name: str) -> Path:
-    if not _NAME.fullmatch(name):
-        raise ValueError(f'"{name}" does not do as the name of a query; take letters, digits, _ and -')
-    return config_file().parent / "queries" / f"{name}.sql"
+    def _file(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f'"{name}" does not do as the name of a query; take letters, digits, _ and -')
+        return self._folder / f"{name}.sql"
 
 
 def _filled(text: str, arguments: Sequence[str]) -> str:

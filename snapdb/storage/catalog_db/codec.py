@@ -9,6 +9,7 @@ import sqlite3
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -165,52 +166,64 @@ def link(parent: str, text: str) -> str:
     return hashlib.sha256(f"{parent}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def log_text(versions: Iterable[tuple[int, str]]) -> str:
+def _log_text(versions: Iterable[tuple[int, str]]) -> str:
     """The lines of the log for versions and their hashes, oldest first.
 
-    >>> log_text([(1, "a" * 64)])[:4]
+    >>> _log_text([(1, "a" * 64)])[:4]
     '1 aa'
     """
     return "".join(f"{version} {hash_}\n" for version, hash_ in versions)
 
 
-def append_version(directory: Path, version: int, hash_: str) -> None:
-    """Append a published version; an error leaves a gap, which does no harm."""
-    try:
-        descriptor = os.open(directory / VERSION_LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-    except OSError:
-        return
-    try:
-        torn = (size := os.fstat(descriptor).st_size) and os.pread(descriptor, 1, size - 1) != b"\n"
-        os.write(descriptor, (b"\n" if torn else b"") + log_text([(version, hash_)]).encode())
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)
+@dataclass(frozen=True, slots=True)
+class VersionLog:
+    """The published versions and their hashes in a file beside the catalog, which shows that a history has forked."""
 
+    directory: Path
 
-def check_not_forked(directory: Path, connection: sqlite3.Connection) -> None:
-    """Check that the catalog has the newest version of the log.
+    @property
+    def _path(self) -> Path:
+        return self.directory / VERSION_LOG
 
-    Raises:
-        CorruptError: it does not: another version would get the same number.
-    """
-    newest = _newest(directory / VERSION_LOG)
-    if newest is not None and not _is_published(connection, newest):
-        version, _ = newest
-        raise CorruptError(
-            f"version {version} was published and is not in the catalog: the history has forked, and nothing more is "
-            f"written; restore the database from a backup, or remove {directory / VERSION_LOG} to go on without it",
-            code="forked-history",
-        )
+    def append(self, version: int, hash_: str) -> None:
+        """Append a published version; an error leaves a gap, which does no harm."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError:
+            return
+        try:
+            torn = (size := os.fstat(descriptor).st_size) and os.pread(descriptor, 1, size - 1) != b"\n"
+            os.write(descriptor, (b"\n" if torn else b"") + _log_text([(version, hash_)]).encode())
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
 
+    def check_not_forked(self, connection: sqlite3.Connection) -> None:
+        """Check that the catalog has the newest version of the log.
 
-def logged_versions(directory: Path) -> list[tuple[int, str]]:
-    """The versions of the log and their hashes, in the order of publication."""
-    try:
-        return list(_entries((directory / VERSION_LOG).read_bytes()))
-    except OSError:
-        return []
+        Raises:
+            CorruptError: it does not: another version would get the same number.
+        """
+        newest = _newest(self._path)
+        if newest is not None and not _is_published(connection, newest):
+            version, _ = newest
+            raise CorruptError(
+                f"version {version} was published and is not in the catalog: the history has forked, and nothing more "
+                f"is written; restore the database from a backup, or remove {self._path} to go on without it",
+                code="forked-history",
+            )
+
+    def write(self, versions: Iterable[tuple[int, str]]) -> None:
+        """Write the log of versions and their hashes, oldest first."""
+        self._path.write_text(_log_text(versions))
+
+    def read(self) -> list[tuple[int, str]]:
+        """The versions of the log and their hashes, in the order of publication."""
+        try:
+            return list(_entries(self._path.read_bytes()))
+        except OSError:
+            return []
 
 
 def _newest(path: Path) -> tuple[int, str] | None:

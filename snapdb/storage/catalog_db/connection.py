@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.storage.catalog_db.codec import VERSION_LOG, append_version, check_not_forked
+from snapdb.storage.catalog_db.codec import VERSION_LOG, VersionLog
 from snapdb.storage.catalog_db.db_dir import (
     CATALOG,
     DatabaseDir,
@@ -135,7 +135,7 @@ class CatalogDb:
             raise _storage_error(error, "cannot write the catalog") from error
         try:
             head, _ = before = self._head()
-            check_not_forked(self._db_dir.path, self._connection)
+            VersionLog(self._db_dir.path).check_not_forked(self._connection)
             yield self._connection
             if self.mark is not None:
                 self.mark(self._connection, head, publishes)
@@ -150,7 +150,7 @@ class CatalogDb:
             self._undo()
             raise
         if after != before:
-            append_version(self._db_dir.path, *after)
+            VersionLog(self._db_dir.path).append(*after)
 
     @property
     def closed(self) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from snapdb.errors import CorruptError, InputError
-from snapdb.storage.catalog_db.codec import VERSION_LOG, log_text
+from snapdb.storage.catalog_db.codec import VersionLog
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir, check_in_place
 from snapdb.storage.catalog_db.locks import Lease
@@ -96,7 +96,7 @@ def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tu
         with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
             versions = copy.execute("SELECT version, hash FROM versions ORDER BY version").fetchall()
             published = copy.execute("SELECT path FROM artefacts UNION ALL SELECT path FROM snapshots").fetchall()
-        (staging / VERSION_LOG).write_text(log_text(versions))
+        VersionLog(staging).write(versions)
         try:
             return (versions[-1][0] if versions else 0), Lease(catalog_db.db_dir.inside(path) for (path,) in published)
         except CorruptError:

@@ -7,7 +7,7 @@ from sqlite3 import Row
 from typing import Any, NamedTuple
 
 from snapdb.errors import CorruptError
-from snapdb.storage.catalog_db.codec import MISREAD, decode, decode_columns, is_sound, logged_versions
+from snapdb.storage.catalog_db.codec import MISREAD, VersionLog, decode, decode_columns, is_sound
 from snapdb.storage.catalog_db.connection import PUBLISHED_FOLDERS, CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock
@@ -49,7 +49,7 @@ def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: 
     report("reading the catalog", None)
     # Listed before the catalog is read, which then names the files of commits meanwhile.
     old = find_orphans(db_dir, set(), now() - DEFAULT_GRACE)
-    logged = logged_versions(db_dir.path)
+    logged = VersionLog(db_dir.path).read()
     contents = read_contents(catalog_db)
     yield from contents.problems
     yield from _contradictions(db_dir, contents, logged)
@@ -68,7 +68,7 @@ def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: 
 
 def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
     """The first problem of the catalog itself, which is read completely; None when there is none."""
-    logged = logged_versions(catalog_db.db_dir.path)
+    logged = VersionLog(catalog_db.db_dir.path).read()
     contents = read_contents(catalog_db)
     return next(iter([*contents.problems, *_contradictions(catalog_db.db_dir, contents, logged)]), None)
 
