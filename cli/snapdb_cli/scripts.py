@@ -26,7 +26,7 @@ class ScriptStep(NamedTuple):
     """The file that it comes from; None for the command line, stdin and the prompt."""
 
 
-def _texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
+def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
     """The texts of -c and -f in the order given, each with its file's name; stdin when there are none."""
     if not commands and not files:
         return [(_read(Path("-")), None)]
@@ -75,7 +75,7 @@ def parameters(arguments: Iterable[str]) -> dict[str, Value]:
     return values
 
 
-def _check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) -> None:
+def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) -> None:
     """Raise for a parameter of a statement without a value, and for a value that no statement names."""
     named = list(dict.fromkeys(mark for step in parsed for mark in marks_of(step.statement)))
     for mark in named:

@@ -8,7 +8,7 @@ from snapdb.builders.files import edge_width, limits_of, restricted
 from snapdb.builders.graph_data import EdgeData, GraphData, edges_at
 from snapdb.builders.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.catalog.elements import rows_beyond
-from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
+from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape
 from snapdb.sql_engine import SqlSession
 from snapdb.storage.artifacts import find_artifact, nearest_artifact
 
@@ -63,7 +63,7 @@ def _edges(
         width = edge_width(whole)
         prefix = limits_of(plan, element).plain(edge)
         shape = EdgeShape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
-        choice = choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
+        choice = shape.choose_encoding(plan.layout, cheapest=plan.cheapest)
         seconds += choice.bytes / _WRITTEN
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
 

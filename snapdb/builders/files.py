@@ -22,7 +22,7 @@ from snapdb.graph.view import Adjacency
 from snapdb.kernels.adjacency.admission import STATIC, Admission, admitted, full_bitmap
 from snapdb.kernels.adjacency.forms import live_arrays, plain_array
 from snapdb.kernels.adjacency.rows import degrees_of, logical_parts, neighbours_of, prefix_degrees
-from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
+from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding
 from snapdb.sql_engine import SqlSession
 from snapdb.storage.array_files import ArrayFile
 from snapdb.storage.arrays.feature_history import check_history
@@ -160,7 +160,7 @@ def _edges(
 
 def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
     try:
-        return choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
+        return shape.choose_encoding(plan.layout, cheapest=plan.cheapest)
     except BindError as error:
         if plan.refreshes:
             unfit = f"snapshot {plan.name} was created WITH (layout = '{plan.layout}'), which fits no more"

@@ -17,7 +17,7 @@ from snapdb.execute.results import Outcome, Result, Rows
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.loading.cache_budget import CacheBudget
 from snapdb.plan import FAMILIES, RULES, Plan, bind, optimize
-from snapdb.plan.plan import NothingPlan, QueryPlan, check_allowed
+from snapdb.plan.plan import NothingPlan, QueryPlan
 from snapdb.plan.planner import Rule
 from snapdb.plan.queries import Parameters
 from snapdb.plan.scope import BindContext
@@ -179,7 +179,7 @@ class DatabaseSession:
     def check_allowed(self, plan: Plan, statement: Statement) -> None:
         """Check that a plan may run here: a read-only database rejects writes, a transaction some statements."""
         in_transaction = self.transactions.state != "idle"
-        check_allowed(plan, statement, read_only=self.store.db_dir.read_only, in_transaction=in_transaction)
+        plan.check_allowed(statement, read_only=self.store.db_dir.read_only, in_transaction=in_transaction)
 
     @contextmanager
     def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[ExecutionContext]:

@@ -79,6 +79,28 @@ class Plan(ABC):
         """Whether this plan may stand between BEGIN and COMMIT."""
         return self.transactional
 
+    def check_allowed(self, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
+        """Nothing when the plan may run.
+
+        Raises:
+            BindError: it cannot be part of a transaction, and one is open.
+            DatabaseError: it writes, and the database is opened for reading only.
+        """
+        if read_only and not self.is_read():
+            raise DatabaseError(
+                "the database is opened for reading only; open it without read_only (--read-only)",
+                span=statement.span,
+                text=statement.source,
+                code="read-only",
+            )
+        if in_transaction and not self.fits_transaction():
+            raise BindError(
+                "a transaction holds statements about tables, and queries; COMMIT it first, then run this",
+                code="not-in-transaction",
+                span=statement.span,
+                text=statement.source,
+            )
+
 
 Binder = Callable[[Any, "BindContext"], Plan]
 """Gives the plan of a statement of one kind."""
@@ -91,29 +113,6 @@ class PlanFamily(NamedTuple):
     """By the type of the statement's tree."""
     operators: Mapping[type[Plan], str]
     """Where the operator of each plan is, as 'module:function'."""
-
-
-def check_allowed(plan: Plan, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
-    """Nothing when the plan may run.
-
-    Raises:
-        BindError: it cannot be part of a transaction, and one is open.
-        DatabaseError: it writes, and the database is opened for reading only.
-    """
-    if read_only and not plan.is_read():
-        raise DatabaseError(
-            "the database is opened for reading only; open it without read_only (--read-only)",
-            span=statement.span,
-            text=statement.source,
-            code="read-only",
-        )
-    if in_transaction and not plan.fits_transaction():
-        raise BindError(
-            "a transaction holds statements about tables, and queries; COMMIT it first, then run this",
-            code="not-in-transaction",
-            span=statement.span,
-            text=statement.source,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -465,6 +465,14 @@ def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str,
     return None
 
 
+class Encoding(NamedTuple):
+    """A form, what it takes on the disk beside the topology, and why it was chosen."""
+
+    form: Form
+    bytes: int
+    reason: str
+
+
 class EdgeShape(NamedTuple):
     """What decides the form of one edge type."""
 
@@ -481,13 +489,35 @@ class EdgeShape(NamedTuple):
     patched: bool = False
     """The topology has a patch, through which a bitmap is slower still."""
 
+    def choose_encoding(self, layout: Form | None, *, cheapest: bool = True) -> Encoding:
+        """The form that was asked for, or else the cheapest.
 
-class Encoding(NamedTuple):
-    """A form, what it takes on the disk beside the topology, and why it was chosen."""
+        Args:
+            cheapest: Else rows of its own, which hold any snapshot.
 
-    form: Form
-    bytes: int
-    reason: str
+        Raises:
+            BindError: the form that was asked for cannot hold this snapshot.
+
+        >>> EdgeShape("bought", 1000, 90_000, 100_000, 16, True).choose_encoding(None).form
+        'ends'
+        """
+        form, reason = (
+            (_cheapest_form(self) if cheapest else _OWN_ROWS)
+            if layout is None
+            else (layout, "asked for by WITH (layout)")
+        )
+        instead = f"leave WITH (layout) out for {self.element}, or say 'bitmap' or 'materialized'"
+        if form == "full" and self.edges < self.held:
+            raise BindError(
+                f"layout 'full' holds every edge, and {self.held - self.edges:,} are left out here; {instead}",
+                code="layout-does-not-fit",
+            )
+        if form == "ends" and not self.prefix:
+            raise BindError(
+                f"layout 'ends' leaves out only the latest edges of each node, and others are here; {instead}",
+                code="layout-does-not-fit",
+            )
+        return Encoding(form, _encoding_bytes(form, self), reason)
 
 
 def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
@@ -506,35 +536,6 @@ def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
             return 8 * ((shape.held + 63) // 64)
         case "materialized":
             return shape.width * shape.edges + 8 * (shape.nodes + 1)
-
-
-def choose_encoding(shape: EdgeShape, layout: Form | None, *, cheapest: bool = True) -> Encoding:
-    """The form that was asked for, or else the cheapest.
-
-    Args:
-        cheapest: Else rows of its own, which hold any snapshot.
-
-    Raises:
-        BindError: the form that was asked for cannot hold this snapshot.
-
-    >>> choose_encoding(EdgeShape("bought", 1000, 90_000, 100_000, 16, True), None).form
-    'ends'
-    """
-    form, reason = (
-        (_cheapest_form(shape) if cheapest else _OWN_ROWS) if layout is None else (layout, "asked for by WITH (layout)")
-    )
-    instead = f"leave WITH (layout) out for {shape.element}, or say 'bitmap' or 'materialized'"
-    if form == "full" and shape.edges < shape.held:
-        raise BindError(
-            f"layout 'full' holds every edge, and {shape.held - shape.edges:,} are left out here; {instead}",
-            code="layout-does-not-fit",
-        )
-    if form == "ends" and not shape.prefix:
-        raise BindError(
-            f"layout 'ends' leaves out only the latest edges of each node, and others are here; {instead}",
-            code="layout-does-not-fit",
-        )
-    return Encoding(form, _encoding_bytes(form, shape), reason)
 
 
 def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:

@@ -22,7 +22,7 @@ from snapdb.sampling.rounds import RowTable, row_keys, row_size, slot_of
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Ints, SeedGroup
-from snapdb.sampling.torch_draws import Drawn, HopDraws, draw_edges, is_scored
+from snapdb.sampling.torch_draws import Drawn, HopDraws, is_scored
 from snapdb.sampling.torch_eligible import Frontier, Hidden, Limits, eligible_edges, stretches
 from snapdb.sampling.torch_kept import Kept
 from snapdb.sampling.torch_keys import HopKeys
@@ -206,7 +206,7 @@ class _TorchSubgraph:
             part, some = frontier.part(low, high), found.part(low, high)
             if listed is not None:
                 some = eligible_edges(walk, part, limits, hidden, some, listed[low:high])
-            drawn = draw_edges(how, part, some)
+            drawn = how.draw_edges(part, some)
             parts.append(drawn._replace(sides=drawn.sides + low))
         if len(parts) == 1:
             return parts[0]

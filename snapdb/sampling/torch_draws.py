@@ -66,48 +66,46 @@ class HopDraws:
         """Whether edges of weight 0 are not in the rows. Where all edges are taken, they are there."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
+    def draw_edges(self, frontier: Frontier, eligible: Eligible) -> Drawn:
+        """Up to `fanout` edges of each node; all of them, ascending, where there are no more."""
+        many = eligible.degrees > self.fanout
+        if self.kept is not None and self.drawing.weighted:
+            eligible = eligible_by_weight(self.walk, eligible, many | self.skips_zeros)
+            many = eligible.degrees > self.fanout
+        elif self.skips_zeros:  # of the others only candidates that weigh something are drawn
+            eligible = eligible_by_weight(self.walk, eligible, ~many)
+        counts = eligible.degrees
+        picks = self._picks(frontier, many.nonzero().squeeze(1), eligible)
+        counts = counts.masked_scatter(many, picks.counts)
+        sides, ranks = spread(counts)
+        drawn = many[sides]
+        ranks[drawn] = picks.ranks
+        weights = None
+        if picks.weights is not None:
+            weights = torch.ones(ranks.shape, dtype=torch.float64, device=ranks.device)
+            weights[drawn] = picks.weights
+        return Drawn(sides, eligible.positions(sides, ranks), weights)
+
+    def _picks(self, frontier: Frontier, rows: Tensor, eligible: Eligible) -> _Picks:
+        """The draws from rows that have more eligible edges than the fanout."""
+        some = Frontier(frontier.nodes[rows], frontier.trees[rows] if frontier.trees.numel() else frontier.trees)
+        k, drawing, weigh = self.fanout, self.drawing, self.drawing.method == "PRIORITY"
+        if rows.numel() == 0:
+            return _Picks(rows, rows, rows.to(torch.float64) if weigh else None)
+        eligible = eligible.of(rows)
+        if self.kept is not None:
+            ranks, weights = draw_from_rows(self.walk, k, self.kept, some, eligible, self.keys, weigh=weigh)
+            return _Picks(torch.full_like(rows, k), ranks.reshape(-1), None if weights is None else weights.reshape(-1))
+        if not is_scored(drawing, self.walk):
+            return _by_rank(drawing, k, some, eligible.degrees, self.keys)
+        return _by_score(self, some, candidates(self.walk, eligible))
+
 
 def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
     """Whether a draw reads all eligible edges of a row, not only those that it returns."""
     if drawing.method == "LATEST":
         return walk.turn is not None
     return drawing.weighted or drawing.method not in ("UNIFORM", "FULL")
-
-
-def draw_edges(hop: HopDraws, frontier: Frontier, eligible: Eligible) -> Drawn:
-    """Up to `fanout` edges of each node; all of them, ascending, where there are no more."""
-    many = eligible.degrees > hop.fanout
-    if hop.kept is not None and hop.drawing.weighted:
-        eligible = eligible_by_weight(hop.walk, eligible, many | hop.skips_zeros)
-        many = eligible.degrees > hop.fanout
-    elif hop.skips_zeros:  # of the others only candidates that weigh something are drawn
-        eligible = eligible_by_weight(hop.walk, eligible, ~many)
-    counts = eligible.degrees
-    picks = _picks(hop, frontier, many.nonzero().squeeze(1), eligible)
-    counts = counts.masked_scatter(many, picks.counts)
-    sides, ranks = spread(counts)
-    drawn = many[sides]
-    ranks[drawn] = picks.ranks
-    weights = None
-    if picks.weights is not None:
-        weights = torch.ones(ranks.shape, dtype=torch.float64, device=ranks.device)
-        weights[drawn] = picks.weights
-    return Drawn(sides, eligible.positions(sides, ranks), weights)
-
-
-def _picks(hop: HopDraws, frontier: Frontier, rows: Tensor, eligible: Eligible) -> _Picks:
-    """The draws from rows that have more eligible edges than the fanout."""
-    some = Frontier(frontier.nodes[rows], frontier.trees[rows] if frontier.trees.numel() else frontier.trees)
-    k, drawing, weigh = hop.fanout, hop.drawing, hop.drawing.method == "PRIORITY"
-    if rows.numel() == 0:
-        return _Picks(rows, rows, rows.to(torch.float64) if weigh else None)
-    eligible = eligible.of(rows)
-    if hop.kept is not None:
-        ranks, weights = draw_from_rows(hop.walk, k, hop.kept, some, eligible, hop.keys, weigh=weigh)
-        return _Picks(torch.full_like(rows, k), ranks.reshape(-1), None if weights is None else weights.reshape(-1))
-    if not is_scored(drawing, hop.walk):
-        return _by_rank(drawing, k, some, eligible.degrees, hop.keys)
-    return _by_score(hop, some, candidates(hop.walk, eligible))
 
 
 def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys: HopKeys) -> _Picks:

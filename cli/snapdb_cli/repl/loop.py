@@ -19,7 +19,7 @@ from snapdb_cli.repl.words import DatabaseNames
 from snapdb_cli.terminal import Pager
 
 
-def _open_session(
+def open_session(
     path: Path | None, diagnostics: Diagnostics, settings: Settings, preferences: Preferences, history: History
 ) -> ReplSession:
     """A session on the database at `path`. Raises SnapdbError when it cannot be opened."""
@@ -56,11 +56,11 @@ def loop(session: ReplSession, prompt: PromptSession[str] | None = None) -> None
             if session.may_leave():
                 return
             continue
-        if not _run_line(session, text):
+        if not run_line(session, text):
             return
 
 
-def _run_line(session: ReplSession, text: str) -> bool:
+def run_line(session: ReplSession, text: str) -> bool:
     """Run a line that was typed. Returns False when the prompt ends."""
     try:
         run_typed(session, text)

@@ -248,10 +248,10 @@ def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, 
                 dead &= every << np.uint64(start & 63 if w == from_ else 0)
                 dead &= every >> np.uint64(63 - ((start + count - 1) & 63) if w == last else 0)
                 while dead != np.uint64(0):
-                    _place = (w << 6) + last_zeros(dead) + shift
+                    p = (w << 6) + last_zeros(dead) + shift
                     dead &= dead - np.uint64(1)
                     for e in range(begin, end):
-                        positions[e] += np.int64(positions[e] >= _place)
+                        positions[e] += np.int64(positions[e] >= p)
 
 
 @kernel
