@@ -110,5 +110,4 @@ __all__ = [
     "by_word",
     "did_you_mean",
     "nearest",
-    "type_hash",
 ]
