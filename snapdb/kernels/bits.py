@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from snapdb.arrays import Int64s, UInt64s
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 
 _Number = int | np.int64
 
@@ -46,7 +46,7 @@ def is_set(words: UInt64s, place: _Number) -> bool:
     return bool((words[word] >> np.uint64(place & 63)) & np.uint64(1))
 
 
-@kernel
+@allocating_kernel
 def rank_blocks(words: UInt64s) -> Int64s:
     """`before`: for each block of 512, and for the end, two numbers.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt64s
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.intrinsics import multiply_high
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -44,7 +44,7 @@ def below(bits: np.uint64, n: np.uint64) -> np.uint64:
     return high
 
 
-@kernel
+@allocating_kernel
 def fold_each(key: np.uint64, parts: Int64s) -> UInt64s:
     """fold(key, part) for each part."""
     keys = np.empty(parts.size, np.uint64)

@@ -18,7 +18,7 @@ from snapdb.kernels.adjacency.forms import DAMAGED, ByPosition, RowArrays, by_pa
 from snapdb.kernels.adjacency.rows import Part, logical_parts
 from snapdb.kernels.adjacency.spans import AHEAD, ALIVE, BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 from snapdb.kernels.bits import is_set
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.intrinsics import prefetch
 
 STATIC = -(2**63)
@@ -129,7 +129,7 @@ def full_bitmap(rows: RowArrays) -> UInt64s:
     return admitted(rows).words
 
 
-@kernel
+@allocating_kernel
 def _admit(
     rows: RowArrays,
     conditions: _Conditions,

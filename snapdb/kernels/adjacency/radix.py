@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapdb.arrays import Array, Int32s, Int64s
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 
 _SHORT = 24
 """Edges up to which insertion beats merging."""
@@ -81,7 +81,7 @@ def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None
         start = stop
 
 
-@kernel
+@allocating_kernel
 def _sort(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
     """A merge sort from blocks that insertion sorted; blocks that follow each other already are left alone."""
     for low in range(start, stop, _SHORT):

@@ -26,7 +26,7 @@ from snapdb.kernels.adjacency.spans import (
     locate_range,
 )
 from snapdb.kernels.bits import is_set, mask_between
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.features import gather
 
 _Number = int | np.int64
@@ -93,7 +93,7 @@ def read_parts(root: Array, patch: Array | None, positions: Int64s) -> Array:
     return values
 
 
-@kernel
+@allocating_kernel
 def _count_rows(rows: RowArrays, found: Int64s) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):
@@ -105,7 +105,7 @@ def _count_rows(rows: RowArrays, found: Int64s) -> bool:
     return True
 
 
-@kernel
+@allocating_kernel
 def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None:
     """The positions of nodes from begin up to end, whose rows are sound."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
@@ -143,7 +143,7 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
     return degrees
 
 
-@kernel
+@allocating_kernel
 def _search(
     rows: RowArrays, root: Int64s, patch: Int64s, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int
 ) -> bool:
@@ -231,7 +231,7 @@ def _merge(
 # Which rows of a snapshot are others than those of an earlier one on the same root
 
 
-@kernel
+@allocating_kernel
 def mark_changed(before: RowArrays, after: RowArrays, same_patch: bool, nodes: Int64s, changed: Bools) -> bool:
     """Marks which of these nodes have other edges, or at other places; False: a row leads out of its arrays.
 
@@ -270,7 +270,7 @@ def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
 # How often batches come by each node: what a frontier hands on to its neighbours, in one pass over the rows
 
 
-@kernel
+@allocating_kernel
 def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
     """Adds to `reached` how often edges lead there that nodes low ≤ id < high draw, visited as often as `visits` says.
 

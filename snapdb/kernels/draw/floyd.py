@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from snapdb.arrays import Array, Float64s, Int64s, UInt64s
 from snapdb.kernels.bits import last_zeros, live_before, select_live
-from snapdb.kernels.compiled import inlined, kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.draw.eligible import COUNT, LENGTH, LISTED, START, STRETCHES, TOTAL
 from snapdb.kernels.draw.scores import LAST, REPLACE, DrawRule
 from snapdb.kernels.intrinsics import prefetch
@@ -19,7 +19,7 @@ from snapdb.kernels.rng import below, draw, fold
 _Number = int | np.int64
 
 
-@inlined
+@kernel
 def take_all(start: int, degree: int, indices: Array, positions: Int64s, edges: int) -> None:
     """All positions of a row, ascending."""
     if degree > 0:
@@ -29,7 +29,7 @@ def take_all(start: int, degree: int, indices: Array, positions: Int64s, edges: 
         positions[edges + j] = start + j
 
 
-@inlined
+@kernel
 def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
     """Floyd's k of at most 64 positions, in draw order; the chosen ones are bits of one word."""
     chosen = np.uint64(0)
@@ -44,7 +44,7 @@ def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
         positions[edges + j] = position
 
 
-@inlined
+@kernel
 def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
     """Floyd's k positions in draw order; the chosen ones are looked for among those emitted.
 
@@ -77,7 +77,7 @@ def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, 
         positions[edges + j] = start + pick
 
 
-@kernel
+@allocating_kernel
 def table_for(table: Int64s, k: int) -> Int64s:
     """The table, or where it is empty a new one, whose size is a power of two that k entries fill at most by half."""
     if table.size > 0:
@@ -179,7 +179,13 @@ def draw_ranks(
     elif k <= SCANNED:
         floyd_scan(key, start, total, k, indices, positions, edges)
     else:
-        floyd_table(key, start, total, k, table_for(np.empty(0, np.int64), k), positions, edges)
+        _floyd_apart(key, start, total, k, positions, edges)
+
+
+@allocating_kernel
+def _floyd_apart(key: np.uint64, start: int, degree: int, k: int, positions: Int64s, edges: int) -> None:
+    """`floyd_table` with a table of its own."""
+    floyd_table(key, start, degree, k, table_for(np.empty(0, np.int64), k), positions, edges)
 
 
 @kernel
@@ -243,7 +249,7 @@ def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks:
     _list(table, k, ranks)
 
 
-@inlined
+@kernel
 def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
     """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
     if degree <= 64:
@@ -299,7 +305,7 @@ def _clear(table: Int64s, count: int, degree: int) -> float:
     return np.float64(2 * count) / np.float64(degree)
 
 
-@inlined
+@kernel
 def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
     """Where a rank is, or goes: the first slot, from its own on, that holds none that is less."""
     slot: _Number = np.int64(np.float64(rank) * scale)

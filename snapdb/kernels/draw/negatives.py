@@ -12,7 +12,7 @@ import numpy as np
 
 from snapdb.arrays import Float64s, Int64s, UInt64s
 from snapdb.kernels.bits import live_before, rank_blocks
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.draw.eligible import STATIC
 from snapdb.kernels.draw.scores import race_score
 from snapdb.kernels.rng import below, draw, fold
@@ -45,7 +45,7 @@ class Born(NamedTuple):
     zeros: Int64s
 
 
-@kernel
+@allocating_kernel
 def draw_by_rank(
     prefix: np.uint64,
     ordinals: Int64s,
@@ -170,7 +170,7 @@ def _count_passed(
     return low
 
 
-@kernel
+@allocating_kernel
 def draw_by_race(
     prefix: np.uint64,
     ordinals: Int64s,
@@ -263,7 +263,7 @@ def birth_order(born: Int64s) -> _BirthOrder:
     return _BirthOrder(times, words, rank_blocks(words), zeros)
 
 
-@kernel
+@allocating_kernel
 def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
     """Writes the levels; `order` ends as another one."""
     spare = np.empty_like(order)

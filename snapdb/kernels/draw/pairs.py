@@ -11,7 +11,7 @@ import numpy as np
 
 from snapdb.arrays import Array, Int64s
 from snapdb.kernels.adjacency.spans import AHEAD, BLOCK
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import GOLDEN, mix
 
@@ -36,7 +36,7 @@ def _slot(tree: np.int64, node: np.int64, last: int) -> int:
     return int(np.int64(mix(np.uint64(node) + np.uint64(tree) * GOLDEN)) & last)
 
 
-@kernel
+@allocating_kernel
 def number_pairs(
     neighbours: Int64s,
     trees: Int64s,

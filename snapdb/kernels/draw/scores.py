@@ -19,7 +19,7 @@ from snapdb.arrays import Array, Float64s, Int64s, UInt64s
 from snapdb.kernels.adjacency.forms import RowArrays
 from snapdb.kernels.adjacency.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 from snapdb.kernels.bits import is_set
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.draw.eligible import value_at
 from snapdb.kernels.rng import draw, fold
 
@@ -242,7 +242,7 @@ def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -
         out[i] = weights[edge] if 0 <= edge < weights.size else np.nan
 
 
-@kernel
+@allocating_kernel
 def find_bad_weights(rows: RowArrays, root: Float64s, patch: Float64s, signed: bool, shown: Int64s) -> tuple[int, int]:
     """How many edges of the rows have a weight that no draw can go by, and how many the weight 0; -1: damage.
 

@@ -15,7 +15,7 @@ from snapdb.arrays import Array, Int32s, Int64s, UInt64s
 from snapdb.kernels.adjacency.forms import RowArrays
 from snapdb.kernels.adjacency.spans import AHEAD, ALIVE, BLOCK, DEGREE, FIRST, KEPT, REST, SECOND, is_plain, locate
 from snapdb.kernels.bits import last_zeros, live_before, select_live
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.draw.floyd import floyd_mask, floyd_scan, floyd_table, table_for, take_all
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import fold
@@ -64,7 +64,7 @@ def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: 
     return -1 if outside else int(total)
 
 
-@kernel
+@allocating_kernel
 def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a row's form and length tell apart
     rows: RowArrays,
     prefix: np.uint64,

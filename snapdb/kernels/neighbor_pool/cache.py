@@ -13,7 +13,7 @@ import numpy as np
 from snapdb.arrays import Array, Float64s, Int32s, Int64s
 from snapdb.kernels.adjacency.forms import RowArrays
 from snapdb.kernels.adjacency.spans import AHEAD, BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate, locate_range
-from snapdb.kernels.compiled import inlined, kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.draw.eligible import WalkArrays, value_at
 from snapdb.kernels.draw.floyd import draw_ranks_sorted, table_size
 from snapdb.kernels.draw.hop import DraftArrays
@@ -102,7 +102,7 @@ def is_torn(records: Array, record: _Number, sequence: _Number) -> bool:
     return bool(load_first(records, record * records.shape[1] + SEQUENCE) != sequence)
 
 
-@inlined
+@kernel
 def take_recorded(
     records: Array, record: _Number, size: int, limit: int, positions: Int64s, neighbours: Int64s, begin: int, end: int
 ) -> bool:
@@ -144,7 +144,7 @@ def load_kept(
     return bool(_load_unknown(indices, tail, positions, begin, end, nodes, neighbours))
 
 
-@kernel
+@allocating_kernel
 def _load_copies(
     held: int,
     base: BaseRows,
@@ -236,7 +236,7 @@ def _find_copies(
 # Rows of a cache written: drawn rows of a round, and copies of whole rows, node after node through the adjacency
 
 
-@kernel
+@allocating_kernel
 def fill_rows(
     walk: WalkArrays,
     keys: RowKeys,
@@ -348,7 +348,7 @@ def _write(
     store_last(records, place, sequence + 2)
 
 
-@kernel
+@allocating_kernel
 def fill_base(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: int, base: BaseRows) -> int:
     """Copies rows low ≤ number < high to where they start in the base; returns how many edges, -1: damaged.
 
@@ -377,7 +377,7 @@ def fill_base(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: in
     return int(edges)
 
 
-@kernel
+@allocating_kernel
 def physical_lengths(rows: RowArrays, lengths: Int64s) -> bool:
     """How many positions each node's row holds, dead ones included; whether all rows are within their arrays."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from snapdb.arrays import Array, Float64s, Int64s, UInt64s
 from snapdb.kernels.adjacency.spans import BLOCK, DEGREE
 from snapdb.kernels.bits import live_before
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.draw.eligible import (
     COUNT,
     LENGTH,
@@ -59,7 +59,7 @@ from snapdb.kernels.rng import fold
 _Number = int | np.int64
 
 
-@kernel
+@allocating_kernel
 def draw_kept(
     walk: WalkArrays,
     moments: Moments,
@@ -242,7 +242,7 @@ def _draw_alone(
 # Draws from rows one by one, where more than a row decides: which edges are eligible, and what is drawn besides
 
 
-@kernel
+@allocating_kernel
 def _draw_apart(
     walk: WalkArrays,
     moments: Moments,

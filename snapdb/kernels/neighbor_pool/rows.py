@@ -9,7 +9,7 @@ import numpy as np
 from snapdb.arrays import Float64s, Int32s, Int64s, UInt64s
 from snapdb.kernels.adjacency.spans import ALIVE, FIRST, KEPT, REST, SECOND, list_spans
 from snapdb.kernels.bits import live_before, select_live
-from snapdb.kernels.compiled import inlined, kernel
+from snapdb.kernels.compiled import kernel
 from snapdb.kernels.draw.eligible import WalkArrays, value_at
 from snapdb.kernels.draw.scores import PRIORITY, comes_first, nth_smallest, score_edges
 from snapdb.kernels.rng import fold
@@ -70,7 +70,7 @@ def row_round(keys: RowParts, rounds: Int32s, node: _Number) -> _Number:
     return np.int64(keys.round) + np.int64(turn >> np.uint64(32))
 
 
-@inlined
+@kernel
 def row_key(keys: RowParts, round_: _Number, node: _Number) -> np.uint64:
     """The key that a node's row of a round is drawn by."""
     if keys.own:
@@ -198,7 +198,7 @@ class KeptRule(NamedTuple):
     """That of the draws besides."""
 
 
-@inlined
+@kernel
 def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end: _Number) -> None:
     """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
     for e in range(begin, end):

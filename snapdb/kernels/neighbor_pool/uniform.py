@@ -12,7 +12,7 @@ import numpy as np
 from snapdb.arrays import Array, Int32s, Int64s, UInt64s
 from snapdb.kernels.adjacency.forms import RowArrays
 from snapdb.kernels.adjacency.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, locate
-from snapdb.kernels.compiled import inlined, kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel
 from snapdb.kernels.draw.floyd import (
     SCANNED,
     draw_ranks,
@@ -55,7 +55,7 @@ from snapdb.kernels.rng import fold
 _Number = int | np.int64
 
 
-@kernel
+@allocating_kernel
 def draw_unlimited(
     rows: RowArrays,
     keys: RowKeys,
@@ -359,7 +359,7 @@ def _draw_whole(
             place_row(words, before, spans, span, positions, begin, starts[i - first + 1])
 
 
-@inlined
+@kernel
 def _draw_once(
     pick: np.uint64,
     node: int | np.int64,
@@ -377,7 +377,7 @@ def _draw_once(
         _draw_floyd(fold(pick, np.uint64(node)), start, degree, fanout, indices, positions, begin)
 
 
-@inlined
+@kernel
 def _draw_floyd(key: np.uint64, start: int, total: int, k: int, indices: Array, positions: Int64s, begin: int) -> None:
     """Floyd's k of `total` numbers from `start` on, no fewer than k."""
     if k < total <= 64:
