@@ -38,10 +38,10 @@ def _sample(
     local[seeds] = np.arange(len(seeds))
     for fanout in fanouts:
         row, position = _draw(indptr[frontier], indptr[frontier + 1] - indptr[frontier], fanout, rng)
-        neighbours = indices[position]
-        new = np.unique(neighbours[local[neighbours] < 0])
+        neighbors = indices[position]
+        new = np.unique(neighbors[local[neighbors] < 0])
         local[new] = len(nodes) + np.arange(len(new))
-        pairs.append(np.stack([local[neighbours], local[frontier[row]]]))
+        pairs.append(np.stack([local[neighbors], local[frontier[row]]]))
         nodes, frontier = np.concatenate([nodes, new]), new
     local[nodes] = -1
     return nodes, np.concatenate(pairs, axis=1)

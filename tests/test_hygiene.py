@@ -32,7 +32,7 @@ IMPORTERS = {
     "snapdb/execute/session.py",
     "snapdb/execute/results.py",
     "snapdb/lightning.py",
-    "snapdb/loading/pyg_data.py",
+    "snapdb/loading/adapters.py",
     "snapdb/sampling/backends.py",
     "cli/snapdb_cli/commands/arguments.py",
     "cli/snapdb_cli/commands/declarations.py",

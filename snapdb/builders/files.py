@@ -19,9 +19,9 @@ from snapdb.errors import BindError
 from snapdb.graph.adjacency import open_topology
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.view import Adjacency
-from snapdb.kernels.adjacency.admission import STATIC, Admission, admitted, full_bitmap
 from snapdb.kernels.adjacency.forms import live_arrays, plain_array
-from snapdb.kernels.adjacency.rows import degrees_of, logical_parts, neighbours_of, prefix_degrees
+from snapdb.kernels.adjacency.rows import degrees_of, logical_parts, neighbors_of, prefix_degrees
+from snapdb.kernels.adjacency.selection import STATIC, EdgeSelection, full_bitmap, select_edges
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding
 from snapdb.sql_engine import SqlSession
 from snapdb.storage.array_files import ArrayFile
@@ -133,15 +133,15 @@ def _edges(
     element = data.rows.element
     adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)
-    let_in = _admission(session, limits, data, adjacency, alive)
-    kept = topology.edges if let_in is None else let_in.edges
-    prefix = let_in is None or let_in.prefix
+    selection = _selection(session, limits, data, adjacency, alive)
+    kept = topology.edges if selection is None else selection.edges
+    prefix = selection is None or selection.prefix
     patched = topology.patch is not None
     shape = EdgeShape(
         element.name, data.destination.id_map.limit, kept, topology.edges, edge_width(data), prefix, patched
     )
     choice = _choice(plan, shape)
-    _write_form(choice, adjacency, let_in, staging, index)
+    _write_form(choice, adjacency, selection, staging, index)
     features = edge_features(context, session, data, full=full)
     return EdgeLayout(
         name=element.name,
@@ -168,16 +168,18 @@ def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
         raise
 
 
-def _write_form(choice: Encoding, adjacency: Adjacency, let_in: Admission | None, staging: Path, index: int) -> None:
+def _write_form(
+    choice: Encoding, adjacency: Adjacency, selection: EdgeSelection | None, staging: Path, index: int
+) -> None:
     if choice.form == "full":
         return
     rows = adjacency.rows
-    if let_in is not None and let_in.prefix:
-        rows = rows._replace(degrees=plain_array(let_in.degrees, np.uint32))
-    elif let_in is not None:
-        rows = rows._replace(live=live_arrays(let_in.words))
+    if selection is not None and selection.prefix:
+        rows = rows._replace(degrees=plain_array(selection.degrees, np.uint32))
+    elif selection is not None:
+        rows = rows._replace(live=live_arrays(selection.words))
     if choice.form == "ends":
-        degrees = degrees_of(rows).astype(np.uint32) if let_in is None else let_in.degrees
+        degrees = degrees_of(rows).astype(np.uint32) if selection is None else selection.degrees
         np.save(staging / f"ends-{index}.npy", degrees)
     elif choice.form == "bitmap":
         np.save(staging / f"live-{index}.npy", full_bitmap(rows))
@@ -201,7 +203,7 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
         indices = file("indices", adjacency.rows.indices.dtype, edges)
         for part in logical_parts(adjacency.rows):
             indptr.append(part.indptr[1:])
-            indices.append(neighbours_of(adjacency.rows, part.positions))
+            indices.append(neighbors_of(adjacency.rows, part.positions))
             for name, column in columns.items():
                 files[name].append(column.read(part.positions))
 
@@ -240,9 +242,9 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
     return _Limits(narrowed, tuple(f for f in filters if f not in pushed.filters))
 
 
-def _admission(
+def _selection(
     session: SqlSession, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
-) -> Admission | None:
+) -> EdgeSelection | None:
     """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
     element, window = data.rows.element, limits.window
     timed = element.event_time is not None and (window.start is not None or window.stop is not None)
@@ -256,8 +258,8 @@ def _admission(
             assert adjacency.time is not None
             assert window.stop is not None
             degrees = prefix_degrees(adjacency.rows, adjacency.time, window.stop)
-            return Admission(np.empty(0, np.uint64), degrees, int(degrees.sum(dtype=np.int64)), True)
-    return admitted(
+            return EdgeSelection(np.empty(0, np.uint64), degrees, int(degrees.sum(dtype=np.int64)), True)
+    return select_edges(
         adjacency.rows,
         time=adjacency.time if timed else None,
         until=adjacency.until if timed else None,
@@ -265,9 +267,9 @@ def _admission(
         start=window.start,
         stop=window.stop,
         until_after=window.until_after,
-        near_alive=near,
-        far_alive=far,
-        kept_edges=kept,
+        row_node_alive=near,
+        neighbor_alive=far,
+        selected_ids=kept,
     )
 
 

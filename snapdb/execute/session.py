@@ -15,7 +15,7 @@ from snapdb.catalog import Catalog, load
 from snapdb.errors import SnapdbError
 from snapdb.execute.results import Outcome, Result, Rows
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
-from snapdb.loading.cache_budget import CacheBudget
+from snapdb.loading.budgets import CacheBudget
 from snapdb.plan import FAMILIES, RULES, Plan, bind, optimize
 from snapdb.plan.plan import NothingPlan, QueryPlan
 from snapdb.plan.planner import Rule

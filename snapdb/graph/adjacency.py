@@ -13,8 +13,8 @@ from snapdb.arrays import Array, Bools
 from snapdb.errors import CorruptError
 from snapdb.graph.layout import EdgeLayout, damaged_file
 from snapdb.graph.view import Adjacency, EdgeColumn, EdgeReader, Source
-from snapdb.kernels.adjacency.forms import PatchArrays, RowArrays, live_arrays, patch_arrays, plain_array, row_arrays
-from snapdb.kernels.adjacency.rows import logical_parts, merge_rows, neighbours_of, prefix_degrees
+from snapdb.kernels.adjacency.forms import DeltaArrays, RowArrays, delta_arrays, live_arrays, plain_array, row_arrays
+from snapdb.kernels.adjacency.rows import logical_parts, merge_rows, neighbors_of, prefix_degrees
 from snapdb.storage.arrays.patches import Patch, open_patch
 from snapdb.storage.arrays.topology import (
     AdjacencyRows,
@@ -126,7 +126,7 @@ def rows_adjacency(
     """
     count = rows.indptr.size - 1 if nodes is None else nodes
     tails = None if patch is None else _tails(patch, count, rows)
-    arrays = row_arrays(rows.indptr, rows.indices, nodes=count, patch=tails)
+    arrays = row_arrays(rows.indptr, rows.indices, nodes=count, delta=tails)
     columns = _columns(rows, {} if patch is None else patch.rows.columns)
     return Adjacency(arrays, outward=outward, **columns)
 
@@ -137,9 +137,9 @@ def _columns(rows: AdjacencyRows | LazyRows, behind: Mapping[str, Source]) -> di
     return {name: EdgeColumn(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
 
 
-def _tails(patch: Patch[AdjacencyRows] | Patch[LazyRows], nodes: int, root: AdjacencyRows | LazyRows) -> PatchArrays:
+def _tails(patch: Patch[AdjacencyRows] | Patch[LazyRows], nodes: int, root: AdjacencyRows | LazyRows) -> DeltaArrays:
     rows = patch.rows
-    return patch_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
+    return delta_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
 
 
 def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adjacency:
@@ -188,7 +188,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
     if edge.form == "bitmap":
         path = directory / f"live-{index}.npy"
         words = own.array(path.name)
-        held = rows.indices.size + rows.patch.indices.size
+        held = rows.indices.size + rows.delta.indices.size
         if words.dtype != np.uint64 or words.shape != ((held + 63) // 64,):
             raise damaged_file(path)
         return replace(whole, rows=rows._replace(live=live_arrays(words)))
@@ -204,7 +204,7 @@ def _with(whole: Adjacency, path: Path, degrees: Array) -> Adjacency:
     rows = whole.rows
     if degrees.shape != (rows.nodes,):
         raise damaged_file(path)
-    arrays = row_arrays(rows.indptr, rows.indices, nodes=rows.nodes, degrees=degrees, patch=rows.patch)
+    arrays = row_arrays(rows.indptr, rows.indices, nodes=rows.nodes, degrees=degrees, delta=rows.delta)
     return replace(whole, rows=arrays)
 
 
@@ -287,7 +287,7 @@ def _batches(whole: Adjacency) -> Iterator[pa.RecordBatch]:
     for part in logical_parts(whole.rows):
         nodes = np.arange(part.low, part.low + part.indptr.size - 1)
         batch = {
-            "source": neighbours_of(whole.rows, part.positions),
+            "source": neighbors_of(whole.rows, part.positions),
             "destination": np.repeat(nodes, np.diff(part.indptr)),
         }
         batch |= {name: column.read(part.positions) for name, column in columns.items() if column is not None}

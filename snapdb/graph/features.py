@@ -316,7 +316,7 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
     arrays = []
     for relation in relations:
         rows = view.adjacency(relation).rows
-        arrays += [rows.indptr, rows.indices, rows.patch.indices]
+        arrays += [rows.indptr, rows.indices, rows.delta.indices]
     for named in view.node_features.values():
         arrays += [array for feature in named.values() for array in _arrays(feature)]
     if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models take memory too

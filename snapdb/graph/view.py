@@ -21,31 +21,31 @@ Source: TypeAlias = Array | Callable[[], Array]
 
 @dataclass(frozen=True, eq=False)
 class EdgeColumn:
-    """Values of edges by physical position: those of a root, then those of its patch, if any. Opened at first use."""
+    """Values of edges by physical position: those of a base, then those of its delta, if any. Opened at first use."""
 
-    base: Source
-    delta: Source | None = None
+    base_source: Source
+    delta_source: Source | None = None
 
     @cached_property
-    def root(self) -> Array:
+    def base(self) -> Array:
         """Raises CorruptError when the file is missing or damaged, as do all that read values."""
-        return self.base() if callable(self.base) else self.base
+        return self.base_source() if callable(self.base_source) else self.base_source
 
     @cached_property
-    def patch(self) -> Array | None:
-        return self.delta() if callable(self.delta) else self.delta
+    def delta(self) -> Array | None:
+        return self.delta_source() if callable(self.delta_source) else self.delta_source
 
     def __iter__(self) -> Iterator[Array | None]:
-        """The root's values, then the patch's."""
-        return iter((self.root, self.patch))
+        """The values of the base, then those of the delta."""
+        return iter((self.base, self.delta))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.root.dtype if self.patch is None else np.result_type(self.root, self.patch)
+        return self.base.dtype if self.delta is None else np.result_type(self.base, self.delta)
 
     def read(self, positions: Int64s) -> Array:
         """A fresh array: the values at these positions."""
-        return read_parts(self.root, self.patch, positions).astype(self.dtype, copy=False)
+        return read_parts(self.base, self.delta, positions).astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Adjacency:
     def _columns(self) -> dict[str, EdgeColumn]:
         """The columns that exist by name, with the neighbours as `indices`."""
         named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
-        indices = EdgeColumn(self.rows.indices, self.rows.patch.indices)
+        indices = EdgeColumn(self.rows.indices, self.rows.delta.indices)
         return {name: column for name, column in named.items() if column is not None} | {"indices": indices}
 
     def _bounds(self) -> tuple[Int64s, bool]:
@@ -114,7 +114,7 @@ class Adjacency:
 def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, EdgeColumn]) -> dict[str, Array]:
     """The values of columns in the order of the logical rows; views where they are so already."""
     if plain:
-        return {name: column.root[: indptr[-1]] for name, column in columns.items()}
+        return {name: column.base[: indptr[-1]] for name, column in columns.items()}
     values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
     for part in logical_parts(rows):
         for name, column in columns.items():

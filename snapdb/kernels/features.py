@@ -18,8 +18,7 @@ from snapdb.arrays import Array, Int64s, UInt8s, UInt64s
 from snapdb.errors import CorruptError
 from snapdb.kernels import buffers
 from snapdb.kernels.bits import count_bits
-from snapdb.kernels.compiled import kernel
-from snapdb.kernels.intrinsics import copy_line, fence_streams, prefetch, stream_line
+from snapdb.kernels.compiled import copy_line, fence_streams, kernel, prefetch, stream_line
 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
 """Bytes from which a result goes past the caches: a smaller one is still there when it is used."""
@@ -155,9 +154,8 @@ def _gather_values(rows: Array, ids: Int64s, out: Array) -> int:
     return -1
 
 
-# Rows of a memory map that memory cannot hold: the disk is asked for many pages at once, before the first is read
-
-
+# Rows of a memory map larger than memory: the pages of a block of rows are requested at once (MADV_WILLNEED), so that
+# the disk serves many requests in parallel, where page faults would wait for one after another.
 _BLOCK = 1 << 12
 """Rows whose pages are on their way at once: more of them could go again before they are read."""
 
@@ -189,9 +187,7 @@ def _ask(base: int, width: int, count: int, ids: Int64s, page: int, advice: int)
             _madvise(np.uint64(first * page), np.uint64((past - first) * page), np.int32(advice))
 
 
-# Rows of arrays of which some rows have newer values: the newer ones lie beside, found by a bitmap with ranks
-
-
+# Rows over an overlay: newer rows are in an array of their own, found by a rank query on a bitmap, O(1) per row
 class Overlay(NamedTuple):
     """Which ids have a newer row."""
 
@@ -249,7 +245,7 @@ def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int
     blank = _as_words(np.full(width, fill, rows.dtype))
     old, new = (_as_words(array.reshape(array.shape[0], width)) for array in (rows, newer))
     target = out.reshape(numbers.size, width).view(blank.dtype)
-    bad = _gather_over(old, new, marks.words, marks.ranks, blank, count, _read_only(numbers), target)
+    bad = _gather_over(old, new, marks, blank, count, _read_only(numbers), target)
     if bad >= 0:
         raise IndexError(f"row {numbers[bad]} was asked, but there are {count} rows (ids count from 0)")
     return out
@@ -265,25 +261,13 @@ def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, wi
     numbers = _read_only(np.ascontiguousarray(ids, np.int64))
     starts, indptr = np.empty(numbers.size, np.int64), np.zeros(numbers.size + 1, np.int64)
     old, new = _plain(rows), _plain(newer)
-    bad = _measure(
-        old.indptr,
-        new.indptr,
-        rows.values.size,
-        newer.values.size,
-        marks.words,
-        marks.ranks,
-        count,
-        numbers,
-        starts,
-        indptr,
-    )
+    bad = _measure(old, new, marks, count, numbers, starts, indptr)
     if bad >= 0 and not 0 <= numbers[bad] < count:
         raise IndexError(f"row {numbers[bad]} was asked, but there are {count} rows (ids count from 0)")
     values = np.empty(int(indptr[-1]), rows.values.dtype)
     indices = np.empty(values.size, np.int64)
     if bad < 0:
-        target = values.view(old.values.dtype)
-        bad = _copy(old.indices, old.values, new.indices, new.values, starts, indptr, width, indices, target)
+        bad = _copy(old, new, starts, width, Csr(indptr, indices, values.view(old.values.dtype)))
     if bad >= 0:
         raise CorruptError(
             f"the sparse feature of row {numbers[bad]} is damaged: it leads out of its arrays; "
@@ -308,27 +292,25 @@ def _mark(ids: Int64s, words: UInt64s, ranks: Int64s) -> None:
 
 
 @kernel
-def _newer(words: UInt64s, ranks: Int64s, id_: int) -> Any:
+def _newer(marks: Overlay, id_: int) -> Any:
     """The number of an id's newer row, or -1."""
-    word = id_ >> 6
+    words, word = marks.words, id_ >> 6
     if word >= words.size:
         return np.int64(-1)
     bits = words[word] >> np.uint64(id_ & 63)
     if not bits & np.uint64(1):
         return np.int64(-1)
-    return ranks[word] + count_bits(words[word]) - count_bits(bits)
+    return marks.ranks[word] + count_bits(words[word]) - count_bits(bits)
 
 
 @kernel
-def _gather_over(
-    rows: Array, newer: Array, words: UInt64s, ranks: Int64s, blank: Array, count: int, ids: Int64s, out: Array
-) -> int:
+def _gather_over(rows: Array, newer: Array, marks: Overlay, blank: Array, count: int, ids: Int64s, out: Array) -> int:
     """Fills `out`; the first bad place of `ids`, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= count:
             return i
-        place = _newer(words, ranks, row)
+        place = _newer(marks, row)
         if 0 <= place < newer.shape[0]:
             for j in range(out.shape[1]):
                 out[i, j] = newer[place, j]
@@ -342,31 +324,20 @@ def _gather_over(
 
 
 @kernel
-def _measure(
-    old: Int64s,
-    new: Int64s,
-    old_size: int,
-    new_size: int,
-    words: UInt64s,
-    ranks: Int64s,
-    count: int,
-    ids: Int64s,
-    starts: Int64s,
-    indptr: Int64s,
-) -> int:
+def _measure(old: Csr, new: Csr, marks: Overlay, count: int, ids: Int64s, starts: Int64s, indptr: Int64s) -> int:
     """Where each row starts (newer ones below zero: -1 - start) and ends in the result; the first bad one, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= count:
             return i
-        place = _newer(words, ranks, row)
-        first, last, size = np.int64(0), np.int64(0), old_size
-        if 0 <= place < new.size - 1:
-            first, last, size = new[place], new[place + 1], new_size
+        place = _newer(marks, row)
+        first, last, size = np.int64(0), np.int64(0), old.values.size
+        if 0 <= place < new.indptr.size - 1:
+            first, last, size = new.indptr[place], new.indptr[place + 1], new.values.size
             starts[i] = -1 - first
         else:
-            if row < old.size - 1:
-                first, last = old[row], old[row + 1]
+            if row < old.indptr.size - 1:
+                first, last = old.indptr[row], old.indptr[row + 1]
             starts[i] = first
         if first < 0 or last < first or last > size:
             return i
@@ -375,35 +346,23 @@ def _measure(
 
 
 @kernel
-def _copy(
-    old_indices: Array,
-    old_values: Array,
-    new_indices: Array,
-    new_values: Array,
-    starts: Int64s,
-    indptr: Int64s,
-    width: int,
-    indices: Int64s,
-    values: Array,
-) -> int:
+def _copy(old: Csr, new: Csr, starts: Int64s, width: int, out: Csr) -> int:
     """Copies the measured rows; the first with an index out of range, or -1."""
     for i in range(starts.size):
-        at, length = indptr[i], indptr[i + 1] - indptr[i]
+        at, length = out.indptr[i], out.indptr[i + 1] - out.indptr[i]
         for j in range(length):
             if starts[i] >= 0:
-                indices[at + j] = old_indices[starts[i] + j]
-                values[at + j] = old_values[starts[i] + j]
+                out.indices[at + j] = old.indices[starts[i] + j]
+                out.values[at + j] = old.values[starts[i] + j]
             else:
-                indices[at + j] = new_indices[-1 - starts[i] + j]
-                values[at + j] = new_values[-1 - starts[i] + j]
-            if indices[at + j] < 0 or indices[at + j] >= width:
+                out.indices[at + j] = new.indices[-1 - starts[i] + j]
+                out.values[at + j] = new.values[-1 - starts[i] + j]
+            if out.indices[at + j] < 0 or out.indices[at + j] >= width:
                 return i
     return -1
 
 
-# The last of each row's moments before a bound, by binary search
-
-
+# The last event of a row before a bound, by binary search: O(log row) each
 def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int64s:
     """[n] the last position of row ids[i] whose time is less than before[i], or -1; of equal times the last one.
 

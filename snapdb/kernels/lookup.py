@@ -163,8 +163,6 @@ def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> in
 
 
 # Numbers that are looked for among many others: a bit for each that there may be
-
-
 def mark(numbers: Int64s, limit: int) -> UInt64s:
     """A bit for each number below the limit, set for those given, which are 0 ≤ number < limit."""
     words = np.zeros((limit + 63) // 64, np.uint64)
@@ -201,8 +199,6 @@ def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
 
 
 # Distinct ids by a bitmap: linear in the ids and in the words of their range, without sorting
-
-
 def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
     """The distinct ids, ascending, and [ids] the place of each among them.
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt64s
-from snapdb.kernels.compiled import allocating_kernel, kernel
-from snapdb.kernels.intrinsics import multiply_high
+from snapdb.kernels.compiled import allocating_kernel, kernel, multiply_high
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -66,8 +65,6 @@ def fold_parts(seed: int, *parts: int) -> np.uint64:
 
 
 # A shuffle that is a pure function of its key
-
-
 def shuffle(key: np.uint64, count: int) -> Int64s:
     """The numbers 0 ≤ i < count by ascending fold(key, i).
 

@@ -90,8 +90,6 @@ def unsigned_order(words: Tensor) -> Tensor:
 
 
 # Many rows at once, without a loop over them: spread out, searched, sorted each for itself, cut into chunks
-
-
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
     """For each element of rows of so many: which row it is in, and which one of the row it is.
 
@@ -177,8 +175,6 @@ def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
 
 
 # Floyd's draws without replacement for many rows at once: as many steps as draws, each over all rows
-
-
 MOST = 1024
 """More draws than this a row would be compared with all earlier ones for too long."""
 
@@ -203,9 +199,7 @@ def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -
     return chosen.T
 
 
-# Ranks beside those that were chosen, for many rows at once
-
-
+# Ranks for the residual draw, for many rows at once
 FAR = 2**62
 """Stands behind the ranks of a row that has fewer than others."""
 
@@ -231,9 +225,7 @@ def is_among(values: Tensor, ranks: Tensor) -> Tensor:
     return values.gather(1, at) == ranks
 
 
-# Local ids by first appearance, by stable sorting: no device decides who comes first
-
-
+# Local ids by first appearance, by stable sorting: the same on every device
 def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
     """The local ids of `met`, and the places in it of those that are new, by first appearance.
 
@@ -258,8 +250,6 @@ def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
 
 
 # What weighted draws compare: integers and single operations on float64, so that every device has the same bits
-
-
 def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
     """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: how long an edge of weight 1 takes in the race.
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from snapdb.on_first_use import on_first_use
 
 if TYPE_CHECKING:
+    from snapdb.loading.adapters import pyg_package, save_pyg
     from snapdb.loading.batch import Batch
     from snapdb.loading.batch_folder import BatchFolder, BatchWriter, read_batches
     from snapdb.loading.metered import MeteredStream
-    from snapdb.loading.pyg_data import pyg_package, save_pyg
     from snapdb.loading.stream import BatchStream
 
 __all__ = [
@@ -34,9 +34,9 @@ _HOMES = {
     "BatchStream": ".stream",
     "BatchWriter": ".batch_folder",
     "MeteredStream": ".metered",
-    "pyg_package": ".pyg_data",
+    "pyg_package": ".adapters",
     "read_batches": ".batch_folder",
-    "save_pyg": ".pyg_data",
+    "save_pyg": ".adapters",
 }
 
 __getattr__ = on_first_use(__name__, _HOMES)

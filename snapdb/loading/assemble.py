@@ -16,8 +16,7 @@ from snapdb.arrays import Int64s
 from snapdb.graph.view import Adjacency, EdgeColumn, Feature, GraphView, KeyReader
 from snapdb.loading.batch import NO_SEED_COLUMN, NO_TREES, Batch
 from snapdb.loading.device_transfer import DeviceTransfer
-from snapdb.loading.lazy import Held, Lazy
-from snapdb.loading.rows import host, rows_of, tensor_of
+from snapdb.loading.lazy import Held, Lazy, host, rows_of, tensor_of
 from snapdb.sampling import Edges, NeighborSampler, SamplerInput, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType

@@ -13,9 +13,8 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from snapdb.errors import BindError, InputError
 from snapdb.loading import adapters, audit
-from snapdb.loading.lazy import Held, Lazy
+from snapdb.loading.lazy import Held, Lazy, pinned
 from snapdb.loading.page import page
-from snapdb.loading.rows import pinned
 from snapdb.storage.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.types import EdgeType, Temporal

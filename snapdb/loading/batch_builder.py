@@ -13,18 +13,17 @@ from snapdb.errors import InputError
 from snapdb.graph.features import for_random_reads
 from snapdb.loading.assemble import assemble
 from snapdb.loading.batch import Batch
+from snapdb.loading.budgets import MemoryBudget, enough_memory, scratch_bytes
 from snapdb.loading.cache_maintainer import CacheHandle
 from snapdb.loading.device_transfer import DeviceTransfer, SentBatch, usable
 from snapdb.loading.epochs import BatchSeeds
-from snapdb.loading.memory_budget import MemoryBudget, enough_memory, scratch_bytes
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.rows import parts
-from snapdb.loading.source import StreamSource
+from snapdb.loading.lazy import parts
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.loading.visited_rounds import VisitedRounds
 from snapdb.sampling import SamplerInput, Scratch, Subgraph
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.rounds import Rounds
-from snapdb.sampling.seed_expansion import SeedExpansion
+from snapdb.sampling.seeds import SeedExpansion
 
 Lineage = Mapping[str, object]
 

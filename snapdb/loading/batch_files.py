@@ -19,8 +19,7 @@ from torch import Tensor
 
 from snapdb.arrays import Array
 from snapdb.loading.batch import Batch
-from snapdb.loading.lazy import Held
-from snapdb.loading.rows import host, parts, tensor_of
+from snapdb.loading.lazy import Held, host, parts, tensor_of
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
@@ -38,7 +37,7 @@ class _ArrayFacts(NamedTuple):
     arrow: bool = False
 
 
-class Flat(NamedTuple):
+class _Flat(NamedTuple):
     """A batch in pieces.
 
     An array's name is its path in the batch: `edge_index/customer/bought/product` is batch.edge_index[("customer",
@@ -74,9 +73,9 @@ def _array_facts(values: _Values) -> _ArrayFacts:
     return _ArrayFacts(str(values.type), (len(values),), arrow=True)
 
 
-def flatten(batch: Batch) -> Flat:
+def flatten(batch: Batch) -> _Flat:
     """Every field of a batch; edge columns and ids that were not read yet are read for it."""
-    flat = Flat({}, {"keys": {}, "sparse": {}})
+    flat = _Flat({}, {"keys": {}, "sparse": {}})
     for name, hint in _hints().items():
         value = getattr(batch, name)
         if value is not None and _holds_arrays(hint):
@@ -86,7 +85,7 @@ def flatten(batch: Batch) -> Flat:
     return flat
 
 
-def _spread(flat: Flat, path: str, value: Any) -> None:
+def _spread(flat: _Flat, path: str, value: Any) -> None:
     """Puts a tensor, an Arrow array, or those of a mapping under its path."""
     if isinstance(value, Mapping):
         flat.facts["keys"][path] = [_spelled(key) for key in value]
@@ -101,7 +100,7 @@ def _spread(flat: Flat, path: str, value: Any) -> None:
         flat.values.update({f"{path}/{name}": host(part) for name, part in zip(_CSR, parts(value), strict=True)})
 
 
-def _gathered(flat: Flat, path: str) -> Any:
+def _gathered(flat: _Flat, path: str) -> Any:
     """What was spread under a path."""
     if (keys := flat.facts["keys"].get(path)) is not None:
         return Held({_key(key): _gathered(flat, f"{path}/{key}") for key in keys})
@@ -170,18 +169,18 @@ class _Container(NamedTuple):
     """Arrays and facts; Arrow's lists stay columns, for `read` to make arrays of."""
 
 
-def write(format_: str, flat: Flat, file: BinaryIO) -> None:
+def write(format_: str, flat: _Flat, file: BinaryIO) -> None:
     """Writes a batch into a file that is open."""
     facts = json.dumps({"batch": flat.facts, "arrays": flat.arrays()})
     CONTAINERS[format_].write(flat.values, facts, file)
 
 
-def read(format_: str, content: bytes) -> Flat:
+def read(format_: str, content: bytes) -> _Flat:
     """The batch that a file holds; raises what the format's reader does where it is damaged."""
     columns, text = CONTAINERS[format_].read(content)
     facts = json.loads(text)
     arrays = {name: _ArrayFacts(*fact) for name, fact in facts["arrays"].items()}
-    return Flat({name: _values(columns[name], fact) for name, fact in arrays.items()}, facts["batch"])
+    return _Flat({name: _values(columns[name], fact) for name, fact in arrays.items()}, facts["batch"])
 
 
 def _values(column: Any, fact: _ArrayFacts) -> _Values:

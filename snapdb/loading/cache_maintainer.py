@@ -20,11 +20,10 @@ import numpy as np
 
 from snapdb.arrays import UInt8s
 from snapdb.kernels.compiled import await_compiling
-from snapdb.loading.cache_budget import CacheSource, Reservation
+from snapdb.loading.budgets import CacheSource, Reservation
 from snapdb.loading.epochs import place_among_workers
 from snapdb.sampling import NeighborSampler, Seeds
-from snapdb.sampling.cache_plan import ALIGNMENT, bytes_wanted, choose_rows, rows_read
-from snapdb.sampling.expected_accesses import expected_accesses
+from snapdb.sampling.cache_plan import ALIGNMENT, bytes_wanted, choose_rows, expected_accesses, rows_read
 from snapdb.sampling.neighbor_pool_cache import CacheReader, RowCache
 from snapdb.sampling.rounds import Rounds, next_pass
 from snapdb.storage.array_files import temporary_bytes
@@ -78,7 +77,7 @@ class CacheHandle:
         with self._guard():
             if self._maintainer is None or not self._maintainer.here:
                 _, workers = place_among_workers()
-                self._maintainer = open_maintainer(source, self._sampler, self._node_counts, self._seeds, workers)
+                self._maintainer = _open_maintainer(source, self._sampler, self._node_counts, self._seeds, workers)
                 if self._maintainer is None:
                     self._source = None  # its sampler reads none
                 else:
@@ -133,7 +132,7 @@ class CacheMaintainer:
         self._end()
 
 
-def open_maintainer(
+def _open_maintainer(
     source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
 ) -> CacheMaintainer | None:
     """The maintainer of a sampler's cache in this process; None: there is no cache, or torch draws, which reads none.

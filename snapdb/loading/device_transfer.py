@@ -18,8 +18,7 @@ from snapdb.errors import InputError
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
-from snapdb.loading.lazy import Held
-from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
+from snapdb.loading.lazy import Held, parts, placed, ready, rows_of, tensor_of
 
 _T = TypeVar("_T")
 _CHUNK = 1 << 26

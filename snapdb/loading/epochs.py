@@ -11,7 +11,7 @@ from torch.utils.data import get_worker_info
 
 from snapdb.arrays import Int64s
 from snapdb.loading.position import Position
-from snapdb.loading.shares import Share, Sharing
+from snapdb.loading.source import Share, Sharing
 from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order, full_batches_in
 from snapdb.types import SampleSpec
 

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 
 from snapdb.arrays import Array, Bools, Int64s
-from snapdb.kernels.neighbor_pool.cache import HEAD, CachedRows, find_records
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.source import StreamSource
+from snapdb.kernels.neighbor_pool.cache import BLOCK_FIELDS, HEAD, RECORD, CachedRows, find_records
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.loading.stream import BatchStream
 from snapdb.sampling import Ints, NeighborSampler, SamplerInput, Scratch
 from snapdb.sampling.neighbor_pool_cache import CacheReader
-from snapdb.sampling.rounds import Rounds, row_keys, row_size, slot_of
+from snapdb.sampling.rounds import Rounds, row_keys, slot_of
 from snapdb.sampling.subgraph import Block, Subgraph
 from snapdb.sampling.walks import Walk
 from snapdb.types import EdgeType, SampleSpec
@@ -150,7 +149,7 @@ class MeteredStream(BatchStream):
         beside.cache = cache  # a lookup that counts neither hits nor misses
         (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
         again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self.meter.inputs)
-        return sum(pages_read(beside, found, number, rounds) for found in again) / len(self.meter.inputs)
+        return sum(_pages_read(beside, found, number, rounds) for found in again) / len(self.meter.inputs)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
         """How long it takes to sample one of `recent`, by another statement or with a cache, when it is in memory."""
@@ -212,7 +211,7 @@ _AT_ONCE = 1 << 16
 """Edges that are searched for in their rows at once: each takes as much memory as a row."""
 
 
-def pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
+def _pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
     """The bytes of the pages of neighbors that a batch reads of topologies, without those that the sampler's cache has.
 
     The operating system counts the same for a file that is read page by page and is not in memory.
@@ -226,7 +225,7 @@ def pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Ro
         rows = walk.arrays.rows
         missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found, batch, rounds)])
         tail = missed >= rows.indices.size
-        total += _pages(rows.indices, missed[~tail]) + _pages(rows.patch.indices, missed[tail] - rows.indices.size)
+        total += _pages(rows.indices, missed[~tail]) + _pages(rows.delta.indices, missed[tail] - rows.indices.size)
     return total * mmap.PAGESIZE
 
 
@@ -235,21 +234,21 @@ def _missed(
 ) -> Iterator[Int64s]:
     """Positions of the edges that are in no row of the cache, hop after hop."""
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
-    base = None if cache is None else cache.base(relation)
+    copies = None if cache is None else cache.copies(relation)
     for hop, blocks in enumerate(found.hops):
         for block in blocks:
             if block.relation != relation:
                 continue
             nodes, count = found.nodes[relation.expands][block.seed_side], walk.count(hop)
-            missed = np.ones(nodes.size, np.bool_) if base is None else base.places[nodes] < 0
+            missed = np.ones(nodes.size, np.bool_) if copies is None else copies.places[nodes] < 0
             if cache is not None and spec.refresh is not None and count > 0:
-                size = row_size(spec.refresh, walk.fanout, count)
+                size = spec.refresh.row_size(walk.fanout, count)
                 records = cache.rows(relation, slot_of(spec, hop), size)
                 if records is not None:
-                    number = np.empty((nodes.size, 2), np.int64)
+                    each = np.empty((nodes.size, BLOCK_FIELDS), np.int64)
                     keys = row_keys(spec, relation, hop, batch, rounds)
-                    find_records(keys, records, nodes, 0, nodes.size, nodes.size, number)
-                    missed &= ~_recorded(records, number[:, 0], size, block)
+                    find_records(keys, records, nodes, 0, nodes.size, nodes.size, each)
+                    missed &= ~_recorded(records, each[:, RECORD], size, block)
             yield block.position[missed]
 
 

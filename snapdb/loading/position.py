@@ -1,4 +1,4 @@
-"""The position of a stream's consumer: as it is saved, and whether it fits another stream."""
+"""The position of a stream's consumer, as it is saved and resumed, and the lineage by which a batch is built again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,36 @@ from typing import Any, TypeGuard
 
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
-from snapdb.loading.lineage import seeds_digest
-from snapdb.loading.shares import Share
+from snapdb.loading.source import Share
+from snapdb.release import __version__
 from snapdb.sampling import Seeds
 from snapdb.types import RNG_SCHEME, Refresh, SampleSpec
 from snapdb.types.sampling import ZeroWeight
+
+
+def stream_lineage(
+    view: GraphView, spec: SampleSpec, seeds: str, rules: Mapping[str, Any], epoch: int, zeros: ZeroWeight | None = None
+) -> dict[str, Any]:
+    """The lineage of the batches of one epoch, as plain values for JSON.
+
+    Args:
+        seeds: The digest of the seed set.
+        rules: what `audit` holds the batches to.
+        zeros: The sampler's `zero_weight`.
+    """
+    return {
+        **view.lineage,
+        "sampler": spec.text,
+        "seeds": seeds,
+        "rng": RNG_SCHEME,
+        "seed": spec.seed,
+        "generation": spec.generation,
+        **({} if zeros is None else {"zero_weight": zeros}),
+        "epoch": epoch,
+        "rules": dict(rules),
+        "snapdb": __version__,
+    }
+
 
 _LATER = {"refresh": None, "generation": 0, "zero_weight": None}
 """The values of fields that older states do not have."""
@@ -60,13 +85,13 @@ class Position:
 def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight | None) -> dict[str, Any]:
     """All that two streams must share to yield the same batches, as plain values for JSON.
 
-    `zeros` is `zero_weight` of their samplers, which depends on the snapshot's weights too.
+    `zeros` is the `zero_weight` of their samplers, which depends on the snapshot's weights too.
     """
     drawing = {name: value for name, value in asdict(spec.drawing).items() if name != "zero_weight"}
     values = {
         "rng": RNG_SCHEME,
         "snapshot": {name: view.lineage.get(name) for name in _PINNED},
-        "seeds": seeds_digest(seeds),
+        "seeds": seeds.digest(),
         "seed_type": spec.seed_type,
         "fanouts": [[*fanout.edge, fanout.direction, fanout.counts] for fanout in spec.fanouts],
         "batch_size": spec.batch_size,

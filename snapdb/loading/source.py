@@ -1,16 +1,168 @@
-"""What a stream reads: one publication of a snapshot, a seed set and a sampler; and how the next one is opened."""
+"""What a stream reads, its options, and how the batches of an epoch are shared among ranks."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from snapdb.graph.view import GraphView
-from snapdb.loading.cache_budget import CacheSource
+from snapdb.loading.budgets import CacheSource
 from snapdb.sampling import Seeds
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import ExecutionHints, Published, SampleSpec
+
+if TYPE_CHECKING:
+    from snapdb.loading.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How the batches of an epoch are shared among ranks; no field changes a batch or its number.
+
+    >>> [list(Sharing(rank, 3).share(batches=8, full=7).places) for rank in range(3)]
+    [[0, 3, 6], [1, 4, 7], [2, 5]]
+    >>> [list(Sharing(rank, 3, drop_last=True).share(batches=8, full=7).places) for rank in range(3)]
+    [[0, 3], [1, 4], [2, 5]]
+    >>> [list(Sharing(rank, 3, pad=True).share(batches=8, full=7).places) for rank in range(3)]
+    [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    drop_last: bool = False
+    """Leave out a last batch of fewer seeds than BATCH, and the batches that not every rank would get."""
+    pad: bool = False
+    """Repeat the epoch's first batches for ranks that would have one fewer."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("rank", self.rank), ("world_size", self.world_size)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ValueError(f"{name} is a whole number, found {value!r}")
+        if self.world_size < 1:
+            raise ValueError(f"world_size is 1 or more, found {self.world_size}")
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(f"rank is 0 ≤ rank < world_size = {self.world_size}, found {self.rank}")
+        if self.drop_last and self.pad:
+            raise ValueError("drop_last leaves batches out and pad adds some: say one of them, found both")
+
+    def words(self, batches: int) -> str:
+        """This rank among the others in words, of an epoch with this number of batches.
+
+        >>> Sharing(2, 3).words(8)
+        'rank 2 of 3, which have 2 or 3'
+        """
+        few, over = divmod(batches, self.world_size)
+        uneven = over and not self.drop_last and not self.pad
+        return f"rank {self.rank} of {self.world_size}" + (f", which have {few} or {few + 1}" if uneven else "")
+
+    def share(self, batches: int, full: int, start: int = 0) -> Share:
+        """This rank's share of an epoch.
+
+        Args:
+            batches: The number of batches of the epoch, over all ranks.
+            full: The number of those that have BATCH seeds.
+            start: The number of batches that were consumed before, over all ranks.
+        """
+        stop = batches
+        if self.drop_last:
+            stop = start + max(0, full - start) // self.world_size * self.world_size
+        elif self.pad:
+            stop = start - (start - batches) // self.world_size * self.world_size
+        return Share(range(start + self.rank, stop, self.world_size), batches, start, min(stop, batches))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A rank's batches of the rest of an epoch."""
+
+    places: range
+    """The numbers of the batches; those from `batches` on stand for the epoch's first ones again."""
+    batches: int
+    """The number of batches of the epoch, over all ranks."""
+    start: int
+    """The number of batches consumed before, over all ranks."""
+    stop: int
+    """The number of batches consumed when this share is done."""
+
+    def consumed(self, taken: int) -> int:
+        """The number of the epoch's batches that are consumed, over all ranks, once each rank has taken `taken`."""
+        return min(self.start + taken * self.places.step, self.stop)
+
+
+Progress = Callable[[str, float | None], None]
+"""Called with a description of the work, and the share of it that is done; None: unknown."""
+
+_ALL_BATCHES = Sharing()
+_NUMBERS = ("threads", "prefetch", "memory", "max_threads")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a stream builds and delivers its batches; no option changes a batch."""
+
+    threads: int | None = None
+    """Threads that build batches; None: one per core, or two where a GPU samples; 0: the consumer's thread does."""
+    prefetch: int | None = None
+    """Batches that may be complete or in progress at once; None: twice the number of threads."""
+    memory: int | None = None
+    """Bytes for scratch and for batches, complete or in progress; None: as many as threads and prefetch take."""
+    max_threads: int | None = None
+    """Upper bound of `threads` where that is None; None: the number of cores."""
+    device: str | None = None
+    """Device of the batches' tensors; None: the one of the statement's ON, else the CPU."""
+    transform: Callable[[Batch], object] | None = None
+    """A pure function of a batch, whose result the stream yields in the batch's place."""
+    progress: Progress | None = None
+    """Receives the progress of long work before a batch."""
+    sharing: Sharing = _ALL_BATCHES
+    """The rank's share of the batches."""
+    follow: bool = False
+    """At the start of each epoch, switch to the newest publication of the snapshot."""
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise ValueError(f"{name} is a whole number, found {value!r}")
+        if self.threads is not None and self.threads < 0:
+            raise ValueError(f"threads is 0 or more, or None for all cores, found {self.threads}")
+        if self.prefetch is not None and self.prefetch < 1:
+            raise ValueError(f"prefetch is 1 or more, or None for twice the threads, found {self.prefetch}")
+        if self.memory is not None and self.memory < 1:
+            raise ValueError(f"memory is 1 byte or more, found {self.memory}")
+        if self.transform is not None and not callable(self.transform):
+            raise TypeError(f"transform is a function of a batch, found {self.transform!r}")
+        if self.follow and self.sharing.world_size > 1:
+            raise ValueError(
+                f"a stream that follows its snapshot is read by one process, found {self.sharing.world_size} ranks, "
+                "which might find different publications; let each rank call stream.renew() after a barrier, and "
+                "compare stream.published.id over the ranks before the epoch"
+            )
+
+    def of(self, source: StreamSource) -> StreamOptions:
+        """These options, with the threads of the hints and the memory of the statement where they are None."""
+        threads = source.hints.threads if self.threads is None else self.threads
+        return replace(self, threads=threads, memory=source.spec.memory if self.memory is None else self.memory)
+
+    def threads_of(self, processes: int, *, on_gpu: bool = False) -> int:
+        """The number of threads of each of `processes` processes on this machine."""
+        if self.threads is not None:
+            return self.threads
+        most = cores() if self.max_threads is None else self.max_threads
+        # Threads only launch the kernels of a GPU, one at a time: two keep it busy.
+        return min(2, most) if on_gpu else max(1, most // processes)
+
+    def ahead(self, threads: int) -> int:
+        """The number of batches that may be complete or in progress at once."""
+        return 2 * threads if self.prefetch is None else self.prefetch
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class StreamSource(NamedTuple):

@@ -19,14 +19,10 @@ from snapdb.loading.batch import Batch
 from snapdb.loading.batch_builder import NO_METER, Meter
 from snapdb.loading.device_transfer import one_ahead
 from snapdb.loading.epochs import place_among_workers, worker_of
-from snapdb.loading.lineage import stream_lineage, zero_weight
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.ordered import OrderedMap
-from snapdb.loading.position import Position
-from snapdb.loading.shares import Sharing
-from snapdb.loading.source import StreamSource
+from snapdb.loading.position import Position, stream_lineage
+from snapdb.loading.source import Sharing, StreamOptions, StreamSource
 from snapdb.loading.visited_rounds import check_any_order
-from snapdb.loading.workers import OrderedWorkers
+from snapdb.loading.workers import OrderedMap, OrderedWorkers
 from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.types import Published, SampleSpec
 
@@ -280,7 +276,7 @@ class BatchStream(IterableDataset[Given]):
 
     def _lineage(self, epoch: int) -> dict[str, Any]:
         seeds, sampler = self._workers.identity["seeds"], self.sampler
-        return stream_lineage(self.view, self.spec, seeds, rules(sampler), epoch, zero_weight(sampler))
+        return stream_lineage(self.view, self.spec, seeds, rules(sampler), epoch, sampler.zero_weight)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -15,8 +15,8 @@ from torch_geometric.sampler import HeteroSamplerOutput, NegativeSampling, Sampl
 from snapdb.errors import InputError
 from snapdb.kernels.features import gather
 from snapdb.kernels.rng import shuffle
-from snapdb.loading.ordered import OrderedMap
-from snapdb.loading.rows import tensor_of
+from snapdb.loading.lazy import tensor_of
+from snapdb.loading.workers import OrderedMap
 from snapdb.pyg.graph import PygGraph, in_memory
 from snapdb.pyg.options import LoaderOptions, ParsedOptions, read_options
 from snapdb.pyg.sampler import NeighborhoodSampler, SnapSampler

@@ -10,7 +10,7 @@ from torch_geometric.sampler import NumNeighbors
 from torch_geometric.sampler.base import SubgraphType
 
 from snapdb.errors import InputError
-from snapdb.loading.options import cores
+from snapdb.loading.source import cores
 from snapdb.pyg.graph import PygGraph
 from snapdb.types import Drawing, Fanout, Method, SampleSpec, Temporal
 from snapdb.types.text import did_you_mean

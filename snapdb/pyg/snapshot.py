@@ -21,7 +21,7 @@ from snapdb.database import Database
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.graph.features import HistoryFeature
 from snapdb.graph.view import EdgeColumn, Feature
-from snapdb.loading.rows import rows_of, tensor_of
+from snapdb.loading.lazy import rows_of, tensor_of
 from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
 from snapdb.pyg.options import SamplingOptions
 from snapdb.pyg.sampler import NeighborhoodSampler, SnapSampler
@@ -332,7 +332,7 @@ class _ByEdgeId:
 def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
     """The times and weights of an edge type, as batches call them."""
     rows = graph.view.adjacency(Relation(edge, "IN"))
-    places = rows.rows.indices.size + rows.rows.patch.indices.size
+    places = rows.rows.indices.size + rows.rows.delta.indices.size
     known = {TIME: rows.time, WEIGHT: rows.weight}
     return {name: _ByEdgeId(rows.edge_id, column, places) for name, column in known.items() if column is not None}
 

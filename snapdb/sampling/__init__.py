@@ -3,8 +3,7 @@
 from snapdb.sampling.backends import numba_sampler, open_sampler
 from snapdb.sampling.sampler import NeighborSampler
 from snapdb.sampling.scratch import Scratch
-from snapdb.sampling.seed_expansion import SeedExpansion
-from snapdb.sampling.seeds import batches_before, batches_in, epoch_order, full_batches_in
+from snapdb.sampling.seeds import SeedExpansion, batches_before, batches_in, epoch_order, full_batches_in
 from snapdb.sampling.subgraph import (
     Block,
     Edges,

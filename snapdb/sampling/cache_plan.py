@@ -1,21 +1,88 @@
-"""Which rows a cache holds: all that a sampler reads, or those by which batches save most reads for each byte."""
+"""The expected number of accesses of each node at each hop of a batch, from the seed set and the topology alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from snapdb.arrays import Bools, Float64s, Int64s
+from snapdb.kernels.adjacency.rows import spread
 from snapdb.kernels.draw.scores import PRIORITY
 from snapdb.kernels.draw.uniform import EVERY
 from snapdb.kernels.neighbor_pool.cache import physical_lengths, record_width
-from snapdb.sampling.expected_accesses import Accesses
-from snapdb.sampling.rounds import RowTable, row_size, row_tables, slot_of
+from snapdb.sampling.rounds import RowTable, row_tables, slot_of
+from snapdb.sampling.subgraph import Seeds
 from snapdb.sampling.walks import Walk, damaged
-from snapdb.types import SampleSpec
+from snapdb.types import Relation, SampleSpec
 
+Accesses = Mapping[tuple[Relation, int], Float64s]
+"""(relation, hop) → [nodes] how often a batch expands each node there."""
+
+_AT_ONCE = 1 << 18
+"""Nodes whose rows are read between two checks for interruption."""
+
+
+def expected_accesses(
+    spec: SampleSpec,
+    walks: Sequence[Walk],
+    seeds: Seeds,
+    node_counts: Mapping[str, int],
+    check: Callable[[], None] = lambda: None,
+) -> Accesses:
+    """The expected visits of each hop over each relation, at one pass over the topology for each hop but the last.
+
+    Neighbours are taken for drawn alike and independently, whatever their time and weight. `check` is called now and
+    then; what it raises ends the work.
+
+    Raises:
+        CorruptError: a row leads out of its arrays.
+    """
+    new = _entering(spec, seeds, node_counts)
+    met, found = new, {}
+    for hop in range(spec.hops):
+        frontier = met if spec.layout == "BLOCKS" else new
+        reached = {name: np.zeros(count) for name, count in node_counts.items()}
+        for walk in walks:
+            if walk.count(hop):
+                found[walk.relation, hop] = frontier[walk.relation.expands]
+                if hop + 1 < spec.hops:
+                    _hand_on(walk, hop, frontier, reached, check)
+        new = reached if spec.disjoint else {name: -np.expm1(-many) * (1 - met[name]) for name, many in reached.items()}
+        met = {name: before + new[name] for name, before in met.items()}
+    return found
+
+
+def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, Float64s]:
+    """How often each node is among those that enter a batch; of trees that share no node, in how many it is."""
+    found = {name: np.zeros(count) for name, count in node_counts.items()}
+    share = min(1.0, spec.batch_size / max(1, seeds.ids.size))
+    if spec.link is None or seeds.ends is None:
+        entering = [(seeds.type, seeds.ids)]
+    else:
+        entering = list(zip((spec.link.edge.source, spec.link.edge.destination), seeds.ends, strict=True))
+        if spec.link.negatives is not None:
+            other = spec.link.edge.destination
+            found[other] += spec.batch_size * spec.link.negatives.count / max(1, node_counts[other])
+    for name, ids in entering:
+        found[name] += np.bincount(ids, minlength=node_counts[name]) * share
+    return found if spec.disjoint else {name: np.minimum(many, 1.0) for name, many in found.items()}
+
+
+def _hand_on(
+    walk: Walk, hop: int, frontier: Mapping[str, Float64s], reached: Mapping[str, Float64s], check: Callable[[], None]
+) -> None:
+    """Adds what a relation's nodes hand on to their neighbours."""
+    rows, relation = walk.for_one_pass().arrays.rows, walk.relation
+    for low in range(0, rows.nodes, _AT_ONCE):
+        check()
+        high = min(low + _AT_ONCE, rows.nodes)
+        if not spread(rows, frontier[relation.expands], walk.count(hop), low, high, reached[relation.reaches]):
+            raise damaged(relation)
+
+
+# Which rows a cache holds: all that a sampler reads, or those by which batches save most reads for each byte
 ALIGNMENT = 64
 """Where arrays begin among the cache's bytes."""
 
@@ -70,8 +137,8 @@ class Choice(NamedTuple):
         whole, real = np.dtype(np.int64), np.dtype(np.float64)
         nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
         if table is None:
-            neighbours = _Array((int(self.lengths.sum()),), rows.indices.dtype)
-            return Layout(nodes, places, neighbours, _Array((many, 2), whole), _Array((many + 1,), whole))
+            neighbors = _Array((int(self.lengths.sum()),), rows.indices.dtype)
+            return Layout(nodes, places, neighbors, _Array((many, 2), whole), _Array((many + 1,), whole))
         weighted = self.walk.method == PRIORITY
         records = _Array((many, record_width(table.size, weighted)), record_type(self.walk))
         return Layout(nodes, places, records, _Array((many if weighted else 0, 2), real), _Array((0,), whole))
@@ -80,7 +147,7 @@ class Choice(NamedTuple):
 def record_type(walk: Walk) -> np.dtype[Any]:
     """Of drawn rows, which hold positions of edges and ids of neighbours."""
     rows = walk.arrays.rows
-    wide = rows.indices.size + rows.patch.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
+    wide = rows.indices.size + rows.delta.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
     return np.dtype(np.int64 if wide else np.int32)
 
 
@@ -151,7 +218,7 @@ def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
     count = walk.count(hop)
     if count in (0, EVERY) or spec.refresh is None:
         return EVERY if count else 0
-    return aliased(spec, row_size(spec.refresh, walk.fanout, count))
+    return aliased(spec, spec.refresh.row_size(walk.fanout, count))
 
 
 def aliased(spec: SampleSpec, size: int) -> int:
@@ -184,7 +251,7 @@ def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
     count = table.walk.count(hop)
     if spec.refresh is None or count in (0, EVERY):
         return False
-    return (slot_of(spec, hop), row_size(spec.refresh, table.walk.fanout, count)) == (table.slot, table.size)
+    return (slot_of(spec, hop), spec.refresh.row_size(table.walk.fanout, count)) == (table.slot, table.size)
 
 
 def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:

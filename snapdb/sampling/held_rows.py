@@ -7,7 +7,7 @@ import numpy as np
 
 from snapdb.arrays import Array, Bools, Int32s, Int64s, UInt8s
 from snapdb.kernels.adjacency.rows import mark_changed
-from snapdb.kernels.neighbor_pool.cache import TAG, BaseRows, CachedRows
+from snapdb.kernels.neighbor_pool.cache import TAG, CachedRows, RowCopies
 from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, lengths_of, record_type
 from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.walks import Walk, damaged
@@ -45,9 +45,9 @@ class HeldRows:
         return CachedRows(self.places, self.rows, self.facts)
 
     @property
-    def whole(self) -> BaseRows:
+    def whole(self) -> RowCopies:
         """As kernels read whole ones."""
-        return BaseRows(self.places, self.facts, self.rows)
+        return RowCopies(self.places, self.facts, self.rows)
 
     @property
     def bytes(self) -> int:
@@ -74,9 +74,9 @@ class HeldRows:
             CorruptError: a row leads out of its arrays.
         """
         before, after = self.walk.arrays.rows, walk.arrays.rows
-        if not _same_root(self, walk) or not before.nodes <= after.nodes <= self.places.size:
+        if not _same_base(self, walk) or not before.nodes <= after.nodes <= self.places.size:
             return None
-        if self.table is not None and self.rows.dtype != record_type(walk):  # a patch that grew past what they can name
+        if self.table is not None and self.rows.dtype != record_type(walk):  # a delta that grew past what they can name
             return None
         changed = _changed(self, walk)
         if self.table is None:
@@ -112,12 +112,12 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
 
 def _changed(held: HeldRows, walk: Walk) -> Bools:
     """Which of the nodes have other edges now, or edges at other places."""
-    before, after, same_patch = held.walk.arrays.rows, walk.arrays.rows, _same_patch(held, walk)
+    before, after, same_delta = held.walk.arrays.rows, walk.arrays.rows, _same_delta(held, walk)
     changed = np.zeros(held.nodes.size, np.bool_)
     parts = ((before.degrees, after.degrees), (before.live.words, after.live.words))
-    if same_patch and before.nodes == after.nodes and all(same_values(*pair) for pair in parts):
+    if same_delta and before.nodes == after.nodes and all(same_values(*pair) for pair in parts):
         return changed  # the same snapshot
-    if not mark_changed(before, after, same_patch, held.nodes, changed):
+    if not mark_changed(before, after, same_delta, held.nodes, changed):
         raise damaged(walk.relation)
     return changed
 
@@ -145,21 +145,21 @@ def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed:
     return replace(held, walk=walk, table=table, spans=_spans(~lost), filled=filled, edges=filled * table.size)
 
 
-def _same_root(held: HeldRows, walk: Walk) -> bool:
-    """Whether positions in the root mean the same edges; of rows that were drawn by weight, of the same weights."""
+def _same_base(held: HeldRows, walk: Walk) -> bool:
+    """Whether positions in the base mean the same edges; of rows that were drawn by weight, of the same weights."""
     one, other = held.walk.arrays, walk.arrays
     pairs = [(one.rows.indptr, other.rows.indptr), (one.rows.indices, other.rows.indices)]
     if held.weighed:
-        pairs += [(one.id_root, other.id_root), (one.weight_root, other.weight_root)]
+        pairs += [(one.ids.base, other.ids.base), (one.weights.base, other.weights.base)]
     return all(same_values(*pair) for pair in pairs)
 
 
-def _same_patch(held: HeldRows, walk: Walk) -> bool:
-    """The same of positions in the patch."""
+def _same_delta(held: HeldRows, walk: Walk) -> bool:
+    """The same of positions in the delta."""
     one, other = held.walk.arrays, walk.arrays
-    pairs = [(one.rows.patch.indptr, other.rows.patch.indptr), (one.rows.patch.indices, other.rows.patch.indices)]
+    pairs = [(one.rows.delta.indptr, other.rows.delta.indptr), (one.rows.delta.indices, other.rows.delta.indices)]
     if held.weighed:
-        pairs += [(one.id_patch, other.id_patch), (one.weight_patch, other.weight_patch)]
+        pairs += [(one.ids.delta, other.ids.delta), (one.weights.delta, other.weights.delta)]
     return all(same_values(*pair) for pair in pairs)
 
 

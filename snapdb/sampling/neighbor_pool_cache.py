@@ -13,8 +13,8 @@ import numpy as np
 
 from snapdb.arrays import Int64s, UInt8s
 from snapdb.kernels.neighbor_pool import cache as filling
-from snapdb.kernels.neighbor_pool.cache import BaseRows, CachedRows
-from snapdb.kernels.neighbor_pool.rows import RowKeys
+from snapdb.kernels.neighbor_pool.cache import CachedRows, NeighborPool, RowCopies
+from snapdb.kernels.neighbor_pool.rows import PoolRule, RowKeys
 from snapdb.kernels.rng import fold_each
 from snapdb.sampling.cache_plan import Choice
 from snapdb.sampling.held_rows import HeldRows, Span, hold
@@ -33,9 +33,9 @@ NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0
 
 
 @cache
-def no_copies(kind: np.dtype[Any]) -> BaseRows:
+def no_copies(kind: np.dtype[Any]) -> RowCopies:
     """Stands for the whole rows of a cache that holds none, with neighbors of this type."""
-    return BaseRows(np.empty(0, np.int32), np.empty((0, 2), np.int64), np.empty(0, kind))
+    return RowCopies(np.empty(0, np.int32), np.empty((0, 2), np.int64), np.empty(0, kind))
 
 
 class CacheReader(Protocol):
@@ -44,11 +44,11 @@ class CacheReader(Protocol):
     def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
         """The drawn rows of one table of `row_tables`."""
 
-    def base(self, relation: Relation) -> BaseRows | None:
+    def copies(self, relation: Relation) -> RowCopies | None:
         """Whole rows of a relation's adjacency."""
 
     def count(self, counts: Int64s) -> None:
-        """Called once per batch, by any thread: rows hit, rows missed, edges from the cache, edges from the base."""
+        """Called once per batch, by any thread: rows hit, rows missed, edges from the cache, and from the adjacency."""
 
 
 class _Filled(NamedTuple):
@@ -71,27 +71,27 @@ def fill_rows(
     Raises:
         CorruptError: a row leads out of its arrays.
     """
-    rows = edges = 0
+    rows, edges, walk, size = 0, 0, table.walk, table.size
+    rule = PoolRule(walk.method, size, size, size, table.above, table.few, walk.skips_zeros, _ZERO, _ZERO)
+    pool = NeighborPool(keys, rule, cached, no_copies(walk.arrays.rows.indices.dtype))
     while low < high:
-        low, drawn, read, longest = filling.fill_rows(
-            table.walk.arrays, keys, table.walk.method, table.size, table.few, nodes, low, high, cached, draft.arrays
-        )
+        low, drawn, read, longest = filling.fill_rows(walk.arrays, pool, nodes, low, high, draft.arrays)
         if low < 0:
-            raise damaged(table.walk.relation)
+            raise damaged(walk.relation)
         rows, edges = rows + int(drawn), edges + int(read)
         draft.reserve(0, int(longest))
     return _Filled(rows, edges)
 
 
-def fill_base(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, base: BaseRows) -> int:
-    """Copy rows low ≤ number < high to their starts in `base.neighbours`, and return the number of edges.
+def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
+    """Copy rows low ≤ number < high to their starts, and return the number of edges.
 
     Row i is of nodes[i], and as long as `physical_lengths` says. Batches may read on.
 
     Raises:
         CorruptError: a row leads out of its arrays, or does not fit.
     """
-    edges = filling.fill_base(walk.arrays.rows, nodes, starts, low, high, base)
+    edges = filling.fill_copies(walk.arrays.rows, nodes, starts, low, high, copies)
     if edges < 0:
         raise damaged(walk.relation)
     return int(edges)
@@ -113,7 +113,7 @@ class RowCache:
         self.bytes = 0
         self._held: tuple[HeldRows, ...] = ()
         self._rows: dict[tuple[Relation, int, int], CachedRows] = {}
-        self._base: dict[Relation, BaseRows] = {}
+        self._copies: dict[Relation, RowCopies] = {}
         self._draft = Draft()
         self._guard = threading.RLock()
         self._counts = np.zeros(4, np.int64)
@@ -123,8 +123,8 @@ class RowCache:
     def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
         return self._rows.get((relation, slot, size))
 
-    def base(self, relation: Relation) -> BaseRows | None:
-        return self._base.get(relation)
+    def copies(self, relation: Relation) -> RowCopies | None:
+        return self._copies.get(relation)
 
     def count(self, counts: Int64s) -> None:
         with self._guard:
@@ -211,7 +211,7 @@ class RowCache:
         walk, spans = rows.walk.for_one_pass() if rows.spans else rows.walk, rows.spans
         for low, high in _steps(spans, max(1, _EDGES * rows.nodes.size // max(1, rows.rows.size))):
             check()
-            read = fill_base(walk, rows.nodes, rows.starts, low, high, rows.whole)
+            read = fill_copies(walk, rows.nodes, rows.starts, low, high, rows.whole)
             rows.spans = tuple((max(high, first), last) for first, last in spans if last > high)
             rows.filled += high - low
             rows.edges += read
@@ -266,7 +266,7 @@ class RowCache:
     def _hold(self, held: tuple[HeldRows, ...]) -> None:
         self._held = held
         self.bytes = sum(rows.bytes for rows in held)
-        self._base = {rows.walk.relation: rows.whole for rows in held if rows.table is None}
+        self._copies = {rows.walk.relation: rows.whole for rows in held if rows.table is None}
         tables = [(rows.table, rows.drawn) for rows in held if rows.table is not None]
         self._rows = {(table.walk.relation, table.slot, table.size): drawn for table, drawn in tables}
 

@@ -12,23 +12,22 @@ from snapdb.arrays import Int64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.adjacency.spans import FIELDS, PLAIN_FIELDS
-from snapdb.kernels.draw.eligible import Moments, Pairs
+from snapdb.kernels.draw.eligible import Eligibility
 from snapdb.kernels.draw.hop import draw_rows
-from snapdb.kernels.draw.pairs import load_neighbours
+from snapdb.kernels.draw.relabel import LocalIds, load_neighbors
 from snapdb.kernels.draw.scores import FLOYD, LABOR, LAST, DrawKeys, DrawRule
-from snapdb.kernels.draw.uniform import EVERY, count_edges, sample_uniform
-from snapdb.kernels.neighbor_pool.cache import BASE_EDGES, MISSES, BaseRows, CachedRows, load_kept
-from snapdb.kernels.neighbor_pool.limited import draw_kept
-from snapdb.kernels.neighbor_pool.rows import KeptRule, RowKeys
+from snapdb.kernels.draw.uniform import EVERY, EdgeBuffers, count_edges, sample_uniform
+from snapdb.kernels.neighbor_pool.cache import MISSES, READ_EDGES, NeighborPool, RowCopies, load_pooled
+from snapdb.kernels.neighbor_pool.limited import draw_limited
+from snapdb.kernels.neighbor_pool.rows import PoolRule
 from snapdb.kernels.neighbor_pool.uniform import draw_unlimited
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
-from snapdb.sampling.limits import NO_PAIRS, moments_of, pairs_of
 from snapdb.sampling.neighbor_pool_cache import NO_KEYS, NO_RECORDS, CacheReader, no_copies
-from snapdb.sampling.rounds import Rounds, RowTable, row_keys, row_size, slot_of
+from snapdb.sampling.rounds import Rounds, RowTable, row_keys, slot_of
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges, SeedGroup
-from snapdb.sampling.walks import Walk, damaged, open_walks
+from snapdb.sampling.walks import NO_PAIRS, Walk, damaged, open_walks, time_bounds
 from snapdb.types import Backend, Relation, SampleSpec
 
 _NO_STAMPS = np.empty(0, np.int32)
@@ -67,8 +66,8 @@ class _NumbaSubgraph:
         self._batch, self._walks, self._scratch = batch, walks, scratch
         weighted = spec.drawing.method == "PRIORITY"
         self._edges = {walk.relation: _no_edges(weighted) for walk in walks}
-        self._moments = moments_of(entry, spec.temporal)
-        self._pairs = [pairs_of(entry.excluded, walk, spec.temporal) for walk in walks]
+        bounds = time_bounds(entry, spec.temporal)
+        self._eligible = [Eligibility(bounds, walk.excluded_pairs(entry.excluded, spec.temporal)) for walk in walks]
 
     def enter(self, group: SeedGroup, *, each: bool) -> Int64s:
         nodes = self._scratch.nodes[group.type]
@@ -78,9 +77,8 @@ class _NumbaSubgraph:
         return nodes.enter(group.ids, group.trees)
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
-        batch, walk = self._batch, self._walks[place]
-        pairs = self._pairs[place]
-        drawn = _Hop(batch.spec, walk, batch.number, hop, low, high, self._moments, pairs, batch.rounds, batch.cache)
+        batch, walk, eligible = self._batch, self._walks[place], self._eligible[place]
+        drawn = _Hop(batch.spec, walk, batch.number, hop, low, high, eligible, batch.rounds, batch.cache)
         self._edges[walk.relation] = _expand(drawn, self._scratch, self._edges[walk.relation])
 
     def node_counts(self) -> dict[str, int]:
@@ -92,7 +90,7 @@ class _NumbaSubgraph:
     def finish(self) -> tuple[dict[str, Int64s], dict[Relation, Edges], dict[str, Int64s] | None]:
         """The scratch's nodes and trees are copied into arrays of their own."""
         if self._batch.cache is not None:
-            self._batch.cache.count(self._scratch.reads)
+            self._batch.cache.count(self._scratch.draft.reads)
         maps = self._scratch.nodes
         nodes = {name: _copied(each.nodes[: each.count]) for name, each in maps.items()}
         if not self._batch.spec.disjoint:
@@ -118,8 +116,7 @@ class _Hop:
     low: int
     """Expanded are the nodes with the local ids low ≤ id < high."""
     high: int
-    moments: Moments
-    pairs: Pairs
+    eligible: Eligibility
     rounds: Rounds | None = None
     cache: CacheReader | None = None
 
@@ -128,14 +125,15 @@ class _Hop:
         return self.walk.count(self.number)
 
     @property
-    def kept(self) -> bool:
-        """Whether nodes have rows that serve many batches."""
+    def pooled(self) -> bool:
+        """Whether nodes have rows in the neighbor pool."""
         return self.spec.refresh is not None and self.fanout != EVERY
 
     @property
     def unlimited(self) -> bool:
         """Whether all edges of a node are eligible, and equally likely."""
-        return self.walk.method == FLOYD and self.moments.high.size == 0 and self.pairs.far.size == 0
+        limits = self.eligible.bounds.high.size + self.eligible.excluded.neighbor.size
+        return self.walk.method == FLOYD and limits == 0
 
     @property
     def parts(self) -> tuple[int, int, int, int]:
@@ -148,26 +146,26 @@ class _Hop:
         """Whether edges of weight 0 are not in the rows. Where all edges are taken, they are there."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
-    def copies(self) -> BaseRows:
+    def copies(self) -> RowCopies:
         """Whole rows that a cache holds."""
-        found = None if self.cache is None else self.cache.base(self.walk.relation)
-        return no_copies(self.walk.arrays.rows.indices.dtype) if found is None else found
+        copies = None if self.cache is None else self.cache.copies(self.walk.relation)
+        return no_copies(self.walk.arrays.rows.indices.dtype) if copies is None else copies
 
-    def rows(self) -> tuple[RowKeys, KeptRule, CachedRows]:
-        """Rows that serve many batches, how edges are drawn from them, and those that a cache holds; none under FBL."""
+    def pool(self) -> NeighborPool:
+        """What edges are drawn from, and how; under FBL whole rows alone."""
         refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
         picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
-        if refresh is None or not self.kept:
-            rule = KeptRule(self.walk.method, fanout, fanout, 0, EVERY, EVERY, self.skips_zeros, *picks)
-            return NO_KEYS, rule, NO_RECORDS
-        size, slot = row_size(refresh, self.walk.fanout, fanout), slot_of(self.spec, self.number)
+        if refresh is None or not self.pooled:
+            rule = PoolRule(self.walk.method, fanout, fanout, 0, EVERY, EVERY, self.skips_zeros, *picks)
+            return NeighborPool(NO_KEYS, rule, NO_RECORDS, self.copies())
+        size, slot = refresh.row_size(self.walk.fanout, fanout), slot_of(self.spec, self.number)
         few = RowTable(self.walk, slot, size, refresh.above).few
-        rule = KeptRule(
+        rule = PoolRule(
             self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, few, self.skips_zeros, *picks
         )
-        found = None if self.cache is None else self.cache.rows(relation, slot, size)
+        rows = None if self.cache is None else self.cache.rows(relation, slot, size)
         keys = row_keys(self.spec, relation, self.number, self.batch, self.rounds)
-        return keys, rule, NO_RECORDS if found is None else found
+        return NeighborPool(keys, rule, NO_RECORDS if rows is None else rows, self.copies())
 
     def rule(self) -> DrawRule:
         """How edges are drawn where batches draw afresh."""
@@ -191,112 +189,80 @@ def _no_edges(weighted: bool) -> Edges:
 
 def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
     """The edges of the hops before, and those of this one."""
-    relation, copies = hop.walk.relation, hop.copies()
-    frontier, near = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
+    relation, cached = hop.walk.relation, hop.copies().places.size > 0
+    frontier, reached = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
     if isinstance(frontier, NodeMap) and not _touches(hop, frontier):
-        hop = replace(hop, pairs=NO_PAIRS)
-        if hop.walk.is_direct(hop.fanout) and not hop.kept and copies.places.size == 0:
-            assert isinstance(near, NodeMap)
-            return _expand_directly(hop, scratch, near, before)
-    at_once = hop.unlimited and (hop.kept or copies.places.size > 0)
-    edges = _draw_unlimited(hop, scratch) if at_once else (_draw_kept if hop.kept else _draw)(hop, scratch)
+        hop = replace(hop, eligible=hop.eligible._replace(excluded=NO_PAIRS))
+        if hop.walk.is_direct(hop.fanout) and not hop.pooled and not cached:
+            assert isinstance(reached, NodeMap)
+            return _expand_directly(hop, scratch, reached, before)
+    at_once = hop.unlimited and (hop.pooled or cached)
+    new = _draw_unlimited(hop, scratch) if at_once else (_draw_limited if hop.pooled else _draw)(hop, scratch)
     drawn = scratch.draft.arrays
-    found = _longer(before, edges)
-    old = found.position.size - edges
-    found.position[old:] = drawn.positions[:edges]
-    found.index[1, old:] = drawn.sides[:edges]
-    if found.weight is not None:
-        found.weight[old:] = drawn.weights[:edges]
-    far = found.index[0, old:]
-    if at_once or hop.kept:
-        far[:] = drawn.neighbours[:edges]
+    edges = _longer(before, new)
+    old = edges.position.size - new
+    edges.position[old:] = drawn.positions[:new]
+    edges.index[1, old:] = drawn.row_nodes[:new]
+    if edges.weight is not None:
+        edges.weight[old:] = drawn.weights[:new]
+    neighbors = edges.index[0, old:]
+    if at_once or hop.pooled:
+        neighbors[:] = drawn.neighbors[:new]
     else:
-        _load(hop, scratch, found, old)
-    if not (at_once and isinstance(near, NodeMap)):
-        near.renumber(far, frontier.trees, found.index[1, old:])
-    return found
+        _load(hop, scratch, edges, old)
+    if not (at_once and isinstance(reached, NodeMap)):
+        reached.renumber(neighbors, frontier.trees, edges.index[1, old:])
+    return edges
 
 
-def _load(hop: _Hop, scratch: Scratch, found: Edges, old: int) -> None:
-    """Writes the ids of the neighbours from edge number `old` on."""
+def _load(hop: _Hop, scratch: Scratch, edges: Edges, old: int) -> None:
+    """Writes the ids of the neighbors from edge number `old` on."""
     rows, relation, copies = hop.walk.arrays.rows, hop.walk.relation, hop.copies()
-    indices, tail, nodes = rows.indices, rows.patch.indices, scratch.nodes[relation.reaches].node_count
-    position, far, sides = found.position[old:], found.index[0, old:], found.index[1, old:]
+    node_count = scratch.nodes[relation.reaches].node_count
+    positions, neighbors, row_nodes = edges.position[old:], edges.index[0, old:], edges.index[1, old:]
     if copies.places.size == 0:
-        sound = load_neighbours(indices, tail, position, nodes, far)
+        sound = load_neighbors(rows, positions, node_count, neighbors)
         if hop.cache is not None:
-            _count_misses(scratch, sides)
+            _count_misses(scratch, row_nodes)
     else:
-        far[:] = -1
-        who, edges = scratch.nodes[relation.expands].nodes, position.size
-        sound = load_kept(indices, tail, copies, who, sides, position, 0, edges, nodes, far, scratch.reads)
+        neighbors[:] = -1
+        draft = scratch.draft.arrays._replace(positions=positions, row_nodes=row_nodes, neighbors=neighbors)
+        nodes = scratch.nodes[relation.expands].nodes
+        sound = load_pooled(rows, copies, nodes, draft, 0, positions.size, node_count)
     if not sound:
         raise damaged(relation)
 
 
 def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
-    """Draws from rows, whole ones under FBL, into the scratch's draft; returns how many edges.
+    """Draws from rows, whole ones under FBL, into the scratch's draft; returns the number of edges.
 
-    Their neighbours are local ids then, unless each tree has nodes of its own.
+    Their neighbors are local ids then, unless each tree has nodes of its own.
     """
-    walk, frontier, near = hop.walk, scratch.nodes[hop.walk.relation.expands], scratch.nodes[hop.walk.relation.reaches]
-    keys, rule, records = hop.rows()
-    at, edges, nodes, stamps, base = hop.low, 0, near.nodes, _NO_STAMPS, 0
-    if isinstance(near, NodeMap):
-        near.reserve((hop.high - hop.low) * min(hop.fanout, near.node_count))
-        nodes, stamps, base = near.nodes, near.stamps, near.base
+    walk, pool = hop.walk, hop.pool()
+    frontier, reached = scratch.nodes[walk.relation.expands], scratch.nodes[walk.relation.reaches]
+    local = LocalIds(reached.nodes, _NO_STAMPS, 0, reached.node_count)
+    if isinstance(reached, NodeMap):
+        reached.reserve((hop.high - hop.low) * min(hop.fanout, reached.node_count))
+        local = reached.local_ids
+    at, edges = hop.low, 0
     while at < hop.high:
-        draft = scratch.draft.arrays
-        at, edges, met, room = draw_unlimited(
-            walk.arrays.rows,
-            keys,
-            rule,
-            records,
-            hop.copies(),
-            frontier.nodes,
-            at,
-            hop.high,
-            near.node_count,
-            nodes,
-            near.count,
-            stamps,
-            base,
-            draft.positions,
-            draft.sides,
-            draft.neighbours,
-            edges,
-            scratch.reads,
+        at, edges, reached.count, room = draw_unlimited(
+            walk.arrays.rows, pool, frontier.nodes, at, hop.high, local, reached.count, scratch.draft.arrays, edges
         )
         if at < 0:
             raise damaged(walk.relation)
-        near.count = met
         scratch.draft.reserve(int(room), 0)
     return edges
 
 
-def _draw_kept(hop: _Hop, scratch: Scratch) -> int:
-    """Draws from rows that serve many batches into the scratch's draft; returns how many edges."""
-    walk, frontier, copies = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.copies()
-    keys, rule, records = hop.rows()
+def _draw_limited(hop: _Hop, scratch: Scratch) -> int:
+    """Draws from rows of the neighbor pool into the scratch's draft; returns the number of edges."""
+    walk, pool, frontier = hop.walk, hop.pool(), scratch.nodes[hop.walk.relation.expands].frontier
     limit = scratch.nodes[walk.relation.reaches].node_count
     at, edges = hop.low, 0
     while at < hop.high:
-        at, edges, room, longest = draw_kept(
-            walk.arrays,
-            hop.moments,
-            hop.pairs,
-            keys,
-            rule,
-            records,
-            copies,
-            frontier.nodes,
-            at,
-            hop.high,
-            limit,
-            frontier.trees,
-            scratch.draft.arrays,
-            edges,
-            scratch.reads,
+        at, edges, room, longest = draw_limited(
+            walk.arrays, hop.eligible, pool, frontier, at, hop.high, limit, scratch.draft.arrays, edges
         )
         if at < 0:
             raise damaged(walk.relation)
@@ -305,22 +271,13 @@ def _draw_kept(hop: _Hop, scratch: Scratch) -> int:
 
 
 def _draw(hop: _Hop, scratch: Scratch) -> int:
-    """Draws into the scratch's draft, which grows as needed; returns how many edges."""
-    walk, frontier, keys, rule = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.keys(), hop.rule()
+    """Draws into the scratch's draft, which grows as needed; returns the number of edges."""
+    walk, keys, rule = hop.walk, hop.keys(), hop.rule()
+    frontier = scratch.nodes[walk.relation.expands].frontier
     at, edges = hop.low, 0
     while at < hop.high:
         at, edges, room, longest = draw_rows(
-            walk.arrays,
-            hop.moments,
-            hop.pairs,
-            keys,
-            rule,
-            frontier.nodes,
-            frontier.trees,
-            at,
-            hop.high,
-            scratch.draft.arrays,
-            edges,
+            walk.arrays, hop.eligible, keys, rule, frontier, at, hop.high, scratch.draft.arrays, edges
         )
         if at < 0:
             raise damaged(walk.relation)
@@ -328,62 +285,50 @@ def _draw(hop: _Hop, scratch: Scratch) -> int:
     return edges
 
 
-def _expand_directly(hop: _Hop, scratch: Scratch, near: NodeMap, before: Edges) -> Edges:
+def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edges) -> Edges:
     """The same for uniform draws without replacement from whole rows, drawn into arrays of just the right size."""
     walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
-    rows, frontier = walk.arrays.rows, scratch.nodes[walk.relation.expands]
+    rows, frontier, old = walk.arrays.rows, scratch.nodes[walk.relation.expands].nodes, before.position.size
     spans = buffers.empty((high - low, PLAIN_FIELDS if walk.plain else FIELDS), np.int64)
-    new = count_edges(rows, fanout, frontier.nodes, low, high, spans)
+    new = count_edges(rows, fanout, frontier, low, high, spans)
     if new < 0:
         raise damaged(walk.relation)
-    near.reserve(new)
-    found = _longer(before, new)
-    near.count, _ = sample_uniform(
-        rows,
-        hop.keys().pick,
-        fanout,
-        frontier.nodes,
-        low,
-        high,
-        spans,
-        near.nodes,
-        near.count,
-        near.stamps,
-        near.base,
-        found.position,
-        found.index[0],
-        found.index[1],
-        before.position.size,
-    )
-    if near.count < 0:
+    reached.reserve(new)
+    edges = _longer(before, new)
+    drawn, local, count = EdgeBuffers(edges.position, *edges.index), reached.local_ids, reached.count
+    prefix = hop.keys().pick
+    count, _ = sample_uniform(rows, prefix, fanout, frontier, low, high, spans, local, count, drawn, old)
+    if count < 0:
         raise damaged(walk.relation)
+    reached.count = count
     if hop.cache is not None:
-        _count_misses(scratch, found.index[1, before.position.size :])
-    return found
+        _count_misses(scratch, edges.index[1, old:])
+    return edges
 
 
-def _count_misses(scratch: Scratch, sides: Int64s) -> None:
-    """Counts nodes whose edges a cache has none of; `sides` names them in order, once for each edge."""
-    if sides.size:
-        scratch.reads[MISSES] += 1 + np.count_nonzero(np.diff(sides))
-        scratch.reads[BASE_EDGES] += sides.size
+def _count_misses(scratch: Scratch, row_nodes: Int64s) -> None:
+    """Counts nodes of which a cache has no edges; `row_nodes` names them in order, once per edge."""
+    if row_nodes.size:
+        scratch.draft.reads[MISSES] += 1 + np.count_nonzero(np.diff(row_nodes))
+        scratch.draft.reads[READ_EDGES] += row_nodes.size
 
 
 def _longer(before: Edges, new: int) -> Edges:
     """The edges, with room for `new` more."""
     old = before.position.size
     weight = None if before.weight is None else buffers.empty((old + new,), np.float64)
-    found = Edges(buffers.empty((2, old + new), np.int64), buffers.empty((old + new,), np.int64), weight)
-    found.index[:, :old] = before.index
-    found.position[:old] = before.position
+    edges = Edges(buffers.empty((2, old + new), np.int64), buffers.empty((old + new,), np.int64), weight)
+    edges.index[:, :old] = before.index
+    edges.position[:old] = before.position
     if weight is not None:
         weight[:old] = before.weight
-    return found
+    return edges
 
 
 def _touches(hop: _Hop, frontier: NodeMap) -> bool:
     """Whether a node that is expanded is an end of an excluded pair on its side."""
-    if hop.pairs.near.size == 0:
+    row_nodes = hop.eligible.excluded.row_node
+    if row_nodes.size == 0:
         return False
-    places = frontier.stamps[hop.pairs.near].astype(np.int64) - frontier.base
+    places = frontier.stamps[row_nodes].astype(np.int64) - frontier.first_stamp
     return bool(((places >= hop.low) & (places < hop.high)).any())

@@ -16,6 +16,7 @@ from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Ints, SamplerInput, SeedGroup, Subgraph
 from snapdb.sampling.walks import Walk
 from snapdb.types import Backend, Fanout, Relation, SampleSpec
+from snapdb.types.sampling import ZeroWeight
 
 
 class RelationWalk(Protocol):
@@ -50,7 +51,7 @@ class SampleRequest(NamedTuple):
     """The cache in which rows are looked up first; no batch depends on it."""
 
 
-class PartialSubgraph(Protocol):
+class _PartialSubgraph(Protocol):
     """The neighborhood of one batch, to which hops are added."""
 
     def enter(self, group: SeedGroup, *, each: bool) -> Ints:
@@ -87,7 +88,7 @@ class SamplerBackend(Protocol):
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
         """Working memory for one thread."""
 
-    def begin(self, batch: SampleRequest, walks: Sequence[RelationWalk], scratch: Scratch) -> PartialSubgraph:
+    def begin(self, batch: SampleRequest, walks: Sequence[RelationWalk], scratch: Scratch) -> _PartialSubgraph:
         """A neighborhood without nodes; it draws over these walks."""
 
 
@@ -112,6 +113,11 @@ class NeighborSampler:
     def on_gpu(self) -> bool:
         """Whether a GPU draws."""
         return self.backend.on_gpu
+
+    @property
+    def zero_weight(self) -> ZeroWeight | None:
+        """The rule for edges of weight 0; None: there are none, so that no rule changes a batch."""
+        return "NEVER" if any(walk.skips_zeros for walk in self.walks) else None
 
     def scratch(self) -> Scratch:
         """Working memory for one thread."""

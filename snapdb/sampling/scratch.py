@@ -6,10 +6,10 @@ import numpy as np
 
 from snapdb.arrays import Int64s
 from snapdb.kernels.adjacency.spans import BLOCK, FIELDS
-from snapdb.kernels.draw.eligible import WINDOW_FIELDS
+from snapdb.kernels.draw.eligible import WINDOW_FIELDS, Frontier
 from snapdb.kernels.draw.hop import DraftArrays
-from snapdb.kernels.draw.pairs import enter_again, number_pairs
-from snapdb.kernels.draw.uniform import number, number_all
+from snapdb.kernels.draw.relabel import LocalIds, TreeLocalIds, enter_again, relabel, relabel_all, relabel_in_trees
+from snapdb.kernels.draw.scores import Candidates
 
 _LIMIT = 2**31 - 1
 """Stamps are int32: half the bytes of the map that every sampled edge touches at random."""
@@ -26,27 +26,37 @@ class NodeMap:
         self.nodes: Int64s = np.empty(node_count + 1, np.int64)  # one slot is the kernel's spare
         self.count = 0
         self.stamps = np.zeros(node_count, np.int32)
-        self.base = 1
+        self.first_stamp = 1
+
+    @property
+    def local_ids(self) -> LocalIds:
+        """As kernels that relabel read it."""
+        return LocalIds(self.nodes, self.stamps, self.first_stamp, self.node_count)
+
+    @property
+    def frontier(self) -> Frontier:
+        """As kernels that draw read it."""
+        return Frontier(self.nodes, self.trees)
 
     def start(self) -> None:
-        """Forgets the last batch: its stamps fall below the new base."""
-        self.base += self.count
+        """Forgets the last batch: its stamps are less than the new first one."""
+        self.first_stamp += self.count
         self.count = 0
 
     def reserve(self, edges: int) -> None:
         """Make sure that this many more edges, each perhaps a new node, do not overflow a stamp."""
         most = min(self.count + edges, self.nodes.size)
-        if self.base + most > _LIMIT:
-            self.base = 1
+        if self.first_stamp + most > _LIMIT:
+            self.first_stamp = 1
             self.stamps[:] = 0
             self._stamp(0)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
         """The local ids of these nodes; those that are known already keep their number."""
         self.reserve(ids.size)
-        found = np.array(ids, np.int64)
-        self.count = number(found, 0, ids.size, self.nodes, self.count, self.stamps, self.base)
-        return found
+        local = np.array(ids, np.int64)
+        self.count = relabel(local, 0, ids.size, self.local_ids, self.count)
+        return local
 
     def enter_each(self, ids: Int64s) -> Int64s:
         """The same, but each has a number of its own, and later edges to a vertex lead to the first of them."""
@@ -59,17 +69,17 @@ class NodeMap:
         self._stamp(before)
         return np.arange(before, self.count, dtype=np.int64)
 
-    def renumber(self, neighbours: Int64s, trees: Int64s, sides: Int64s) -> None:
+    def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
         """Replaces ids by local ids."""
-        self.reserve(neighbours.size)
-        self.count = number_all(neighbours, self.nodes, self.count, self.stamps, self.base)
+        self.reserve(neighbors.size)
+        self.count = relabel_all(neighbors, self.local_ids, self.count)
 
     def _stamp(self, first: int) -> None:
         """Enters nodes[first:] again; of those that occur twice numpy keeps the last assignment."""
-        self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.base
+        self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.first_stamp
 
 
-class _PairMap:
+class _TreeNodeMap:
     """The nodes of one vertex type that a batch of disjoint trees has met, each in one tree; it grows with batches."""
 
     def __init__(self, node_count: int) -> None:
@@ -78,11 +88,21 @@ class _PairMap:
         self.trees: Int64s = np.empty(1 << 10, np.int64)
         self.count = 0
         self.table: Int64s = np.zeros(1 << 11, np.int64)
-        self.base = 1  # a table of int64 does not run out of stamps
+        self.first_stamp = 1  # a table of int64 does not run out of stamps
+
+    @property
+    def local_ids(self) -> TreeLocalIds:
+        """As kernels that relabel read it."""
+        return TreeLocalIds(self.nodes, self.trees, self.table, self.first_stamp)
+
+    @property
+    def frontier(self) -> Frontier:
+        """As kernels that draw read it."""
+        return Frontier(self.nodes, self.trees)
 
     def start(self) -> None:
-        """Forgets the last batch: its stamps fall below the new base."""
-        self.base += self.count
+        """Forgets the last batch: its stamps are less than the new first one."""
+        self.first_stamp += self.count
         self.count = 0
 
     def reserve(self, edges: int) -> None:
@@ -97,18 +117,18 @@ class _PairMap:
             for values in (self.nodes, self.trees)
         )
         self.table = np.zeros(2 * size, np.int64)
-        enter_again(self.nodes, self.trees, self.count, self.table, self.base)
+        enter_again(self.local_ids, self.count)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
         """The local ids of these nodes; those that a tree has already keep their number."""
-        found = np.array(ids, np.int64)
-        self.renumber(found, np.array(trees, np.int64), np.arange(ids.size))
-        return found
+        local = np.array(ids, np.int64)
+        self.renumber(local, np.array(trees, np.int64), np.arange(ids.size))
+        return local
 
-    def renumber(self, neighbours: Int64s, trees: Int64s, sides: Int64s) -> None:
+    def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
         """Replaces ids by local ids; each is in the tree of the node that it was drawn for."""
-        self.reserve(neighbours.size)
-        self.count = number_pairs(neighbours, trees, sides, self.nodes, self.trees, self.count, self.table, self.base)
+        self.reserve(neighbors.size)
+        self.count = relabel_in_trees(neighbors, trees, row_nodes, self.local_ids, self.count)
 
 
 class Draft:
@@ -117,32 +137,36 @@ class Draft:
     def __init__(self, *, weighted: bool = False) -> None:
         """`weighted`: edges are drawn with Horvitz-Thompson weights."""
         self._weighted = weighted
-        self.arrays = _draft(0, 0, weighted)
+        self.arrays = _draft(0, 0, weighted, np.zeros(4, np.int64))
+
+    @property
+    def reads(self) -> Int64s:
+        """What the batch read: rows hit, rows missed, edges from a cache, edges from the adjacency."""
+        return self.arrays.reads
 
     def reserve(self, edges: int, row: int) -> None:
         """Make room for this many edges, keeping the existing ones, and for rows of that length."""
         old = self.arrays
-        if edges <= old.sides.size and row <= old.places.size:
+        held, longest = old.positions.size, old.candidates.places.size
+        if edges <= held and row <= longest:
             return
-        self.arrays = _draft(_grown(old.sides.size, edges), _grown(old.places.size, row), self._weighted)
+        self.arrays = _draft(_grown(held, edges), _grown(longest, row), self._weighted, old.reads)
         for new, drawn in zip(self.arrays[:4], old[:4], strict=True):
             new[: drawn.size] = drawn
 
 
-def _draft(edges: int, row: int, weighted: bool) -> DraftArrays:
+def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
     scores = np.empty(row, np.uint64)
+    places, ties, heap = (np.empty(row, np.int64) for _ in range(3))
     return DraftArrays(
         positions=np.empty(edges, np.int64),
-        sides=np.empty(edges, np.int64),
-        neighbours=np.empty(edges, np.int64),
+        row_nodes=np.empty(edges, np.int64),
+        neighbors=np.empty(edges, np.int64),
         weights=np.empty(edges if weighted else 0, np.float64),
-        places=np.empty(row, np.int64),
-        scores=scores,
-        floats=scores.view(np.float64),
-        ties=np.empty(row, np.int64),
-        heap=np.empty(row, np.int64),
+        candidates=Candidates(places, scores, scores.view(np.float64), ties, heap),
         spans=np.empty((BLOCK, FIELDS), np.int64),
         windows=np.empty((BLOCK, WINDOW_FIELDS), np.int64),
+        reads=reads,
     )
 
 
@@ -158,16 +182,14 @@ class Scratch:
 
         `weighted`: edges are drawn with Horvitz-Thompson weights.
         """
-        self.nodes: Mapping[str, NodeMap | _PairMap] = {
-            name: _PairMap(count) if disjoint else NodeMap(count) for name, count in node_counts.items()
+        self.nodes: Mapping[str, NodeMap | _TreeNodeMap] = {
+            name: _TreeNodeMap(count) if disjoint else NodeMap(count) for name, count in node_counts.items()
         }
         self.draft = Draft(weighted=weighted)
-        self.reads: Int64s = np.zeros(4, np.int64)
-        """What the batch read: rows hit, rows missed, edges from a cache, edges from the adjacency. See `load_kept`."""
 
     def start(self) -> None:
         """Forgets the last batch."""
-        self.reads[:] = 0
+        self.draft.reads[:] = 0
         for nodes in self.nodes.values():
             nodes.start()
 

@@ -1,15 +1,35 @@
-"""The order in which an epoch takes its seeds, and how many batches that makes, in closed form."""
+"""The seeds of a batch: the order in which an epoch takes them, and what each seed adds to a sampler's input."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from snapdb.arrays import Int64s
-from snapdb.kernels.rng import shuffle
-from snapdb.sampling.keys import seed_order_key
-from snapdb.sampling.subgraph import Seeds
-from snapdb.types import SampleSpec, SeedOrder
+import numpy as np
+
+from snapdb.arrays import Float64s, Int64s
+from snapdb.errors import BindError, CorruptError
+from snapdb.graph.view import Adjacency, GraphView
+from snapdb.kernels.adjacency.forms import DAMAGED
+from snapdb.kernels.adjacency.rows import neighbors_of
+from snapdb.kernels.adjacency.spans import DEGREE, FIELDS, list_spans, locate
+from snapdb.kernels.draw.eligible import STATIC
+from snapdb.kernels.draw.negatives import (
+    AT,
+    BEFORE,
+    EVER,
+    BirthOrder,
+    Born,
+    Known,
+    birth_order,
+    draw_by_race,
+    draw_by_rank,
+)
+from snapdb.kernels.rng import fold_parts, shuffle
+from snapdb.sampling.keys import Domain, seed_order_key
+from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput, SeedGroup, Seeds, vertex_input
+from snapdb.types import Link, Negatives, Relation, SampleSpec, SeedOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +105,234 @@ def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
     full, last = slices.batches(0, size), slices.batches(slices.count - 1, size)
     rounds, rest = divmod(epoch, slices.count)
     return rounds * ((slices.count - 1) * full + last) + rest * full
+
+
+# Seed expansion: a batch's seeds, of seed edges their ends and negatives, and the edges to exclude
+class SeedExpansion:
+    """Makes the entries of a seed set's batches. It holds no state: threads share it."""
+
+    def __init__(self, view: GraphView, spec: SampleSpec, seeds: Seeds) -> None:
+        """Open what negatives are drawn from, where the statement draws any.
+
+        Raises:
+            BindError: known edges depend on times, and the seeds have none.
+            ValueError: the statement has seed edges, and the seeds are vertices.
+        """
+        if (spec.link is None) != (seeds.ends is None):
+            raise ValueError("seeds have ends where the sampler's seeds are edges, and only there")
+        self._seeds, self._link = seeds, spec.link
+        asked = None if spec.link is None else spec.link.negatives
+        self._draws: _NegativeDraws | None = None
+        if spec.link is not None and asked is not None:
+            self._draws = _NegativeDraws(view, spec.link, asked, spec.seed, timed=seeds.time is not None)
+
+    def entry(self, ordinals: Int64s, epoch: int) -> SamplerInput:
+        """The sampler's input for a batch of these seeds, in their order.
+
+        Of seed edges the groups are sources, destinations and, with NEGATIVES, the drawn negatives.
+
+        Raises:
+            CorruptError: the row of a source leads out of its arrays.
+        """
+        seeds = self._seeds
+        times = None if seeds.time is None else seeds.time[ordinals]
+        if self._link is None or seeds.ends is None:
+            return vertex_input(seeds.type, seeds.ids[ordinals], ordinals, times)
+        edge, trees = self._link.edge, np.arange(ordinals.size, dtype=np.int64)
+        source, destination = (ends[ordinals] for ends in seeds.ends)
+        groups = (SeedGroup(edge.source, source, trees), SeedGroup(edge.destination, destination, trees))
+        excluded = _excluded(self._link, source, destination, trees)
+        if self._draws is None:
+            return SamplerInput(groups, ordinals, times, excluded)
+        drawn = self._draws.draw(source, ordinals, times, epoch)
+        found = drawn >= 0
+        negatives = SeedGroup(edge.destination, drawn[found], np.repeat(trees, found.sum(axis=1)))
+        places = np.where(found, np.cumsum(found).reshape(found.shape) - 1, -1)
+        return SamplerInput((*groups, negatives), ordinals, times, excluded, places)
+
+
+def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> ExcludedEdges | None:
+    """The pairs of ends; between different vertex types there is no edge of this type back."""
+    if link.exclude == "NONE":
+        return None
+    if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
+        both = np.concatenate([source, destination]), np.concatenate([destination, source])
+        return ExcludedEdges(link.edge, *both, np.concatenate([trees, trees]))
+    return ExcludedEdges(link.edge, source, destination, trees)
+
+
+_NONE = np.empty(0, np.int64)
+_MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
+_LAST = 2**63 - 1
+_HELD = 1 << 22
+"""Edges of sources that are read at once; one source may have more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The destinations that may be drawn, numbered by their dense ids."""
+
+    count: int
+    ids: Int64s
+    """By number; empty: the numbers themselves."""
+    born: Born
+    weights: Float64s | None
+    """By number."""
+
+    @staticmethod
+    def of(view: GraphView, type_: str, *, timed: bool, weighted: bool) -> _Candidates:
+        alive = view.alive[type_]
+        ids = _NONE if alive is None else np.flatnonzero(alive)
+        count = view.node_counts[type_] if alive is None else ids.size
+        born = view.born.get(type_) if timed else None
+        order = Born(_NONE, BirthOrder(_NONE, np.empty(0, np.uint64), _NONE, _NONE))
+        if born is not None:
+            there = np.ascontiguousarray(born if alive is None else born[ids])
+            order = order._replace(by_number=there) if weighted else Born(there, birth_order(there))
+        if not weighted:
+            return _Candidates(count, ids, order, None)
+        weights = view.destination_weights
+        if weights is None:
+            raise ValueError("weighted negatives were asked of a view without weights of destinations")
+        return _Candidates(count, ids, order, np.ascontiguousarray(weights if alive is None else weights[ids]))
+
+    def numbers(self, ids: Int64s) -> Int64s:
+        """The numbers of dense ids; -1 for one that is no candidate."""
+        if not self.ids.size and self.count:
+            return ids
+        places = np.searchsorted(self.ids, ids)
+        places[places == self.ids.size] = 0
+        return np.where(self.ids[places] == ids, places, -1) if self.ids.size else np.full_like(ids, -1)
+
+
+class _NegativeDraws:
+    """Draws the negatives of some seed edges. It holds no state: threads share it."""
+
+    def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
+        """Open the known edges of sources.
+
+        Args:
+            view: The snapshot.
+            link: The seed edges' type.
+            asked: How many, and what is left out.
+            seed: REPEATABLE's number.
+            timed: The seeds have times: who is not born by then is no candidate.
+
+        Raises:
+            BindError: what is known depends on times, and the seeds have none.
+        """
+        if asked.known in ("BEFORE", "AT") and not timed:
+            raise BindError(
+                f"EXCLUDE KNOWN {asked.known} SEED_TIME needs a column seed_time in the seed query",
+                code="needs-seed-time",
+            )
+        self.count = asked.count
+        self._seed = seed
+        weighted = asked.weight is not None
+        self._candidates = _Candidates.of(view, link.edge.destination, timed=timed, weighted=weighted)
+        self._limit = view.node_counts[link.edge.destination]
+        self._known = [view.adjacency(Relation(edge, "OUT")) for edge in link.known_types]
+        self._mode = EVER
+        if asked.known is not None and any(known.time is not None for known in self._known):
+            self._mode = _MODES[asked.known]
+
+    def draw(self, sources: Int64s, ordinals: Int64s, times: Int64s | None, epoch: int) -> Int64s:
+        """[seeds, count] dense ids of destinations; -1 where too few were left.
+
+        Args:
+            sources: [seeds] dense ids.
+            ordinals: [seeds] in the seed set.
+            times: [seeds] the seeds' times, if they have any.
+            epoch: Each has other negatives.
+
+        Raises:
+            CorruptError: a row leads out of its arrays.
+        """
+        numbers = np.full((sources.size, self.count), -1, np.int64)
+        prefix = fold_parts(self._seed, Domain.NEG, epoch)
+        moments = _NONE if times is None else times
+        distinct, rows = np.unique(sources, return_inverse=True)
+        order = np.argsort(rows, kind="stable")  # those of one source one after another
+        done = 0
+        for low, high, known in self._parts(distinct):
+            stop = int(np.searchsorted(rows[order], high))
+            chosen = order[done:stop]
+            found = numbers[chosen]
+            self._fill(
+                prefix, ordinals[chosen], moments[chosen] if moments.size else _NONE, rows[chosen] - low, known, found
+            )
+            numbers[chosen] = found
+            done = stop
+        ids = self._candidates.ids
+        return np.where(numbers < 0, -1, ids[numbers]) if ids.size else numbers
+
+    def _fill(
+        self, prefix: np.uint64, ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
+    ) -> None:
+        every = self._candidates
+        if every.weights is None:
+            draw_by_rank(prefix, ordinals, moments, rows, known, every.born, every.count, out)
+            return
+        ids = every.ids if every.ids.size else np.arange(every.count, dtype=np.int64)
+        born = every.born.by_number
+        draw_by_race(prefix, ordinals, moments, rows, known, born, ids, every.weights, out)
+
+    def _parts(self, sources: Int64s) -> Iterator[tuple[int, int, Known]]:
+        """Ranges of the sources with the known edges of each, in bounded memory."""
+        if not self._known:
+            yield 0, sources.size, Known(EVER, np.zeros(sources.size + 1, np.int64), _NONE, _NONE, _NONE)
+            return
+        spans = [np.empty((sources.size, FIELDS), np.int64) for _ in self._known]
+        for known, located in zip(self._known, spans, strict=True):
+            if not locate(known.rows, sources, 0, sources.size, sources.size, located):
+                raise CorruptError(DAMAGED, code="damaged-snapshot")
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sum(located[:, DEGREE] for located in spans))])
+        low = 0
+        while low < sources.size:
+            high = max(int(np.searchsorted(bounds, bounds[low] + _HELD, side="right")) - 1, low + 1)
+            yield (
+                low,
+                high,
+                self._listed([located[low:high] for located in spans], bounds[low : high + 1] - bounds[low]),
+            )
+            low = high
+
+    def _listed(self, spans: Sequence[Int64s], bounds: Int64s) -> Known:
+        """The neighbours of located rows over all types that are looked at, each row sorted by candidate."""
+        parts = [self._entries(known, located) for known, located in zip(self._known, spans, strict=True)]
+        keys, since, until = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        if self._mode == EVER:
+            keys.sort()
+            return self._rows(keys, bounds, _NONE, _NONE)
+        order = np.argsort(keys)
+        lasts = any(known.until is not None for known in self._known)
+        return self._rows(keys[order], bounds, since[order], until[order] if lasts else _NONE)
+
+    def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        """One type's edges of located rows: row * (limit + 1) + number + 1, and from and until when they are there.
+
+        What has no time is static, and a moment lasts until the next one: so types of all kinds can be mixed.
+        """
+        positions = np.empty(int(spans[:, DEGREE].sum()), np.int64)
+        list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)
+        neighbors = neighbors_of(known.rows, positions).astype(np.int64, copy=False)
+        if neighbors.size and not 0 <= int(neighbors.min()) <= int(neighbors.max()) < self._limit:
+            raise CorruptError(DAMAGED, code="damaged-snapshot")
+        rows = np.repeat(np.arange(spans.shape[0]), spans[:, DEGREE])
+        # Neighbors that are not candidates are first in their row.
+        keys = rows * (self._limit + 1) + self._candidates.numbers(neighbors) + 1
+        if self._mode == EVER:
+            return keys, _NONE, _NONE
+        since = np.full(neighbors.size, STATIC, np.int64) if known.time is None else known.time.read(positions)
+        until = since + (since < _LAST) if known.until is None else known.until.read(positions)
+        return keys, since, until
+
+    def _rows(self, keys: Int64s, bounds: Int64s, since: Int64s, until: Int64s) -> Known:
+        """Sorted keys of `_entries` as rows, without those of neighbors that are not candidates."""
+        numbers = keys % (self._limit + 1) - 1
+        there = numbers >= 0
+        if not there.all():
+            counts = np.bincount((keys // (self._limit + 1))[there], minlength=bounds.size - 1)
+            bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+            numbers, since, until = (column[there] if column.size else column for column in (numbers, since, until))
+        return Known(self._mode, bounds, numbers, since, until)

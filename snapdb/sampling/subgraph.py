@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,6 +35,16 @@ class Seeds:
     """Of seed edges: dense ids of their sources and of their destinations."""
     columns: Mapping[str, Array] = field(default_factory=dict)
     """The other columns of the query: name → [seeds] or [seeds, n]."""
+
+    def digest(self) -> str:
+        """The SHA-256 of the seed set in its canonical order, with all columns of its query."""
+        digest = sha256(f"{self.type}\0{self.ids.size}".encode())
+        for values in (self.ids, self.y, self.query_order, self.time, *(self.ends or (None, None))):
+            digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
+        for name, values in self.columns.items():
+            digest.update(f"{name}\0{values.dtype}\0".encode())
+            digest.update(np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
 
 
 class SeedGroup(NamedTuple):
@@ -76,7 +87,7 @@ class Block:
     """The edges that one hop drew over one relation, in emission order."""
 
     relation: Relation
-    neighbour: Ints
+    neighbor: Ints
     """[edges] local ids of the far ends, in `nodes[relation.reaches]`."""
     seed_side: Ints
     """[edges] local ids of the expanded nodes, in `nodes[relation.expands]`."""

@@ -18,14 +18,12 @@ from snapdb.kernels.draw.scores import LOG_TABLE
 from snapdb.kernels.draw.uniform import EVERY
 from snapdb.kernels.torch_ops import MOST, chunks, number
 from snapdb.sampling.keys import EVERY_HOP
-from snapdb.sampling.rounds import RowTable, row_keys, row_size, slot_of
+from snapdb.sampling.rounds import RowTable, row_keys, slot_of
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Ints, SeedGroup
-from snapdb.sampling.torch_draws import Drawn, HopDraws, is_scored
+from snapdb.sampling.torch_draws import Drawn, HopDraws, HopKeys, Kept, is_scored
 from snapdb.sampling.torch_eligible import Frontier, Hidden, Limits, eligible_edges, stretches
-from snapdb.sampling.torch_kept import Kept
-from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Backend, Relation, SampleSpec
 
@@ -102,7 +100,7 @@ class _Numbered:
 class _HopEdges(NamedTuple):
     """What one hop draws over one relation."""
 
-    neighbours: Tensor
+    neighbors: Tensor
     """Local ids."""
     sides: Tensor
     """Local ids of the expanded nodes."""
@@ -160,9 +158,9 @@ class _TorchSubgraph:
         near, far = (self._nodes[name] for name in (walk.relation.expands, walk.relation.reaches))
         frontier = Frontier(near.nodes[low:high], near.trees[low:high])
         drawn = self._drawn(self._how(walk, hop), frontier, self._hidden.get(walk.relation))
-        neighbours = walk.indices[drawn.positions].to(torch.int64)
+        neighbors = walk.indices[drawn.positions].to(torch.int64)
         trees = frontier.trees[drawn.sides] if self._spec.disjoint else frontier.trees[:0]
-        part = _HopEdges(far.meet(neighbours, trees), drawn.sides + low, drawn.positions, drawn.weights)
+        part = _HopEdges(far.meet(neighbors, trees), drawn.sides + low, drawn.positions, drawn.weights)
         self._edges[walk.relation].append(part)
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
@@ -170,7 +168,7 @@ class _TorchSubgraph:
         edges = {}
         for relation, parts in self._edges.items():
             index = torch.stack(
-                [torch.cat([part.neighbours for part in parts]), torch.cat([part.sides for part in parts])]
+                [torch.cat([part.neighbors for part in parts]), torch.cat([part.sides for part in parts])]
             )
             position, weight = _joined([part.positions for part in parts]), _joined([part.weights for part in parts])
             edges[relation] = Edges(_values(index), _values(position), _values(weight))
@@ -187,7 +185,7 @@ class _TorchSubgraph:
         keys = HopKeys(spec.seed, batch.number, number, walk.relation.hash, ordinals)
         if spec.refresh is not None and fanout != EVERY:
             of_rows = row_keys(spec, walk.relation, hop, batch.number, batch.rounds)
-            size = row_size(spec.refresh, walk.fanout, fanout)
+            size = spec.refresh.row_size(walk.fanout, fanout)
             table = RowTable(walk.walk, slot_of(spec, hop), size, spec.refresh.above)
             kept = Kept(of_rows, size, spec.refresh.above, table.few, spec.refresh.kept(fanout))
         return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from snapdb.kernels.torch_ops import counts_of, lower_bound, place, spread
-from snapdb.sampling.limits import moments_of
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
 from snapdb.sampling.torch_walks import TorchWalk, tensor_on
+from snapdb.sampling.walks import time_bounds
 from snapdb.types import Temporal
 
 _ALWAYS = -(2**63)
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
         """The limits of a batch's trees; None where there is no time."""
         if temporal is None:
             return None
-        return cls(*(tensor_on(bound, device) for bound in moments_of(entry, temporal)))
+        return cls(*(tensor_on(bound, device) for bound in time_bounds(entry, temporal)))
 
 
 class Hidden(NamedTuple):
@@ -230,8 +230,6 @@ def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
 
 
 # How edges are drawn from those that are eligible: every method, for all rows of a hop at once
-
-
 def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
     """Which of these edges have not ended, and lead to nodes that exist by then."""
     kept = torch.ones_like(positions, dtype=torch.bool)

@@ -14,7 +14,7 @@ from snapdb.errors import InputError
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels.adjacency.rows import are_rows, logical_parts
-from snapdb.sampling.walks import Walk, damaged, open_walks, scores_edges
+from snapdb.sampling.walks import Walk, damaged, open_walks
 from snapdb.types import Fanout, Relation, SampleSpec
 
 
@@ -113,10 +113,10 @@ def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
     return {
         "indptr": indptr,
         "indices": indices,
-        "time": arrays.time_root if timed else None,
-        "until": arrays.until_root if walk.adjacency.until is not None and spec.disjoint else None,
-        "edge_id": arrays.id_root if scores_edges(spec.drawing, walk.relation) else None,
-        "weight": arrays.weight_root if arrays.weight_root.size else None,
+        "time": arrays.times.base if timed else None,
+        "until": arrays.ends.base if walk.adjacency.until is not None and spec.disjoint else None,
+        "edge_id": arrays.ids.base if spec.drawing.scores_edges(walk.relation) else None,
+        "weight": arrays.weights.base if arrays.weights.base.size else None,
         "outward": arrays.outward if both else None,
         "born": arrays.born if arrays.born.size else None,
         "turn": _turns(indptr, arrays.outward) if both else None,

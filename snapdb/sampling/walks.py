@@ -1,22 +1,98 @@
 """Relations as a sampler walks them: opened and checked once, as the arrays that kernels read."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.arrays import Int64s
-from snapdb.errors import BindError, CorruptError
+from snapdb.arrays import Float64s, Int64s
+from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
-from snapdb.kernels.adjacency.forms import by_part, plain_array
+from snapdb.kernels.adjacency.forms import DAMAGED, column_arrays, plain_array
 from snapdb.kernels.adjacency.spans import is_plain
 from snapdb.kernels.draw import scores
-from snapdb.kernels.draw.eligible import STATIC, WalkArrays
+from snapdb.kernels.draw.eligible import STATIC, ExcludedPairs, TimeBounds, WalkArrays
+from snapdb.kernels.draw.scores import LEAST, by_edge_id, find_bad_weights
 from snapdb.kernels.draw.uniform import EVERY
-from snapdb.sampling.weights import open_weights
+from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput
 from snapdb.storage.array_files import in_order
-from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec
+from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec, Temporal
+
+_SHOWN = 3
+"""Examples of wrong values in an error."""
+
+
+class _Weights(NamedTuple):
+    """The weights of a relation's edges."""
+
+    column: EdgeColumn
+    """By position."""
+    zeros: bool
+    """Whether some edges of the snapshot weigh nothing; under TOPK, where 0 is a number like others, False."""
+
+
+def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> _Weights | None:
+    """The weights of a relation's edges; None: all are alike.
+
+    Raises:
+        BindError: the edge type has none.
+        CorruptError: there is not one for each position.
+        DataError: one is not finite, or is negative; under TOPK it may be.
+    """
+    name = relation.edge.edge
+    named = _column(drawing, relation)
+    if not drawing.weighted or named is None:
+        return None
+    if (weights := view.weights.get(name)) is not None:
+        column = _by_position(weights, adjacency.edge_id)
+    elif adjacency.weight is not None:
+        column = adjacency.weight
+    else:
+        raise BindError(
+            f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY", code="needs-weight"
+        )
+    return _Weights(column, _has_zeros(relation, adjacency, column, drawing))
+
+
+def _column(drawing: Drawing, relation: Relation) -> str | None:
+    """The column that weighs a relation's edges, by its name."""
+    return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
+
+
+def _by_position(weights: Float64s, edge_id: EdgeColumn) -> EdgeColumn:
+    plain = plain_array(weights, np.float64)
+    parts = [None if ids is None else np.empty(ids.size, np.float64) for ids in edge_id]
+    for ids, out in zip(edge_id, parts, strict=True):
+        if ids is not None and out is not None:
+            by_edge_id(plain, plain_array(ids, ids.dtype), out)
+    base, delta = parts
+    assert base is not None
+    return EdgeColumn(base, delta)
+
+
+def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, drawing: Drawing) -> bool:
+    """Whether some edges weigh nothing. Weights that no draw can go by are an error."""
+    rows, signed = adjacency.rows, drawing.method == "TOPK"
+    shown = np.empty(_SHOWN, np.int64)
+    bad, zeros = find_bad_weights(rows, column_arrays(column, np.float64, rows), signed, shown)
+    if bad < 0:
+        raise CorruptError(DAMAGED, code="damaged-snapshot")
+    if bad:
+        name, by = relation.edge.edge, _column(drawing, relation)
+        asked = "finite" if signed else f"finite, and 0 or at least {LEAST}"
+        positions = shown[:bad]
+        pairs = zip(adjacency.edge_id.read(positions).tolist(), column.read(positions).tolist(), strict=True)
+        examples = ", ".join(f"{weight} at e_id {edge}" for edge, weight in pairs)
+        raise DataError(
+            f"weights of {name} are {asked}, but {by} has {bad} that {'is' if bad == 1 else 'are'} not: {examples}; "
+            "correct them, or weigh by another column",
+            code="bad-weight",
+        )
+    return bool(zeros > 0 and not signed)
+
 
 _METHODS = {
     "UNIFORM": scores.FLOYD,
@@ -37,7 +113,7 @@ class Walk:
     fanout: Fanout
     adjacency: Adjacency
     plain: bool
-    """The adjacency is nothing but a root: rows need not be located."""
+    """The adjacency is a base alone, with every position live: rows need not be located."""
     arrays: WalkArrays
     """What `draw_rows` reads of it."""
     method: int
@@ -58,12 +134,29 @@ class Walk:
         """Whether rows are drawn by `sample_uniform`, which knows neither times nor weights."""
         return self.method == scores.FLOYD or (fanout == EVERY and self.method != scores.PRIORITY)
 
+    def excluded_pairs(self, excluded: ExcludedEdges | None, temporal: Temporal | None) -> ExcludedPairs:
+        """The pairs that a walk must leave out.
+
+        What happens at a seed's time or later is out of its tree's sight already, unless the bound includes that time.
+        """
+        relation = self.relation
+        seen = temporal is None or temporal.inclusive or self.undated
+        if excluded is None or excluded.edge != relation.edge or not seen:
+            return NO_PAIRS
+        trees = np.zeros_like(excluded.trees) if temporal is None else excluded.trees
+        inward = _sorted(trees, excluded.destination, excluded.source)
+        outward = _sorted(trees, excluded.source, excluded.destination)
+        if relation.direction == "BOTH":
+            joined = [np.concatenate(pair) for pair in zip(inward, outward, strict=True)]
+            return ExcludedPairs(trees.size, *joined)
+        return ExcludedPairs(trees.size, *(inward if relation.direction == "IN" else outward))
+
     def for_one_pass(self) -> Self:
         """The relation for one pass over all nodes: its large files are read ahead, unlike for batches."""
         arrays, rows = self.arrays, self.arrays.rows
         rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
-        arrays = arrays._replace(rows=rows, id_root=in_order(arrays.id_root), weight_root=in_order(arrays.weight_root))
-        return replace(self, arrays=arrays)
+        ids, weights = (column._replace(base=in_order(column.base)) for column in (arrays.ids, arrays.weights))
+        return replace(self, arrays=arrays._replace(rows=rows, ids=ids, weights=weights))
 
 
 def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
@@ -86,7 +179,7 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     adjacency = view.adjacency(relation)
     if adjacency.nodes != view.node_counts[relation.expands]:
         raise damaged(relation)
-    weight = open_weights(view, relation, adjacency, spec.drawing)
+    weight = _open_weights(view, relation, adjacency, spec.drawing)
     born = view.born.get(relation.reaches) if spec.disjoint else None
     if born is not None and born.size != view.node_counts[relation.reaches]:
         raise damaged(relation)
@@ -102,20 +195,12 @@ def _is_undated(time: EdgeColumn | None) -> bool:
     return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
-def scores_edges(drawing: Drawing, relation: Relation) -> bool:
-    """Whether draws from a relation's rows look at edge ids: to hash them, or to order equal scores."""
-    if drawing.weighted or drawing.method not in ("UNIFORM", "FULL", "LATEST"):
-        return True
-    return drawing.method == "LATEST" and relation.direction == "BOTH"
-
-
 def _arrays(
     adjacency: Adjacency, spec: SampleSpec, relation: Relation, weight: EdgeColumn | None, born: Int64s | None
 ) -> WalkArrays:
     """The rows with the columns that draws look at; files of others are not opened."""
     rows, outward = adjacency.rows, adjacency.outward
-    sizes = (rows.indices.size, rows.patch.indices.size)
-    scored = scores_edges(spec.drawing, relation)
+    scored = spec.drawing.scores_edges(relation)
     timed = spec.disjoint or spec.drawing.method == "LATEST"
     columns: tuple[tuple[EdgeColumn | None, npt.DTypeLike], ...] = (
         (adjacency.edge_id, adjacency.edge_id.dtype) if scored else (None, np.int32),
@@ -123,16 +208,20 @@ def _arrays(
         (adjacency.until if spec.disjoint else None, np.int64),
         (weight, np.float64),
     )
-    parts = [by_part(column, part, kind, size) for column, kind in columns for part, size in enumerate(sizes)]
-    if outward is not None and outward.size != sizes[0]:
+    if outward is not None and outward.size != rows.indices.size:
         raise CorruptError(
             "the adjacency of a type walked BOTH ways is damaged; create the snapshot again", code="damaged-snapshot"
         )
-    parts += [
+    ids, times, ends, weights = (column_arrays(column, kind, rows) for column, kind in columns)
+    return WalkArrays(
+        rows,
+        ids,
+        times,
+        ends,
+        weights,
         plain_array(np.empty(0) if outward is None else outward, np.bool_),
         plain_array(np.empty(0) if born is None else born, np.int64),
-    ]
-    return WalkArrays(rows, *parts)
+    )
 
 
 def _method(drawing: Drawing, relation: Relation) -> int:
@@ -172,3 +261,40 @@ def _check_fanouts(spec: SampleSpec) -> None:
 
 def _name(fanout: Fanout) -> str:
     return f"{fanout.edge.edge} {fanout.direction}"
+
+
+# What the trees of a batch may not see, as the arrays that kernels read
+FIRST, LAST = -(2**63), 2**63 - 1
+_NONE: Int64s = np.empty(0, np.int64)
+NO_PAIRS = ExcludedPairs(0, _NONE, _NONE, _NONE)
+
+
+def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
+    """The time bounds of each tree; empty arrays where the statement has none.
+
+    Raises:
+        ValueError: the seeds have no times although a bound was asked for.
+    """
+    if temporal is None:
+        return TimeBounds(_NONE, _NONE, _NONE, _NONE, _NONE)
+    if entry.times is None:
+        raise ValueError("TEMPORAL was asked, but these seeds have no times; let the seed query give a seed_time")
+    times = np.array(entry.times, np.int64)  # kernels are compiled for arrays that may be written
+    high = _later(times, 1) if temporal.inclusive else times
+    low = np.full_like(times, FIRST) if temporal.within is None else _earlier(times, min(temporal.within, LAST))
+    after = low if temporal.within is not None else times if temporal.inclusive else _earlier(times, 1)
+    return TimeBounds(low, high, after, times, np.array(entry.ordinals, np.int64))
+
+
+def _later(times: Int64s, by: int) -> Int64s:
+    return np.where(times > LAST - by, LAST, times + by)
+
+
+def _earlier(times: Int64s, by: int) -> Int64s:
+    return np.where(times < FIRST + by, FIRST, times - by)
+
+
+def _sorted(trees: Int64s, row_node: Int64s, neighbor: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    order = np.lexsort((neighbor, row_node, trees))
+    first, second, third = (np.asarray(values, np.int64)[order] for values in (trees, row_node, neighbor))
+    return first, second, third

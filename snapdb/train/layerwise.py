@@ -19,8 +19,7 @@ from snapdb.errors import InputError
 from snapdb.graph.features import ArrayFeature
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.source import StreamSource
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.loading.stream import BatchStream
 from snapdb.sampling import Seeds
 from snapdb.storage.array_files import temporary_bytes

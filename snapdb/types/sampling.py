@@ -103,6 +103,12 @@ class Drawing:
     """When WEIGHT BY and PRIORITY deliver an edge of weight 0. NEVER: it is not in the row. WITH ALL edges of a node
     that has no more than the fanout: the rule of lineages that record no other."""
 
+    def scores_edges(self, relation: Relation) -> bool:
+        """Whether draws over a relation read edge ids: to hash them, or to order equal scores."""
+        if self.weighted or self.method not in ("UNIFORM", "FULL", "LATEST"):
+            return True
+        return self.method == "LATEST" and relation.direction == "BOTH"
+
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
@@ -198,6 +204,10 @@ class Refresh:
         8
         """
         return math.ceil(self.amplify * fanout)
+
+    def row_size(self, fanout: Fanout, count: int) -> int:
+        """How many edges a row holds that a hop with a finite count draws from."""
+        return self.size(max(fanout.counts) if self.shared else count)
 
     def kept(self, fanout: int) -> int:
         """How many edges of a fanout come from the row.

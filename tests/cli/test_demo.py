@@ -10,7 +10,7 @@ import pytest
 
 import snapdb
 from snapdb_cli.commands.demo import run
-from tests.support.inside.cli import write_demo_data
+from tests.support.inside.cli import _write_demo_data
 from tests.support.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -72,13 +72,13 @@ def test_the_difference_of_two_snapshots_points_at_the_ring(database: tuple[Path
 def test_the_same_seed_writes_the_same_data(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    first, again = write_demo_data(tmp_path / "a"), write_demo_data(tmp_path / "b")
+    first, again = _write_demo_data(tmp_path / "a"), _write_demo_data(tmp_path / "b")
     for name, path in first.items():
         assert pq.read_table(path).equals(pq.read_table(again[name]))
 
 
 def test_no_payment_comes_before_its_accounts_open(tmp_path: Path) -> None:
-    files = write_demo_data(tmp_path)
+    files = _write_demo_data(tmp_path)
     with snapdb.connect() as db:
         early = f"""
             SELECT count(*) FROM '{files["payments"]}' AS p, '{files["accounts"]}' AS a

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader
 import snapdb
 from snapdb import Batch, Database
 from tests.support.crashing import Crash, CrashingDisk
-from tests.support.inside.loading import CONTAINERS, Flat, flatten, read, write
+from tests.support.inside.loading import CONTAINERS, _Flat, flatten, read, write
 from tests.support.inside.storage import Disk, FolderWriter, _seal, read_folder
 from tests.support.refusals import refused
 
@@ -146,7 +146,7 @@ def test_ids_of_every_type_come_back_in_every_format() -> None:
     ]
     for format_ in FORMATS:
         for ids in arrays:
-            flat = Flat({"user_ids/a": ids, "half": np.full((2, 0, 3), 1, np.float16)}, {"keys": {}})
+            flat = _Flat({"user_ids/a": ids, "half": np.full((2, 0, 3), 1, np.float16)}, {"keys": {}})
             file = io.BytesIO()
             write(format_, flat, file)
             found = read(format_, file.getvalue()).values

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 import snapdb
 from snapdb import Database
 from snapdb_cli.main import main
-from tests.support.inside.cli import EXPORTS
+from tests.support.inside.cli import _EXPORTS
 from tests.support.inside.execute import _WRITERS
 from tests.support.inside.loading import CONTAINERS
 from tests.support.inside.plan import SnapshotFormat, _BatchFormat
@@ -566,4 +566,4 @@ def test_what_is_no_table_is_said(db: Database, data: Any) -> None:
 def test_the_command_line_offers_every_format_that_can_be_written() -> None:
     assert set(_WRITERS) == set(get_args(SnapshotFormat))
     assert set(CONTAINERS) == set(get_args(_BatchFormat))
-    assert set(EXPORTS) == {*_WRITERS, *CONTAINERS}
+    assert set(_EXPORTS) == {*_WRITERS, *CONTAINERS}

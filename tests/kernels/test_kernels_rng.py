@@ -18,6 +18,8 @@ from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.kernels import (
     PLAIN_FIELDS,
+    EdgeBuffers,
+    LocalIds,
     count_edges,
     fold_parts,
     gather,
@@ -41,14 +43,12 @@ def floyd(key: int, degree: int, k: int) -> list[int]:
     """The positions that the kernel draws for one node whose pick key is `key`."""
     prefix, node = unfolded(key)
     rows = row_arrays(np.array([0, degree]), np.arange(degree, dtype=np.int32))
-    positions, neighbours, seed_side = (np.empty(k, np.int64) for _ in range(3))
+    positions, neighbors, row_nodes = (np.empty(k, np.int64) for _ in range(3))
     frontier, nodes = np.array([node]), np.empty(degree + 1, np.int64)
     spans = np.empty((1, PLAIN_FIELDS), np.int64)
     assert count_edges(rows, k, frontier, 0, 1, spans) == k
-    stamps = np.zeros(degree, np.int32)
-    count, edges = sample_uniform(
-        rows, prefix, k, frontier, 0, 1, spans, nodes, 0, stamps, 1, positions, neighbours, seed_side, 0
-    )
+    local, drawn = LocalIds(nodes, np.zeros(degree, np.int32), 1, degree), EdgeBuffers(positions, neighbors, row_nodes)
+    count, edges = sample_uniform(rows, prefix, k, frontier, 0, 1, spans, local, 0, drawn, 0)
     assert (count, edges) == (k, k)
     return positions.tolist()
 

@@ -203,9 +203,9 @@ def test_blocks_hold_the_edges_that_each_layer_needs() -> None:
         KNOWS: ("customer", "customer"),
     }
     for block in blocks:
-        for key, (neighbour, seed_side) in ends.items():
+        for key, (neighbor, seed_side) in ends.items():
             index = block.edge_index[key]
-            assert index.numel() == 0 or int(index[0].max()) < block.num_sources[neighbour]
+            assert index.numel() == 0 or int(index[0].max()) < block.num_sources[neighbor]
             assert index.numel() == 0 or int(index[1].max()) < block.num_destinations[seed_side]
 
 

@@ -14,25 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.kernels.adjacency.admission import STATIC
+from snapdb.kernels.adjacency.selection import STATIC
 from snapdb.sampling import numba_sampler, vertex_input
 from snapdb.storage.arrays.patches import write_patch
 from snapdb.types import FULL, Direction, Fanout, Relation
-from tests.support.forms import FORMS, KNOWS, Changing, changing, view_of
+from tests.support.forms import FORMS, KNOWS, Changing, changing, selected_rows, view_of
 from tests.support.graphs import agreed, sample_spec
 from tests.support.inside.graph import Adjacency, AdjacencyOpener, EdgeLayout, GraphView, open_incoming, rows_adjacency
 from tests.support.inside.kernels import (
     FIELDS,
-    _take_admitted,
-    admitted,
     count_edges,
+    delta_arrays,
     full_bitmap,
     live_before,
-    neighbours_of,
-    patch_arrays,
+    neighbors_of,
     prefix_degrees,
     rank_blocks,
     row_arrays,
+    select_edges,
     select_live,
 )
 from tests.support.inside.storage import AdjacencyRows, Patch
@@ -88,12 +87,12 @@ def test_flat_rows_and_parts_are_those_of_the_form_sorted_anew(graph: Changing) 
             whole = graph.stored(patched=patched)
             if form not in ("bitmap", "materialized"):
                 continue
-            admission = graph.admission(whole, form)
-            parts = list(_take_admitted(whole.rows, admission, most=10))
+            selection = graph.selection(whole, form)
+            parts = list(selected_rows(whole.rows, selection, most=10))
             positions = np.concatenate([part.positions for part in parts])
-            assert neighbours_of(whole.rows, positions).tolist() == expected.indices.tolist()
+            assert neighbors_of(whole.rows, positions).tolist() == expected.indices.tolist()
             assert np.concatenate([p.indptr[:-1] for p in parts]).tolist() == expected.indptr[:-1].tolist()
-            assert admission.degrees.tolist() == np.diff(expected.indptr).tolist()
+            assert selection.degrees.tolist() == np.diff(expected.indptr).tolist()
             bits = np.unpackbits(full_bitmap(whole.rows).view(np.uint8), bitorder="little")
             assert int(bits.sum()) == whole.edges
 
@@ -122,19 +121,19 @@ def test_what_is_admitted_is_what_each_condition_lets_in(
     for patched in (False, True):
         whole = graph.stored(patched=patched)
         assert whole.time is not None
-        until = tuple(rng.integers(-2, 12, part.size) for part in (whole.rows.indices, whole.rows.patch.indices))
+        until = tuple(rng.integers(-2, 12, part.size) for part in (whole.rows.indices, whole.rows.delta.indices))
         after = stop - 1 if start is None and stop is not None else start
-        found = admitted(
+        found = select_edges(
             whole.rows,
             time=whole.time,
             until=until if ends else None,
             start=start,
             stop=stop,
             until_after=after,
-            near_alive=near,
-            far_alive=far,
+            row_node_alive=near,
+            neighbor_alive=far,
         )
-        everywhere = np.concatenate([p.positions for p in _take_admitted(whole.rows, admitted(whole.rows))])
+        everywhere = np.concatenate([p.positions for p in selected_rows(whole.rows, select_edges(whole.rows))])
         owners = np.repeat(np.arange(graph.nodes), whole.degrees())
         time, end = whole.time.read(everywhere), np.concatenate(until)[everywhere]
         inside = np.ones(time.size, np.bool_) if stop is None else time < stop
@@ -142,8 +141,8 @@ def test_what_is_admitted_is_what_each_condition_lets_in(
             inside &= (time >= start) | (time == STATIC)
         if after is not None and ends:
             inside &= end > after
-        kept = inside & near[owners] & far[neighbours_of(whole.rows, everywhere)]
-        taken = [p.positions for p in _take_admitted(whole.rows, found)]
+        kept = inside & near[owners] & far[neighbors_of(whole.rows, everywhere)]
+        taken = [p.positions for p in selected_rows(whole.rows, found)]
         assert np.concatenate(taken).tolist() == everywhere[kept].tolist()
         degrees = np.bincount(owners[kept], minlength=graph.nodes)
         assert found.degrees.tolist() == degrees.tolist()
@@ -189,8 +188,8 @@ def written(graph: Changing, form: str, root: Path) -> tuple[Path, EdgeLayout]:
     snapshot.mkdir()
     assert flat.nodes == graph.nodes
     if form in ("ends", "bitmap"):
-        admission = graph.admission(whole, form)
-        name, values = ("ends", admission.degrees) if form == "ends" else ("live", admission.words)
+        selection = graph.selection(whole, form)
+        name, values = ("ends", selection.degrees) if form == "ends" else ("live", selection.words)
         np.save(snapshot / f"{name}-0.npy", values)
     if form == "materialized":
         graph.adjacency(form, patched=True).flat().write(snapshot, "rows-0-")
@@ -207,15 +206,15 @@ def list_files(directory: Path) -> None:
 
 def parts_of(whole: Adjacency) -> tuple[Any, ...]:
     assert whole.time is not None
-    return whole.rows.indptr, whole.rows.indices, whole.edge_id.root, whole.time.root, None
+    return whole.rows.indptr, whole.rows.indices, whole.edge_id.base, whole.time.base, None
 
 
 def patch_of(whole: Adjacency) -> Patch:
     """The patch of an adjacency, as its arrays were."""
     assert whole.time is not None
-    patch = whole.rows.patch
+    patch = whole.rows.delta
     bits = np.unpackbits(patch.touched.view(np.uint8), bitorder="little")
-    rows = AdjacencyRows(patch.indptr, patch.indices, whole.edge_id.patch, whole.time.patch, None)  # type: ignore[arg-type]
+    rows = AdjacencyRows(patch.indptr, patch.indices, whole.edge_id.delta, whole.time.delta, None)  # type: ignore[arg-type]
     return Patch(np.flatnonzero(bits), patch.kept, rows)
 
 
@@ -236,7 +235,7 @@ def test_the_row_ends_of_older_databases_are_degrees(tmp_path: Path) -> None:
     whole = graph.stored(patched=False)
     (tmp_path / "topology").mkdir()
     whole.flat().write(tmp_path / "topology")
-    ends = whole.rows.indptr[:-1] + graph.admission(whole, "ends").degrees
+    ends = whole.rows.indptr[:-1] + graph.selection(whole, "ends").degrees
     np.save(tmp_path / "ends-0.npy", ends.astype(np.int64))
     layout = EdgeLayout("knows", "ends", 0, "topology", None, ())
     list_files(tmp_path)
@@ -270,8 +269,8 @@ def test_rows_that_lead_out_of_their_arrays_are_found_when_they_are_met() -> Non
     tail = {"indptr": np.array([0, 1]), "indices": np.array([1], np.int32)}
 
     def patched(nodes: int, kept: int, indptr: Ints) -> Any:
-        patch = patch_arrays(np.array([nodes]), np.array([kept]), indptr, tail["indices"], 2, np.int32)
-        return row_arrays(np.array([0, 2, 3]), np.array([0, 1, 1], np.int32), patch=patch)
+        patch = delta_arrays(np.array([nodes]), np.array([kept]), indptr, tail["indices"], 2, np.int32)
+        return row_arrays(np.array([0, 2, 3]), np.array([0, 1, 1], np.int32), delta=patch)
 
     sound = patched(1, 1, np.array([0, 1]))
     spans = np.empty((2, FIELDS), np.int64)
@@ -289,10 +288,10 @@ def test_rows_that_lead_out_of_their_arrays_are_found_when_they_are_met() -> Non
     ]
     for bad in wrong:
         degrees = bad.degrees if bad.degrees.size else None
-        rows = row_arrays(bad.indptr, bad.indices, degrees=degrees, patch=bad.patch)
+        rows = row_arrays(bad.indptr, bad.indices, degrees=degrees, delta=bad.delta)
         assert count_edges(rows, 9, np.array([0, 1]), 0, 2, spans) == -1
         with refused("corrupt"):
-            admitted(rows)
+            select_edges(rows)
     with refused("corrupt"):
         patched(2, 0, np.array([0, 1]))
 

@@ -300,7 +300,7 @@ def test_statement_17_seed_edges_are_never_delivered(mode: Refresh | None) -> No
         found = sampled(sampler, entry, batch)
         ids, ((block,),) = found.nodes["person"], found.hops
         delivered = np.zeros_like(knows)
-        delivered[ids[block.seed_side], ids[block.neighbour]] = True
+        delivered[ids[block.seed_side], ids[block.neighbor]] = True
         assert not (delivered & hidden).any()
         left = (knows & ~hidden).sum(axis=1)[ids[: np.unique(np.concatenate([g.ids for g in entry.groups])).size]]
         assert np.bincount(block.seed_side).tolist() == np.minimum(left, 6).tolist()

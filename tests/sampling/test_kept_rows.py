@@ -17,15 +17,15 @@ from snapdb.sampling import NeighborSampler, Subgraph, numba_sampler, vertex_inp
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.kernels import (
-    BaseRows,
     CachedRows,
+    RowCopies,
     degrees_of,
     draw_ranks_sorted,
     physical_lengths,
     record_width,
     table_size,
 )
-from tests.support.inside.sampling import Draft, RowTable, _Filled, fill_base, fill_rows, row_keys, row_tables
+from tests.support.inside.sampling import Draft, RowTable, _Filled, fill_copies, fill_rows, row_keys, row_tables
 from tests.support.oracle.numbers import floyd
 from tests.support.refusals import refused
 
@@ -73,15 +73,15 @@ class Kept:
         records = np.zeros((nodes.size, record_width(table.size, weighted)), np.int32)
         return nodes, CachedRows(places, records, np.zeros((nodes.size if weighted else 0, 2)))
 
-    def _copied(self, relation: Relation, sampler: NeighborSampler) -> BaseRows:
+    def _copied(self, relation: Relation, sampler: NeighborSampler) -> RowCopies:
         walk = next(walk for walk in sampler.walks if walk.relation == relation)
         lengths = np.empty(walk.arrays.rows.nodes, np.int64)
         assert physical_lengths(walk.arrays.rows, lengths)
         nodes = np.flatnonzero(lengths < 20)
         starts = np.concatenate([[0], np.cumsum(lengths[nodes])])
         places, shifts = np.full(lengths.size, -1, np.int32), np.empty((nodes.size, 2), np.int64)
-        base = BaseRows(places, shifts, np.empty(starts[-1], np.int32))
-        assert fill_base(walk, nodes, starts, 0, nodes.size, base) == starts[-1]
+        base = RowCopies(places, shifts, np.empty(starts[-1], np.int32))
+        assert fill_copies(walk, nodes, starts, 0, nodes.size, base) == starts[-1]
         return base
 
     def fill(self, batch: int) -> _Filled:
@@ -96,7 +96,7 @@ class Kept:
         found = self.tables.get((relation, slot, size))
         return None if found is None else found[2]
 
-    def base(self, relation: Relation) -> BaseRows | None:
+    def copies(self, relation: Relation) -> RowCopies | None:
         return self.bases.get(relation)
 
     def count(self, counts: npt.NDArray[np.int64]) -> None:

@@ -254,7 +254,7 @@ def test_a_node_that_is_a_seed_twice_is_expanded_twice_with_the_same_draws() -> 
         found = agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), [0, 1, 0], 2)
         block = found.hops[0][0]
         assert block.seed_side.tolist() == [0] * 5 + [1] + [2] * 5
-        assert block.neighbour[:5].tolist() == block.neighbour[6:].tolist()
+        assert block.neighbor[:5].tolist() == block.neighbor[6:].tolist()
         assert found.nodes["hub"].tolist() == [0, 1, 0]
 
 

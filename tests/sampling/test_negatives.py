@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.sampling import SeedExpansion, Seeds
-from snapdb.sampling import seed_expansion as drawing
+from snapdb.sampling import seeds as drawing
 from snapdb.types import EdgeType, Fanout, Link, Negatives, SampleSpec
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
-from tests.support.inside.kernels import birth_order, count_born, rank_born, select_born
+from tests.support.inside.kernels import _count_born, _rank_born, _select_born, birth_order
 from tests.support.negatives import BOUGHT, Ints, drawn, expected
 from tests.support.refusals import refused
 
@@ -263,11 +263,10 @@ def test_weighted_negatives_come_by_their_weights() -> None:
 def test_who_is_born_by_a_moment_is_found_by_rank(births: list[int], moment: int) -> None:
     order = birth_order(np.array(births, np.int64))
     there = [i for i, birth in enumerate(births) if birth <= moment]
-    count = count_born(order.times, moment)
+    count = _count_born(order.times, moment)
     assert count == len(there)
-    arrays = (order.words, order.before, order.zeros, len(births), count)
-    assert [select_born(*arrays, rank) for rank in range(count)] == there
-    assert [rank_born(*arrays, number) for number in range(len(births))] == [
+    assert [_select_born(order, count, rank) for rank in range(count)] == there
+    assert [_rank_born(order, count, number) for number in range(len(births))] == [
         sum(other < number for other in there) for number in range(len(births))
     ]
 
@@ -276,10 +275,9 @@ def test_births_of_many_are_found_across_blocks() -> None:
     births = np.random.default_rng(0).integers(0, 1000, 5000)
     order = birth_order(births)
     there = np.flatnonzero(births <= 700)
-    count = count_born(order.times, 700)
-    arrays = (order.words, order.before, order.zeros, births.size, count)
+    count = _count_born(order.times, 700)
     assert count == there.size
-    assert [select_born(*arrays, rank) for rank in range(0, count, 7)] == there[::7].tolist()
-    assert [rank_born(*arrays, number) for number in range(0, 5000, 9)] == np.searchsorted(
+    assert [_select_born(order, count, rank) for rank in range(0, count, 7)] == there[::7].tolist()
+    assert [_rank_born(order, count, number) for number in range(0, 5000, 9)] == np.searchsorted(
         there, np.arange(0, 5000, 9)
     ).tolist()

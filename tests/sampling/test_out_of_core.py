@@ -17,7 +17,7 @@ import snapdb
 from snapdb.sampling import vertex_input
 from tests.support.inside.graph import ArrayFeature, for_random_reads
 from tests.support.inside.kernels import gather, gather_mapped
-from tests.support.inside.loading import pages_read
+from tests.support.inside.loading import _pages_read
 from tests.support.inside.storage import available_memory, map_array, read_singly
 from tests.support.streams import settles
 from tests.support.waiting import until
@@ -96,7 +96,7 @@ def cold_batch(database: Any, stream: Any, ids: np.ndarray) -> tuple[int, int]:
     before = read_bytes()
     found = sampler.sample(vertex_input("node", ids), 1, scratch)
     read = read_bytes() - before  # before what counts is loaded, which reads too
-    return pages_read(sampler, found, 1), read
+    return _pages_read(sampler, found, 1), read
 
 
 def test_a_batch_without_a_cache_reads_the_pages_that_the_engine_counts(big: Any) -> None:

@@ -26,7 +26,7 @@ from tests.support.chances import STRICT, inclusion, pairs_are_even
 from tests.support.forms import FORMS, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.kernels import floyd
-from tests.support.inside.sampling import row_keys, row_words
+from tests.support.inside.sampling import _row_words, row_keys
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
 from tests.support.oracle.numbers import NO_HOP
 from tests.support.refusals import refused
@@ -150,7 +150,7 @@ def test_the_keys_of_rows_are_the_contracts() -> None:
     spec = sample_spec("product", refresh=Refresh("FCR", 10, shared=True))
     keys = row_keys(spec, BOUGHT, 0, 39)
     assert hex(fold(keys.now, np.uint64(123456))) == "0xc7b75dc917766c6a"
-    words = row_words(keys, torch.tensor([123456]))
+    words = _row_words(keys, torch.tensor([123456]))
     assert hex(int(words) % 2**64) == "0xc7b75dc917766c6a"
     assert floyd(words, torch.tensor([20]), 10).tolist() == [[10, 4, 6, 3, 7, 5, 9, 13, 18, 19]]
     own = row_keys(
@@ -160,7 +160,7 @@ def test_the_keys_of_rows_are_the_contracts() -> None:
         5,
         {(BOUGHT, NO_HOP): np.full(123457, 3, np.int32)},
     )
-    assert int(row_words(own, torch.tensor([123456]))) == int(words)
+    assert int(_row_words(own, torch.tensor([123456]))) == int(words)
 
 
 def test_phases_are_the_contracts() -> None:

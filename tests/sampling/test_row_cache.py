@@ -31,11 +31,11 @@ from tests.support.inside.kernels import (
     live_arrays,
     logical_parts,
     mark_changed,
-    neighbours_of,
+    neighbors_of,
     plain_array,
     row_arrays,
 )
-from tests.support.inside.loading import CacheBudget, CacheMaintainer, CacheSource, open_maintainer
+from tests.support.inside.loading import CacheBudget, CacheMaintainer, CacheSource, _open_maintainer
 from tests.support.inside.sampling import RowCache, choose_rows, expected_accesses
 from tests.support.inside.storage import (
     CacheReport,
@@ -188,7 +188,7 @@ def rows_listed(rows: RowArrays) -> list[tuple[list[int], list[int]]]:
     for part in logical_parts(rows):
         for first, last in zip(part.indptr[:-1] - part.indptr[0], part.indptr[1:] - part.indptr[0], strict=True):
             positions = part.positions[first:last]
-            found.append((positions.tolist(), neighbours_of(rows, positions).tolist()))
+            found.append((positions.tolist(), neighbors_of(rows, positions).tolist()))
     return found
 
 
@@ -207,7 +207,7 @@ def test_rows_that_are_not_marked_as_changed_are_the_same(
     gone = np.random.default_rng(seed).random(before.gone.size) < 0.02
     after = replace(before, gone=before.gone | gone if moved else before.gone)
     one, other = (each.adjacency(form, patched=True).rows for each, form in zip((before, after), forms, strict=True))
-    same_patch = np.array_equal(one.patch.indices, other.patch.indices) and not moved
+    same_patch = np.array_equal(one.delta.indices, other.delta.indices) and not moved
     changed = np.empty(one.nodes, np.bool_)
     assert mark_changed(one, other, same_patch, np.arange(one.nodes), changed)
     equal = np.array([a == b for a, b in zip(rows_listed(one), rows_listed(other), strict=True)])
@@ -290,8 +290,8 @@ def test_rows_whose_places_grow_past_what_records_can_name_are_left() -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (4, 2)), refresh=Refresh("FCR", 5))
     before, after = (numba_sampler(view_of(adjacency, 40), spec) for adjacency in moved("patch"))
     (walk,) = after.walks
-    patch = walk.arrays.rows.patch._replace(indices=np.broadcast_to(np.int32(0), 2**31))
-    grown = replace(walk, arrays=walk.arrays._replace(rows=walk.arrays.rows._replace(patch=patch)))
+    delta = walk.arrays.rows.delta._replace(indices=np.broadcast_to(np.int32(0), 2**31))
+    grown = replace(walk, arrays=walk.arrays._replace(rows=walk.arrays.rows._replace(delta=delta)))
     assert not RowCache(spec, (grown,)).inherit(cache_of(before, 9))
 
 
@@ -355,7 +355,7 @@ def source_of(db_dir: DatabaseDir, room: int | None = None, place: str = "MEMORY
 
 
 def keep(source: CacheSource, sampler: NeighborSampler, sharers: int = 1) -> CacheMaintainer:
-    maintainer = open_maintainer(source, sampler, {"person": PEOPLE}, everybody(), sharers)
+    maintainer = _open_maintainer(source, sampler, {"person": PEOPLE}, everybody(), sharers)
     assert maintainer is not None
     sampler.cache = maintainer.reader
     return maintainer

@@ -112,7 +112,7 @@ def test_blocks_are_views_of_the_edges_of_their_relation() -> None:
     sampler = numba_sampler(ties().view(), sample_spec("customer", Fanout(KNOWS, "IN", (3, 3))))
     found = sampler.sample(vertex_input(sampler.spec.seed_type, np.arange(4)), 0, sampler.scratch())
     (relation,) = sampler.relations
-    joined = np.concatenate([hop[0].neighbour for hop in found.hops])
+    joined = np.concatenate([hop[0].neighbor for hop in found.hops])
     assert np.array_equal(joined, found.edges[relation].index[0])
     assert all(np.shares_memory(hop[0].position, found.edges[relation].position) for hop in found.hops)
 

@@ -224,7 +224,7 @@ def test_a_scratch_serves_any_batches_one_after_another() -> None:
             entry = some_entry(rng, graph, spec)
             for nodes in scratch.nodes.values():
                 if isinstance(nodes, NodeMap) and chance(rng, 0.5):
-                    nodes.base = max(nodes.base, _LIMIT - int(rng.integers(0, 40)))
+                    nodes.first_stamp = max(nodes.first_stamp, _LIMIT - int(rng.integers(0, 40)))
             compared(sampler, sampler.sample(entry, number, scratch), expected(listed, spec, entry, number))
 
 

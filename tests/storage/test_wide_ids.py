@@ -10,7 +10,7 @@ import pytest
 
 from snapdb.storage.arrays.patches import write_patch
 from tests.support.inside.graph import rows_adjacency
-from tests.support.inside.kernels import admitted
+from tests.support.inside.kernels import select_edges
 from tests.support.inside.storage import EdgeArrays, build_patch, build_rows, read_patch, read_rows, write_merged
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def test_rows_patches_and_merges_keep_ids_past_two_billion(tmp_path: Path) -> No
     assert flat.indices.tolist() == [FAR[3], FAR[0], late[0], FAR[2]]
     assert flat.edge_id.tolist() == [IDS[3], IDS[0], IDS[3] + 1, IDS[2]]
 
-    kept = admitted(patched.rows, time=patched.time, start=5, stop=6)
+    kept = select_edges(patched.rows, time=patched.time, start=5, stop=6)
     assert (kept.degrees.tolist(), kept.edges, kept.prefix) == ([0, 0, 2], 2, True)
 
     (tmp_path / "merged").mkdir()

@@ -33,7 +33,7 @@ def seen(sampler: Any, found: Subgraph) -> dict[str, Any]:
         "nodes per hop": {name: tuple(counts) for name, counts in found.nodes_per_hop.items()},
         "entered": [ids.tolist() for ids in found.entered],
         "trees": None if found.trees is None else {name: ids.tolist() for name, ids in found.trees.items()},
-        "blocks": [[(b.relation, b.neighbour.tolist(), b.seed_side.tolist()) for b in hop] for hop in found.hops],
+        "blocks": [[(b.relation, b.neighbor.tolist(), b.seed_side.tolist()) for b in hop] for hop in found.hops],
     }
     for walk in sampler.walks:
         edges, rows = found.edges[walk.relation], walk.adjacency

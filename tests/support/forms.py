@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.adjacency.admission import STATIC
+from snapdb.kernels.adjacency.forms import RowArrays
+from snapdb.kernels.adjacency.selection import STATIC
 from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.graph import Adjacency, AdjacencyOpener, GraphView, rows_adjacency
-from tests.support.inside.kernels import Admission, admitted, live_arrays, plain_array
+from tests.support.inside.kernels import EdgeSelection, Part, live_arrays, logical_parts, plain_array, select_edges
 from tests.support.inside.storage import EdgeArrays, build_patch
 
 KNOWS = EdgeType("customer", "knows", "customer")
@@ -67,20 +69,20 @@ class Changing:
         whole = self.stored(patched=patched)
         if form == "full":
             return whole
-        admission = self.admission(whole, form)
+        selection = self.selection(whole, form)
         if form == "ends":
-            assert admission.prefix
-            return replace(whole, rows=whole.rows._replace(degrees=plain_array(admission.degrees, np.uint32)))
-        live = replace(whole, rows=whole.rows._replace(live=live_arrays(admission.words)))
+            assert selection.prefix
+            return replace(whole, rows=whole.rows._replace(degrees=plain_array(selection.degrees, np.uint32)))
+        live = replace(whole, rows=whole.rows._replace(live=live_arrays(selection.words)))
         return live if form == "bitmap" else rows_adjacency(live.flat())
 
-    def admission(self, whole: Adjacency, form: str) -> Admission:
+    def selection(self, whole: Adjacency, form: str) -> EdgeSelection:
         """What the snapshot keeps of the topology."""
         if form == "ends":
-            return admitted(whole.rows, time=whole.time, stop=STOP)
+            return select_edges(whole.rows, time=whole.time, stop=STOP)
         passing = np.zeros(self.kept.size, np.bool_)
         passing[self.edges.edge_id] = self.kept
-        return admitted(whole.rows, edge_id=whole.edge_id, kept_edges=passing)
+        return select_edges(whole.rows, edge_id=whole.edge_id, selected_ids=passing)
 
     def oracle(self, form: str) -> oracle.Graph:
         """The same snapshot as a list of edges."""
@@ -108,3 +110,8 @@ def changing(seed: int, nodes: int, edges: int, hub: int = 0) -> Changing:
     listed = EdgeArrays(rng.integers(0, nodes, count), destination, np.arange(count), time, None)
     old, gone = rng.random(count) < 0.8, rng.random(count) < 0.1
     return Changing(nodes, listed, old, gone, rng.random(count) < rng.choice([0.1, 0.7, 0.95]))
+
+
+def selected_rows(rows: RowArrays, selection: EdgeSelection, most: int = 1 << 22) -> Iterator[Part]:
+    """The rows of the selected edges, some `most` edges a part."""
+    return logical_parts(rows._replace(live=live_arrays(selection.words)), most)

@@ -91,7 +91,7 @@ class EdgeList:
 
     def rows(self, direction: Direction, nodes: int, indices: npt.DTypeLike, before: int | None) -> Adjacency:
         """The rows of one relation, by (node, IN then OUT, time, edge id); `before` ends each row at that time."""
-        expanded, neighbour, places, outward = self.entries(direction)
+        expanded, neighbor, places, outward = self.entries(direction)
         time = np.zeros_like(places) if self.time is None else self.time[places]
         order = np.lexsort((self.edge_id[places], time, outward, expanded))
         bounds = np.concatenate([[0], np.cumsum(np.bincount(expanded, minlength=nodes))]).astype(np.int64)
@@ -102,7 +102,7 @@ class EdgeList:
         taken = places[order]
         values = (None if column is None else column[taken] for column in (self.time, self.weight, self.until))
         ids = taken.astype(indices) if self.ids is None else self.ids[taken]  # as files hold them, for the same kernels
-        rows = StoredRows(bounds, neighbour[order].astype(indices), ids, *values)
+        rows = StoredRows(bounds, neighbor[order].astype(indices), ids, *values)
         both = outward[order].astype(np.bool_) if direction == "BOTH" else None
         adjacency = rows_adjacency(rows, outward=both)
         return (
@@ -286,7 +286,7 @@ def compared(sampler: Any, found: Subgraph, wanted: oracle.Result) -> None:
             rows, position = adjacency[block.relation], np.array(block.position.tolist(), np.int64)
             assert block.seed_side.tolist() == [e.seed_side for e in want.edges]
             assert rows.edge_id.read(position).tolist() == [e.edge_id for e in want.edges]
-            assert block.neighbour.tolist() == [e.neighbour for e in want.edges]
+            assert block.neighbor.tolist() == [e.neighbor for e in want.edges]
             if rows.outward is not None:
                 assert rows.outward[position].tolist() == [e.outward for e in want.edges]
     _compare_edges(found, wanted)
@@ -299,7 +299,7 @@ def _compare_edges(found: Subgraph, wanted: oracle.Result) -> None:
         if wanted.hops:
             block = wanted.hops[0][place]
             assert (block.edge, block.direction) == (tuple(relation.edge), relation.direction)
-        assert edges.index.tolist() == [[e.neighbour for e in joined], [e.seed_side for e in joined]]
+        assert edges.index.tolist() == [[e.neighbor for e in joined], [e.seed_side for e in joined]]
         weights = [e.weight for e in joined if e.weight is not None]
         assert (edges.weight.tolist() if edges.weight is not None else []) == weights
 

@@ -11,7 +11,7 @@ from click.shell_completion import ShellComplete, get_completion_class
 from snapdb_cli.commands.arguments import FORMATS, DatabasePath, call, check_style, database, examples, module, quiet
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 
-EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
+_EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
 """Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
 
 _name = click.argument("name", metavar="NAME")
@@ -218,7 +218,7 @@ def _backup(database: Path, target: Path, *, copies: bool, quiet: bool) -> ExitC
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(EXPORTS),
+    type=click.Choice(_EXPORTS),
     help="What is written: batches as arrow, parquet, npz, safetensors or pt, snapshots as parquet, npz or pyg.  "
     "[default: arrow for samplers, parquet for snapshots]",
 )

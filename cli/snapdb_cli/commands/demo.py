@@ -29,7 +29,7 @@ _Ints = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
 
 
-def write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
+def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
     """Writes the files accounts, payments and cases; returns their paths. The same seed writes the same rows."""
     rng = np.random.default_rng(seed)
     files = {name: folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")}
@@ -248,7 +248,7 @@ def _load(stage: _Stage, folder: Path) -> None:
         A bank's accounts and their payments from January to June 2026. Somewhere in it is a ring of fraudsters in
         three cells, which start in April, May and June. Each CREATE TABLE is one commit, a version of the database.
     """)
-    stage.sql(_LOAD.format(**write_demo_data(folder)))
+    stage.sql(_LOAD.format(**_write_demo_data(folder)))
     stage.sql("SHOW TABLES")
     stage.title("2. The tables as a property graph")
     stage.say("Accounts are vertices with five numbers each, payments are edges that happen at a time.")

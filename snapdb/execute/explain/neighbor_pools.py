@@ -19,11 +19,9 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.loading.source import StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
-from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read
-from snapdb.sampling.expected_accesses import Accesses, expected_accesses
+from snapdb.sampling.cache_plan import Accesses, Choice, aliased, choose_rows, draws_from, edges_read, expected_accesses
 from snapdb.sampling.neighbor_pool_cache import RowCache
-from snapdb.sampling.periods import variance_factor
-from snapdb.sampling.rounds import Rounds, RowTable, row_tables
+from snapdb.sampling.rounds import Rounds, RowTable, row_tables, variance_factor
 from snapdb.sampling.walks import Walk
 from snapdb.types import Cache, Refresh, SampleSpec
 

@@ -21,8 +21,7 @@ from snapdb.execute.explain.neighbor_pools import SERVING_CACHE, CacheWatch, poo
 from snapdb.execute.samples.opening import open_sample
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph.open import read_layout
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.source import StreamSource
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
@@ -32,7 +31,7 @@ from snapdb.types.text import counted
 
 if TYPE_CHECKING:
     from snapdb.loading import Batch
-    from snapdb.loading.cache_budget import CacheSource
+    from snapdb.loading.budgets import CacheSource
     from snapdb.loading.metered import MeteredStream
 
 

@@ -34,9 +34,8 @@ from snapdb.graph.features import SparseReader
 from snapdb.graph.layout import classes_of
 from snapdb.graph.open import read_layout
 from snapdb.graph.view import Adjacency, KeyReader
-from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.source import StreamSource
+from snapdb.kernels.adjacency.rows import logical_parts, neighbors_of
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.queries import BoundQuery
 from snapdb.sql_engine import quote, text_literal
@@ -154,7 +153,7 @@ def _edge_arrays(
 def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Iterator[Int64s]:
     """Yield the numbers of all sources, then of all destinations."""
     for positions in _positions(rows, 8):
-        yield source.of(neighbours_of(rows.rows, positions))
+        yield source.of(neighbors_of(rows.rows, positions))
     for part in logical_parts(rows.rows, _PART // 8):
         nodes = np.arange(part.low, part.low + part.indptr.size - 1)
         yield destination.of(np.repeat(nodes, np.diff(part.indptr)))

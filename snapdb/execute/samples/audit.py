@@ -26,8 +26,7 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature
 from snapdb.graph.open import read_layout
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.source import StreamSource
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.sampling import Seeds
 from snapdb.sql_engine import Names, quote

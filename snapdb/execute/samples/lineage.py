@@ -110,7 +110,7 @@ class Past:
     seed_query: str | None
     """The SELECT that they came as."""
     seeds: str
-    """`seeds_digest` of the seed set."""
+    """The digest of the seed set."""
     parameters: Parameters
     generation: int
     """Of the rows that serve several batches."""

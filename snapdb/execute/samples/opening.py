@@ -21,10 +21,8 @@ from snapdb.graph.adjacency import WithoutIdle, outgoing_artifact, serves_outgoi
 from snapdb.graph.open import published, raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.warm import warming
 from snapdb.loading.batch import Batch
-from snapdb.loading.cache_budget import CacheSource
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.shares import Sharing
-from snapdb.loading.source import StreamSource
+from snapdb.loading.budgets import CacheSource
+from snapdb.loading.source import Sharing, StreamOptions, StreamSource
 from snapdb.loading.stream import BatchStream, Given
 from snapdb.plan import bind, optimize
 from snapdb.plan.queries import Parameters
@@ -32,7 +30,7 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.bind import streamed, with_seeds
 from snapdb.plan.samples.clauses import with_every
 from snapdb.sampling import Seeds, batches_in
-from snapdb.sampling.periods import auto_every
+from snapdb.sampling.rounds import auto_every
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import bytes_of
 from snapdb.storage.artifacts import find_or_build

@@ -18,11 +18,10 @@ from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Adjacency
-from snapdb.loading.memory_budget import enough_memory, scratch_bytes
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.ordered import OrderedMap
-from snapdb.loading.source import StreamSource
+from snapdb.loading.budgets import enough_memory, scratch_bytes
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.loading.visited_rounds import VisitedRounds
+from snapdb.loading.workers import OrderedMap
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
 from snapdb.sampling import Block, Ints, Scratch, SeedExpansion, Seeds, Subgraph, batches_before, epoch_order
@@ -238,7 +237,7 @@ def _rows(
 ) -> pa.RecordBatch:
     relation, position = block.relation, _on_host(block.position)
     near = _on_host(subgraph.nodes[relation.expands])[_on_host(block.seed_side)]
-    far = _on_host(subgraph.nodes[relation.reaches])[_on_host(block.neighbour)]
+    far = _on_host(subgraph.nodes[relation.reaches])[_on_host(block.neighbor)]
     if rows.outward is not None:
         outward = np.asarray(rows.outward[position])
     else:

@@ -22,9 +22,7 @@ from snapdb.execute.snapshots import snapshot_record
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph.layout import Codings, codings
 from snapdb.graph.open import read_layout
-from snapdb.loading.lineage import seeds_digest
-from snapdb.loading.options import StreamOptions
-from snapdb.loading.source import StreamSource
+from snapdb.loading.source import StreamOptions, StreamSource
 from snapdb.plan import BindContext, optimize
 from snapdb.plan.fits import misfits
 from snapdb.plan.queries import Parameters
@@ -142,7 +140,7 @@ class _Replay:
 
     def _check(self, plan: SamplePlan, opened: StreamSource) -> None:
         """Raise where the seeds differ from the lineage's, or the batch is out of their range."""
-        if seeds_digest(opened.seeds) != self.past.seeds:
+        if opened.seeds.digest() != self.past.seeds:
             why = _CHANGED if plan.outside is None else _OTHERS
             raise DataError(f"the seeds are not those of this lineage: {why}", code="other-seeds")
         batches = batches_in(opened.seeds.ids.size, opened.spec, self.epoch)

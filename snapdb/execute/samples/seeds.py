@@ -14,7 +14,7 @@ from snapdb.errors import CorruptError, DataError
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.kernels.adjacency.forms import DAMAGED
-from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
+from snapdb.kernels.adjacency.rows import logical_parts, neighbors_of
 from snapdb.kernels.lookup import mark, marked
 from snapdb.plan.fits import SqlType
 from snapdb.plan.samples import SamplePlan
@@ -347,7 +347,7 @@ def _find_ends(
         held = rows.edge_id.read(part.positions)
         edges_marked = marked(wanted, limit, held)
         slots = np.searchsorted(distinct, held[edges_marked])
-        sources[slots] = neighbours_of(rows.rows, part.positions[edges_marked])
+        sources[slots] = neighbors_of(rows.rows, part.positions[edges_marked])
         starts = part.indptr - part.indptr[0]
         destinations[slots] = part.low + np.searchsorted(starts, edges_marked, side="right") - 1
     if sources.size and not -1 <= int(sources.min()) <= int(sources.max()) < view.node_counts[edge.source]:

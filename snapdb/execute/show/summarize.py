@@ -23,7 +23,7 @@ from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.adjacency.radix import count_buckets
-from snapdb.kernels.adjacency.rows import logical_parts, neighbours_of
+from snapdb.kernels.adjacency.rows import logical_parts, neighbors_of
 from snapdb.kernels.features import last_before
 from snapdb.plan.fits import SqlType
 from snapdb.plan.show import SummarizePlan
@@ -293,7 +293,7 @@ def _edge_facts(
     edges = max(int(facts.incoming.sum()), 1)
     share = 0.5 if rows.time is not None else 1.0
     for part in logical_parts(rows.rows):
-        _count_sources(what, np.asarray(neighbours_of(rows.rows, part.positions), np.int64), facts.outgoing)
+        _count_sources(what, np.asarray(neighbors_of(rows.rows, part.positions), np.int64), facts.outgoing)
         if rows.time is not None:
             _widen(facts, rows.time.read(part.positions))
         for _ in features.add(np.asarray(rows.edge_id.read(part.positions), np.int64)):

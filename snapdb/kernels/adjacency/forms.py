@@ -1,13 +1,13 @@
-"""The rows of a relation as kernels see them, in every physical form.
+"""The rows of a relation as kernels read them, in every encoding.
 
-A node's logical row is a stretch of the root, cut short where a patch takes over, and then a stretch of the patch.
-`degrees` may end it early, and `live` may leave out some of its positions. Physical positions count through the root
-and then through the patch. A part that a form lacks is an empty array, so that all forms share one compiled kernel.
+A node's logical row is a range of the base, cut short where a delta takes over, and then a range of the delta.
+`degrees` may end it early, and `live` may leave out some of its positions. Physical positions count through the base
+and then through the delta. A part that an encoding lacks is an empty array, so that all share one compiled kernel.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,22 +19,22 @@ from snapdb.kernels.compiled import kernel
 
 
 class _Parts(Protocol):
-    """Values of a root and of its patch, if any."""
+    """Values of a base and of its delta, if any."""
 
     @property
-    def root(self) -> Array: ...
+    def base(self) -> Array: ...
     @property
-    def patch(self) -> Array | None: ...
+    def delta(self) -> Array | None: ...
 
 
 ByPosition: TypeAlias = Array | tuple[Array, Array | None] | _Parts
-"""Values by physical position: of the root alone, or of the root and of its patch."""
+"""Values by physical position: of the base alone, or of the base and of its delta."""
 
 DAMAGED = "an adjacency is damaged: it leads out of its arrays; CHECK DATABASE names the file"
 
 
-class PatchArrays(NamedTuple):
-    """The rows of touched nodes: the first `kept` positions of the root's row, then a row of their own."""
+class DeltaArrays(NamedTuple):
+    """The rows of touched nodes: the first `kept` positions of the base row, then a row of their own."""
 
     touched: UInt64s
     """A bit for each node."""
@@ -44,10 +44,10 @@ class PatchArrays(NamedTuple):
     """By rank among the touched nodes, as are the rows of `indptr`."""
     indptr: Int64s
     indices: Array
-    """Of the root's type."""
+    """Of the dtype of the base's indices."""
 
 
-class _LiveArrays(NamedTuple):
+class LiveArrays(NamedTuple):
     """The physical positions that are in the snapshot; no words at all: every one."""
 
     words: UInt64s
@@ -59,13 +59,13 @@ class RowArrays(NamedTuple):
     """Read-only, contiguous arrays: see `row_arrays`."""
 
     nodes: int
-    """Nodes 0 ≤ id < nodes have a row; those beyond the root that no patch touches have an empty one."""
+    """Nodes 0 ≤ id < nodes have a row; those beyond the base that no delta touches have an empty one."""
     indptr: Int64s
     indices: Array
     degrees: npt.NDArray[np.uint32]
     """How many logical positions of each row are in the snapshot; empty: all."""
-    live: _LiveArrays
-    patch: PatchArrays
+    live: LiveArrays
+    delta: DeltaArrays
 
 
 def row_arrays(
@@ -74,8 +74,8 @@ def row_arrays(
     *,
     nodes: int | None = None,
     degrees: Array | None = None,
-    live: _LiveArrays | None = None,
-    patch: PatchArrays | None = None,
+    live: LiveArrays | None = None,
+    delta: DeltaArrays | None = None,
 ) -> RowArrays:
     """Rows that kernels can read, without a copy where the arrays have the right type.
 
@@ -90,25 +90,25 @@ def row_arrays(
         plain_array(indptr, np.int64),
         plain_array(indices, indices.dtype),
         plain_array(np.empty(0) if degrees is None else degrees, np.uint32),
-        live or _LiveArrays(bits, none),
-        patch or PatchArrays(bits, none, none, none, plain_array(np.empty(0), indices.dtype)),
+        live or LiveArrays(bits, none),
+        delta or DeltaArrays(bits, none, none, none, plain_array(np.empty(0), indices.dtype)),
     )
-    held = rows.indices.size + rows.patch.indices.size
+    held = rows.indices.size + rows.delta.indices.size
     if (degrees is not None and degrees.size != count) or (live and live.words.size != (held + 63) // 64):
         raise CorruptError(DAMAGED)
     return rows
 
 
-def live_arrays(words: UInt64s) -> _LiveArrays:
+def live_arrays(words: UInt64s) -> LiveArrays:
     """A bitmap over physical positions with its counts."""
     plain = plain_array(words, np.uint64)
-    return _LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
+    return LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
 
 
-def patch_arrays(
+def delta_arrays(
     touched: Int64s, kept: Int64s, indptr: Int64s, indices: Array, nodes: int, kind: npt.DTypeLike
-) -> PatchArrays:
-    """A patch of a root whose indices are of `kind`; `touched` are ascending nodes.
+) -> DeltaArrays:
+    """A delta over a base whose indices are of `kind`; `touched` are ascending nodes.
 
     Raises:
         CorruptError: they are not, or one is not 0 ≤ id < nodes, or it has no row.
@@ -118,7 +118,7 @@ def patch_arrays(
     bits, ranks = np.zeros((nodes + 63) // 64, np.uint64), np.zeros((nodes + 63) // 64, np.int64)
     if not _mark(plain_array(touched, np.int64), nodes, bits, ranks):
         raise CorruptError(DAMAGED)
-    return PatchArrays(
+    return DeltaArrays(
         plain_array(bits, np.uint64),
         plain_array(ranks, np.int64),
         plain_array(kept, np.int64),
@@ -149,17 +149,49 @@ def plain_array(values: Array, kind: npt.DTypeLike) -> Array:
 
 
 def parts_of(values: ByPosition) -> tuple[Array, Array | None]:
-    """The values of the root and those of its patch, if any."""
+    """The values of the base and those of its delta, if any."""
     if isinstance(values, np.ndarray):
         return values, None
-    return (values[0], values[1]) if isinstance(values, tuple) else (values.root, values.patch)
+    return (values[0], values[1]) if isinstance(values, tuple) else (values.base, values.delta)
 
 
-def by_part(values: ByPosition | None, part: int, kind: npt.DTypeLike, size: int) -> Array:
-    """The values of one part as kernels read them; nothing where nothing is asked of them."""
+class Column(NamedTuple):
+    """A column of edges as kernels read it, by physical position; both parts are empty where it is not needed."""
+
+    base: Array
+    delta: Array
+
+
+def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArrays) -> Column:
+    """The values of a column of these rows as kernels read them; no values where it is None.
+
+    Raises:
+        CorruptError: there is not one value for each physical position.
+    """
     if values is None:
-        return plain_array(np.empty(0), kind)
-    found = parts_of(values)[part]
-    if (0 if found is None else found.size) != size:
+        return Column(plain_array(np.empty(0), kind), plain_array(np.empty(0), kind))
+    base, delta = parts_of(values)
+    delta = np.empty(0, base.dtype) if delta is None else delta
+    if base.size != rows.indices.size or delta.size != rows.delta.indices.size:
         raise CorruptError(DAMAGED)
-    return plain_array(np.empty(0) if found is None else found, kind)
+    return Column(plain_array(base, kind), plain_array(delta, kind))
+
+
+@kernel
+def has_values(column: Column) -> bool:
+    """Whether a column has values, which it does not where it is not needed, or where there are no edges."""
+    return column.base.size + column.delta.size > 0
+
+
+@kernel
+def value_at(column: Column, position: int | np.int64) -> Any:
+    """A column's value at a physical position."""
+    base = column.base
+    return base[position] if position < base.size else column.delta[position - base.size]
+
+
+@kernel
+def neighbor_at(rows: RowArrays, position: int | np.int64) -> np.int64:
+    """The id of the neighbor at a physical position, as it is stored: it may lead out of the nodes."""
+    base = rows.indices
+    return np.int64(base[position]) if position < base.size else np.int64(rows.delta.indices[position - base.size])

@@ -12,15 +12,15 @@ import numpy.typing as npt
 
 from snapdb.arrays import Array, Bools, Float64s, Int64s, UInt64s
 from snapdb.errors import CorruptError
-from snapdb.kernels.adjacency.forms import DAMAGED, ByPosition, RowArrays, by_part
+from snapdb.kernels.adjacency.forms import DAMAGED, ByPosition, Column, RowArrays, column_arrays, neighbor_at
 from snapdb.kernels.adjacency.spans import (
+    BASE_LEN,
+    BASE_START,
     BLOCK,
     DEGREE,
+    DELTA_LEN,
+    DELTA_START,
     FIELDS,
-    FIRST,
-    KEPT,
-    REST,
-    SECOND,
     list_spans,
     locate,
     locate_range,
@@ -48,10 +48,10 @@ def degrees_of(rows: RowArrays) -> Int64s:
     Raises:
         CorruptError: a row leads out of its arrays.
     """
-    found = np.empty(rows.nodes, np.int64)
-    if not _count_rows(rows, found):
+    degrees = np.empty(rows.nodes, np.int64)
+    if not _count_rows(rows, degrees):
         raise CorruptError(DAMAGED)
-    return found
+    return degrees
 
 
 def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[Part]:
@@ -72,36 +72,36 @@ def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[Part]:
         low = high
 
 
-def neighbours_of(rows: RowArrays, positions: Int64s) -> Array:
+def neighbors_of(rows: RowArrays, positions: Int64s) -> Array:
     """The ids of the neighbours at physical positions, as they are stored."""
-    return read_parts(rows.indices, rows.patch.indices, positions)
+    return read_parts(rows.indices, rows.delta.indices, positions)
 
 
-def read_parts(root: Array, patch: Array | None, positions: Int64s) -> Array:
-    """A fresh array of the values at physical positions, which count through the root and then the patch.
+def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
+    """A fresh array of the values at physical positions, which count through the base and then the delta.
 
     Raises IndexError when one is beyond both.
     """
-    if patch is None or patch.size == 0:
-        return gather(root, positions)
-    late = np.flatnonzero(positions >= root.size)
+    if delta is None or delta.size == 0:
+        return gather(base, positions)
+    late = np.flatnonzero(positions >= base.size)
     if late.size == positions.size:
-        return gather(patch, positions - root.size)
-    values = gather(root, np.where(positions < root.size, positions, 0) if late.size else positions)
-    values = values.astype(np.result_type(root, patch), copy=False)
-    values[late] = gather(patch, positions[late] - root.size)
+        return gather(delta, positions - base.size)
+    values = gather(base, np.where(positions < base.size, positions, 0) if late.size else positions)
+    values = values.astype(np.result_type(base, delta), copy=False)
+    values[late] = gather(delta, positions[late] - base.size)
     return values
 
 
 @allocating_kernel
-def _count_rows(rows: RowArrays, found: Int64s) -> bool:
+def _count_rows(rows: RowArrays, degrees: Int64s) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):
         count = min(BLOCK, rows.nodes - low)
         if not locate_range(rows, low, count, nodes, spans):
             return False
         for i in range(count):
-            found[low + i] = spans[i, DEGREE]
+            degrees[low + i] = spans[i, DEGREE]
     return True
 
 
@@ -116,9 +116,7 @@ def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None
         at = list_spans(rows.live.words, spans, count, positions, at)
 
 
-# How far rows go before a moment, found without reading them
-
-
+# How many edges of each row are before a time, by binary search in each part: O(log degree) per row
 _SHARE = 1 << 20
 """Nodes that one thread takes at a time."""
 
@@ -132,11 +130,11 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
         CorruptError: a row leads out of its arrays.
     """
     degrees = np.zeros(rows.nodes, np.uint32)
-    times = (by_part(time, 0, np.int64, rows.indices.size), by_part(time, 1, np.int64, rows.patch.indices.size))
+    times = column_arrays(time, np.int64, rows)
     bounds = range(0, rows.nodes, _SHARE)
     with ThreadPoolExecutor(min(len(bounds), os.cpu_count() or 1) or 1) as threads:
         shares = [
-            threads.submit(_search, rows, *times, stop, degrees, low, min(low + _SHARE, rows.nodes)) for low in bounds
+            threads.submit(_search, rows, times, stop, degrees, low, min(low + _SHARE, rows.nodes)) for low in bounds
         ]
     if not all(share.result() for share in shares):
         raise CorruptError(DAMAGED)
@@ -144,9 +142,7 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
 
 
 @allocating_kernel
-def _search(
-    rows: RowArrays, root: Int64s, patch: Int64s, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int
-) -> bool:
+def _search(rows: RowArrays, times: Column, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     held = rows.indices.size
     for low in range(begin, end, BLOCK):
@@ -154,25 +150,22 @@ def _search(
         if not locate_range(rows, low, count, nodes, spans):
             return False
         for i in range(count):
-            early = _before(root, spans[i, FIRST], spans[i, KEPT], stop)
-            if early == spans[i, KEPT] and spans[i, REST] > 0:
-                early += _before(patch, spans[i, SECOND] - held, spans[i, REST], stop)
+            early = count_before(times.base, spans[i, BASE_START], spans[i, BASE_LEN], stop)
+            if early == spans[i, BASE_LEN] and spans[i, DELTA_LEN] > 0:
+                early += count_before(times.delta, spans[i, DELTA_START] - held, spans[i, DELTA_LEN], stop)
             degrees[low + i] = early
     return True
 
 
 @kernel
-def _before(time: Int64s, first: int, count: int, stop: int) -> int:
+def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
     """How many of `count` ascending times from `first` are before stop; its branches depend on `count` alone."""
     low = first
     while count > 1:
         half = count >> 1
-        low += half if time[low + half - 1] < stop else 0
+        low += half if times[low + half - 1] < stop else np.int64(0)
         count -= half
-    return low - first + int(count == 1 and time[low] < stop)
-
-
-# Whether rows are sound, and the merge of those of two directions
+    return low - first + np.int64(count == 1 and times[low] < stop)
 
 
 @kernel
@@ -228,14 +221,13 @@ def _merge(
             at += 1
 
 
-# Which rows of a snapshot are others than those of an earlier one on the same root
-
-
+# Which rows of a snapshot differ from those of an earlier one on the same base: rows are compared by where they are
+# and by the bits of what is live, without a read of their edges
 @allocating_kernel
-def mark_changed(before: RowArrays, after: RowArrays, same_patch: bool, nodes: Int64s, changed: Bools) -> bool:
+def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: Int64s, changed: Bools) -> bool:
     """Marks which of these nodes have other edges, or at other places; False: a row leads out of its arrays.
 
-    Both stand on the same root. Where patches are not the same, rows that reach into one count as changed.
+    Both have the same base. Where deltas are not the same, rows that reach into one count as changed.
     """
     old, new = np.empty((BLOCK, FIELDS), np.int64), np.empty((BLOCK, FIELDS), np.int64)
     words, others = before.live.words, after.live.words
@@ -245,14 +237,14 @@ def mark_changed(before: RowArrays, after: RowArrays, same_patch: bool, nodes: I
             return False
         for i in range(high - low):
             same = True
-            for field in (FIRST, KEPT, REST, DEGREE):
+            for field in (BASE_START, BASE_LEN, DELTA_LEN, DEGREE):
                 same &= old[i, field] == new[i, field]
-            if old[i, REST] > 0:
-                same &= same_patch and old[i, SECOND] == new[i, SECOND]
+            if old[i, DELTA_LEN] > 0:
+                same &= same_delta and old[i, DELTA_START] == new[i, DELTA_START]
             # As many edges count; where all do, none can have taken another's place.
-            if same and old[i, DEGREE] < old[i, KEPT] + old[i, REST]:
-                same = _same_bits(words, others, old[i, FIRST], old[i, KEPT])
-                same &= _same_bits(words, others, old[i, SECOND], old[i, REST])
+            if same and old[i, DEGREE] < old[i, BASE_LEN] + old[i, DELTA_LEN]:
+                same = _same_bits(words, others, old[i, BASE_START], old[i, BASE_LEN])
+                same &= _same_bits(words, others, old[i, DELTA_START], old[i, DELTA_LEN])
             changed[low + i] = not same
     return True
 
@@ -267,18 +259,15 @@ def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
     return True
 
 
-# How often batches come by each node: what a frontier hands on to its neighbours, in one pass over the rows
-
-
+# Expected accesses: one pass over all rows per hop, O(edges)
 @allocating_kernel
 def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
     """Adds to `reached` how often edges lead there that nodes low ≤ id < high draw, visited as often as `visits` says.
 
     A node draws each of its d edges with chance min(fanout, d) / d. False: a row leads out of its arrays or its nodes.
     """
-    indices, tail, words = rows.indices, rows.patch.indices, rows.live.words
+    words = rows.live.words
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
-    held, every = indices.size, words.size == 0
     for first in range(low, high, BLOCK):
         count = min(BLOCK, high - first)
         if not locate_range(rows, first, count, nodes, spans):
@@ -288,14 +277,10 @@ def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, 
             if degree == 0 or visit == 0.0:
                 continue
             part = visit if degree <= fanout else visit * np.float64(fanout) / np.float64(degree)
-            for p in range(spans[i, FIRST], spans[i, FIRST] + spans[i, KEPT]):
-                node = np.int64(indices[p])
-                if node < 0 or node >= reached.size:
-                    return False
-                reached[node] += part if every or is_set(words, p) else 0.0
-            for p in range(spans[i, SECOND], spans[i, SECOND] + spans[i, REST]):
-                node = np.int64(tail[p - held])
-                if node < 0 or node >= reached.size:
-                    return False
-                reached[node] += part if every or is_set(words, p) else 0.0
+            for start, length in ((BASE_START, BASE_LEN), (DELTA_START, DELTA_LEN)):
+                for p in range(spans[i, start], spans[i, start] + spans[i, length]):
+                    node = neighbor_at(rows, p)
+                    if node < 0 or node >= reached.size:
+                        return False
+                    reached[node] += part if words.size == 0 or is_set(words, p) else 0.0
     return True

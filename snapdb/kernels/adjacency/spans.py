@@ -1,7 +1,8 @@
-"""Where logical rows lie, whatever their form: some nodes at a time, as numbers that stay in the cache.
+"""Where logical rows are, whatever their encoding: some nodes at a time, as numbers that stay in the processor's cache.
 
-A loop works on arrays, not on `rows`: numba counts references at every access to a tuple's array, which would cost
-more than the loop's own work.
+All kernels that read rows begin with `locate`. It costs one random read per row (the bounds of the base), three more
+where a delta may hold a part of it, and two where there is a bitmap. Each pass over a block of nodes prefetches what
+the next pass reads, so that the reads of a block overlap.
 """
 
 from __future__ import annotations
@@ -10,183 +11,158 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.arrays import Int64s, UInt64s
-from snapdb.kernels.adjacency.forms import RowArrays
+from snapdb.kernels.adjacency.forms import DeltaArrays, RowArrays
 from snapdb.kernels.bits import count_bits, last_zeros, live_before, mask_between
-from snapdb.kernels.compiled import kernel
-from snapdb.kernels.intrinsics import prefetch
+from snapdb.kernels.compiled import kernel, prefetch
 
 _Number = int | np.int64
 
 AHEAD = 16
 """How many nodes ahead the bounds of rows are prefetched."""
 BLOCK = 128
-"""Nodes whose rows are located together: what is known of them stays in the cache."""
-FIRST, KEPT, SECOND, REST, ALIVE, DEGREE = range(6)
-"""What is known of a row: `KEPT` positions from `FIRST` in the root, `REST` from `SECOND` in the patch; how many of
-those in the root are live, and how many in all."""
+"""Nodes whose rows are located together. Their spans take 6 KiB, which stay in the first-level cache."""
+BASE_START, BASE_LEN, DELTA_START, DELTA_LEN, BASE_LIVE, DEGREE = range(6)
+"""Columns of `spans`, an int64 [rows, FIELDS]: a row is BASE_LEN positions from BASE_START and then DELTA_LEN positions
+from DELTA_START, all physical. BASE_LIVE of those in the base are live, and DEGREE of all."""
 FIELDS = 6
 PLAIN_FIELDS = 2
-"""`FIRST` and `KEPT` tell all of a row that is nothing but a root's."""
+"""BASE_START and BASE_LEN specify a row of a base alone."""
 
 
 @kernel
 def is_plain(rows: RowArrays) -> bool:
-    """Whether there is nothing but a root, all of which counts."""
-    return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.patch.touched.size == 0
+    """Whether there is a base alone, and every position is live."""
+    return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.delta.touched.size == 0
 
 
 @kernel
 def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """Writes where the rows of nodes[low:high] lie to spans[0:]; returns whether all are within their arrays.
+    """Writes where the rows of nodes[low:high] are to spans[0:]; returns whether all are within their arrays.
 
-    Nodes up to nodes[last - 1] are asked for ahead of their time.
+    The bounds of nodes up to nodes[last - 1] are prefetched.
     """
-    patch, held = rows.patch, rows.indices.size
+    delta, held = rows.delta, rows.indices.size
     if is_plain(rows):
-        return _plain_rows(rows.indptr, held, nodes, low, high, last, spans)
-    live = rows.live
-    _of_root(
-        rows.indptr, rows.degrees, live.words, live.before, patch.touched, patch.ranks, nodes, low, high, last, spans
-    )
-    if patch.touched.size > 0:
-        _of_patch(patch.touched, patch.ranks, patch.kept, patch.indptr, nodes, low, high, held, spans)
+        return _locate_plain(rows.indptr, held, nodes, low, high, last, spans)
+    _locate_base(rows, nodes, low, high, last, spans)
+    if delta.touched.size > 0:
+        _locate_delta(delta, nodes, low, high, spans)
     if rows.degrees.size > 0:
-        _cut(rows.degrees, nodes, low, high, spans)
-    if not _within(held, patch.indices.size, high - low, spans):
+        _truncate(rows.degrees, nodes, low, high, spans)
+    if not _are_within(held, delta.indices.size, high - low, spans):
         return False
-    if live.words.size > 0:
-        _count_live(live.words, live.before, high - low, spans)
+    if rows.live.words.size > 0:
+        _count_live(rows.live.words, rows.live.before, high - low, spans)
     return True
 
 
 @kernel
-def _plain_rows(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """All that `locate` writes where there is only a root."""
+def _locate_plain(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
+    """All that `locate` writes where there is only a base."""
     outside: bool | np.bool_ = False
     for i in range(low, high):
         prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
         node, span = nodes[i], i - low
-        first, kept = np.int64(0), np.int64(0)
+        start, length = np.int64(0), np.int64(0)
         if node < indptr.size - 1:
-            first = indptr[node]
-            kept = indptr[node + 1] - first
-        outside |= (first < 0) | (kept < 0) | (kept > held - first)
-        spans[span, FIRST] = first
-        spans[span, KEPT] = kept
-        spans[span, SECOND] = held
-        spans[span, REST] = 0
-        spans[span, ALIVE] = kept
-        spans[span, DEGREE] = kept
+            start = indptr[node]
+            length = indptr[node + 1] - start
+        outside |= (start < 0) | (length < 0) | (length > held - start)
+        spans[span, BASE_START] = start
+        spans[span, BASE_LEN] = length
+        spans[span, DELTA_START] = held
+        spans[span, DELTA_LEN] = 0
+        spans[span, BASE_LIVE] = length
+        spans[span, DEGREE] = length
     return not outside
 
 
 @kernel
-def _of_root(
-    indptr: Int64s,
-    degrees: npt.NDArray[np.uint32],
-    words: UInt64s,
-    before: Int64s,
-    touched: UInt64s,
-    ranks: Int64s,
-    nodes: Int64s,
-    low: int,
-    high: int,
-    last: int,
-    spans: Int64s,
-) -> None:
-    """The rows of the root; what the later steps read is asked for."""
+def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> None:
+    """The ranges in the base; what the later passes read is prefetched."""
+    indptr, degrees, words, before = rows.indptr, rows.degrees, rows.live.words, rows.live.before
+    touched, ranks = rows.delta.touched, rows.delta.ranks
     for i in range(low, high):
         prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
         node, span = nodes[i], i - low
-        first, kept = np.int64(0), np.int64(0)
+        start, length = np.int64(0), np.int64(0)
         if node < indptr.size - 1:
-            first = indptr[node]
-            kept = indptr[node + 1] - first
-        spans[span, FIRST] = first
-        spans[span, KEPT] = kept
-        spans[span, REST] = 0
+            start = indptr[node]
+            length = indptr[node + 1] - start
+        spans[span, BASE_START] = start
+        spans[span, BASE_LEN] = length
+        spans[span, DELTA_LEN] = 0
         if degrees.size > 0:
             prefetch(degrees, node)
         if touched.size > 0:
             prefetch(touched, node >> 6)
             prefetch(ranks, node >> 6)
         if words.size > 0:
-            prefetch(words, first >> 6)
-            prefetch(words, (first + kept) >> 6)
-            prefetch(before, first >> 9 << 1)
-            prefetch(before, (first + kept) >> 9 << 1)
+            prefetch(words, start >> 6)
+            prefetch(words, (start + length) >> 6)
+            prefetch(before, start >> 9 << 1)
+            prefetch(before, (start + length) >> 9 << 1)
 
 
 @kernel
-def _of_patch(
-    touched: UInt64s,
-    ranks: Int64s,
-    kept: Int64s,
-    indptr: Int64s,
-    nodes: Int64s,
-    low: int,
-    high: int,
-    held: int,
-    spans: Int64s,
-) -> None:
-    """Where the patch takes over; a row of the root that is shorter than what the patch keeps of it is damaged.
-
-    Ranks come first, so that what stands there is on its way when it is read.
-    """
+def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
+    """Where the delta takes over; a row of the base that is shorter than what the delta keeps of it is damaged."""
+    touched, ranks, kept, indptr = delta.touched, delta.ranks, delta.kept, delta.indptr
+    # A first pass finds each node's rank among the touched ones, so that the second one's reads are prefetched.
     for i in range(low, high):
         word, span = nodes[i] >> 6, i - low
         bits = touched[word] >> np.uint64(nodes[i] & 63)
         rank = ranks[word] + count_bits(touched[word]) - count_bits(bits)
-        spans[span, SECOND] = rank
-        spans[span, REST] = np.int64(bits & np.uint64(1))
+        spans[span, DELTA_START] = rank
+        spans[span, DELTA_LEN] = np.int64(bits & np.uint64(1))
         prefetch(kept, rank)
         prefetch(indptr, rank)
     for span in range(high - low):
-        if spans[span, REST] != 0:
-            rank = spans[span, SECOND]
-            spans[span, KEPT] = kept[rank] if kept[rank] <= spans[span, KEPT] else -1
-            spans[span, SECOND] = indptr[rank]
-            spans[span, REST] = indptr[rank + 1] - indptr[rank]
+        if spans[span, DELTA_LEN] != 0:
+            rank = spans[span, DELTA_START]
+            spans[span, BASE_LEN] = kept[rank] if kept[rank] <= spans[span, BASE_LEN] else -1
+            spans[span, DELTA_START] = indptr[rank]
+            spans[span, DELTA_LEN] = indptr[rank + 1] - indptr[rank]
 
 
 @kernel
-def _cut(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
+def _truncate(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
     """Rows that end early; one that would have to grow is damaged."""
     for i in range(low, high):
         span, degree = i - low, np.int64(degrees[nodes[i]])
-        kept, rest = spans[span, KEPT], spans[span, REST]
-        spans[span, KEPT] = min(kept, degree) if degree <= kept + rest else np.int64(-1)
-        spans[span, REST] = max(degree - kept, np.int64(0))
+        kept, rest = spans[span, BASE_LEN], spans[span, DELTA_LEN]
+        spans[span, BASE_LEN] = min(kept, degree) if degree <= kept + rest else np.int64(-1)
+        spans[span, DELTA_LEN] = max(degree - kept, np.int64(0))
 
 
 @kernel
-def _within(held: int, patched: int, count: int, spans: Int64s) -> bool:
-    """Whether rows are within their arrays; those of the patch then begin after the root's, and all edges are live."""
+def _are_within(held: int, in_delta: int, count: int, spans: Int64s) -> bool:
+    """Whether rows are within their arrays. Positions in the delta become physical, and all edges count as live."""
     for span in range(count):
-        first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
-        if first < 0 or kept < 0 or kept > held - first:
+        start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
+        if start < 0 or length < 0 or length > held - start:
             return False
         second = np.int64(0)
         if rest != 0:
-            second = spans[span, SECOND]
-            if second < 0 or rest < 0 or rest > patched - second:
+            second = spans[span, DELTA_START]
+            if second < 0 or rest < 0 or rest > in_delta - second:
                 return False
-        spans[span, SECOND] = held + second
-        spans[span, ALIVE] = kept
-        spans[span, DEGREE] = kept + rest
+        spans[span, DELTA_START] = held + second
+        spans[span, BASE_LIVE] = length
+        spans[span, DEGREE] = length + rest
     return True
 
 
 @kernel
 def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> None:
-    """How many positions of each row are live."""
+    """How many positions of each row are live: rank queries on the bitmap, without a pass over the row."""
     for span in range(count):
-        first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
-        alive = live_before(words, before, first + kept) - live_before(words, before, first)
-        spans[span, ALIVE] = alive
+        start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
+        alive = live_before(words, before, start + length) - live_before(words, before, start)
+        spans[span, BASE_LIVE] = alive
         spans[span, DEGREE] = alive
         if rest > 0:
-            second = spans[span, SECOND]
+            second = spans[span, DELTA_START]
             alive += live_before(words, before, second + rest) - live_before(words, before, second)
             spans[span, DEGREE] = alive
 
@@ -200,17 +176,23 @@ def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: In
 
 
 @kernel
+def is_whole(spans: Int64s, span: int | np.int64) -> bool:
+    """Whether a located row is one range of live positions in the base: then its ranks and positions are one apart."""
+    return bool(spans[span, BASE_LEN] == spans[span, DEGREE] and spans[span, DELTA_LEN] == 0)
+
+
+@kernel
 def list_spans(words: UInt64s, spans: Int64s, count: int, positions: Int64s, at: _Number) -> _Number:
-    """Writes the positions of located rows to positions[at:]; returns where they end."""
+    """Writes the live positions of located rows to positions[at:]; returns where they end."""
     for span in range(count):
-        at = _list_stretch(words, spans[span, FIRST], spans[span, KEPT], positions, at)
-        at = _list_stretch(words, spans[span, SECOND], spans[span, REST], positions, at)
+        at = _list_range(words, spans[span, BASE_START], spans[span, BASE_LEN], positions, at)
+        at = _list_range(words, spans[span, DELTA_START], spans[span, DELTA_LEN], positions, at)
     return at
 
 
 @kernel
-def _list_stretch(words: UInt64s, start: _Number, count: _Number, positions: Int64s, at: _Number) -> _Number:
-    """Writes the positions of a stretch that are in the snapshot to positions[at:]; returns where they end."""
+def _list_range(words: UInt64s, start: _Number, count: _Number, positions: Int64s, at: _Number) -> _Number:
+    """Writes the live positions of a range to positions[at:]; returns where they end."""
     if words.size == 0:
         for p in range(count):
             positions[at + p] = start + p

@@ -1,107 +1,139 @@
-"""Which edges of a row may be drawn: those in time, of neighbours that are born, and not excluded.
+"""Which edges of a row may be drawn: those in time, of neighbours that exist by then, and not excluded.
 
-What is in time is found as stretches of a row, by `find_windows`. What no search can find (when edges end, when
-neighbours are born, which pairs are excluded) is looked at edge by edge, in rows that need it alone.
+Edges are time-sorted within a row, so the ones in time are ranges of it, which `find_windows` finds by binary search:
+O(log degree) per row, without reading its edges. What no search can find (when edges end, when neighbours are born,
+which pairs are excluded) is checked edge by edge, and only in rows that need it.
+
+Naive twin: `logical_row` and `may_see` of tests/support/oracle/graph.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from snapdb.arrays import Array, Bools, Float64s, Int64s, UInt64s
-from snapdb.kernels.adjacency.forms import RowArrays
-from snapdb.kernels.adjacency.spans import FIRST, KEPT, REST, SECOND, locate
+from snapdb.arrays import Bools, Int64s, UInt64s
+from snapdb.kernels.adjacency.forms import Column, RowArrays, has_values, neighbor_at, value_at
+from snapdb.kernels.adjacency.rows import count_before
+from snapdb.kernels.adjacency.spans import BASE_LEN, BASE_START, DELTA_LEN, DELTA_START, locate
 from snapdb.kernels.bits import is_set, live_before
-from snapdb.kernels.compiled import kernel
-from snapdb.kernels.intrinsics import prefetch
+from snapdb.kernels.compiled import kernel, prefetch
+from snapdb.kernels.rng import fold
 
 _Number = int | np.int64
 
 STRETCHES = 4
 START, LENGTH, COUNT, PAIRS = 0, 4, 8, 12
-"""Of each stretch: where it starts, how many positions it has, how many of those are live. Of the pairs that a row's
-node is in: where those for its first part start and stop, then those for its second."""
+"""Columns of `windows`, an int64 [rows, WINDOW_FIELDS]. Of each of a row's 4 ranges (static and dated edges of its
+first part, then of its second): where it starts, how many positions it has, how many of those are live. PAIRS: where
+the excluded pairs of the row's node start and stop, for its first part and for its second."""
 TOTAL, LISTED = 16, 17
-"""How many edges all stretches have, and whether each must be looked at: then fewer may be eligible."""
+"""How many edges all ranges have, and whether each must be checked, as fewer may be eligible."""
 WINDOW_FIELDS = 18
 STATIC = -(2**63)
-"""The time of an edge that is always in time."""
+"""The time of an edge without one, which is always in time."""
 
 
 class WalkArrays(NamedTuple):
-    """A relation's rows and columns, each of the root and of the patch; a column that is not needed is empty."""
+    """A relation's rows and the columns that draws read; one that is not needed is empty."""
 
     rows: RowArrays
-    id_root: Array
-    id_patch: Array
-    time_root: Int64s
-    time_patch: Int64s
-    until_root: Int64s
-    until_patch: Int64s
-    weight_root: Float64s
-    weight_patch: Float64s
+    ids: Column
+    """Edge ids, int32 or int64."""
+    times: Column
+    """Event times, int64."""
+    ends: Column
+    """When edges end, int64."""
+    weights: Column
+    """float64"""
     outward: Bools
-    """For BOTH: by position."""
+    """For BOTH: by position, whether the edge is walked from its source."""
     born: Int64s
-    """By neighbour."""
+    """By neighbour: when it begins to exist."""
 
 
-class Moments(NamedTuple):
+class TimeBounds(NamedTuple):
     """What each tree may see, by tree; all empty where trees are not disjoint."""
 
     low: Int64s
     high: Int64s
-    """Edges with low ≤ time < high, and without a time; neighbours that are born before high."""
+    """Edges with low ≤ time < high, and those without a time; neighbours that are born before high."""
     after: Int64s
     """Edges that end after this, where edges have ends."""
     since: Int64s
     """From when on the tree's own pairs are excluded; edges without a time always are."""
     ordinals: Int64s
-    """The part of pick keys that tells trees apart."""
+    """The part of pick keys in which trees differ."""
 
 
-class Pairs(NamedTuple):
-    """Edges that are excluded: `near` is a row's node, `far` its neighbour, sorted by (tree, near, far)."""
+class ExcludedPairs(NamedTuple):
+    """Edges that are excluded, sorted by (tree, row_node, neighbor)."""
 
     split: int
-    """The first ones are for rows walked one way; of BOTH rows for the edges in, and those from here for the rest."""
+    """The first `split` are for rows traversed one way; of BOTH rows for the edges in, and the others for the rest."""
     trees: Int64s
     """All 0 where trees are not disjoint."""
-    near: Int64s
-    far: Int64s
+    row_node: Int64s
+    neighbor: Int64s
+
+
+class Eligibility(NamedTuple):
+    """What decides which edges of a row are eligible, besides the row itself."""
+
+    bounds: TimeBounds
+    excluded: ExcludedPairs
+
+
+class Frontier(NamedTuple):
+    """The nodes of a batch so far, of which a hop expands some."""
+
+    nodes: Int64s
+    """By local id: dense ids."""
+    trees: Int64s
+    """By local id, of disjoint trees; else empty."""
 
 
 @kernel
-def value_at(root: Array, patch: Array, position: _Number) -> Any:
-    """A column's value at a physical position."""
-    return root[position] if position < root.size else patch[position - root.size]
+def tree_of(frontier: Frontier, i: int) -> _Number:
+    """The tree that a node of the frontier is in; 0 where trees are not disjoint."""
+    return frontier.trees[i] if frontier.trees.size > 0 else np.int64(0)
 
 
 @kernel
-def drop_zeros(root: Float64s, patch: Float64s, places: Int64s, count: _Number) -> _Number:
-    """Leaves of places[:count] the edges that weigh something; returns how many. Without weights all do."""
-    if root.size + patch.size == 0:
+def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Number) -> np.uint64:
+    """The key of a node's draws, in its own tree where trees are disjoint."""
+    key: np.uint64 = fold(prefix, np.uint64(node))
+    if bounds.ordinals.size > 0:
+        key = fold(key, np.uint64(bounds.ordinals[tree]))
+    return key
+
+
+@kernel
+def drop_zeros(weights: Column, places: Int64s, count: _Number) -> _Number:
+    """Moves the edges of places[:count] that have a positive weight to the front; returns how many. No weights: all."""
+    if not has_values(weights):
         return np.int64(count)
     left = np.int64(0)
     for i in range(count):
         places[left] = places[i]
-        left += np.int64(value_at(root, patch, places[i]) > 0.0)
+        left += np.int64(value_at(weights, places[i]) > 0.0)
     return left
 
 
+# A row as a list of positions, for draws by more than rank. The cost is one bit test per position of the ranges and,
+# only where LISTED, one read per edge of the columns that are asked for.
 @kernel
 def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
-    """Writes all positions of a row's stretches, by rank, to `out`; returns how many."""
+    """Writes the live positions of a row's ranges, by rank, to `out`; returns how many."""
     at = 0
     for w in range(STRETCHES):
-        at = _list_stretch(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
+        at = _list_range(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
     return at
 
 
 @kernel
-def _list_stretch(words: UInt64s, start: _Number, length: _Number, out: Int64s, at: int) -> int:
+def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at: int) -> int:
     for p in range(start, start + length):
         if words.size == 0 or is_set(words, p):
             out[at] = p
@@ -110,55 +142,50 @@ def _list_stretch(words: UInt64s, start: _Number, length: _Number, out: Int64s, 
 
 
 @kernel
-def list_row(
-    walk: WalkArrays, moments: Moments, pairs: Pairs, tree: _Number, windows: Int64s, span: int, out: Int64s
-) -> int:
+def list_row(walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, out: Int64s) -> int:
     """Writes the positions of a row's eligible edges, by rank, to `out`; returns how many, -1: damaged."""
     words, at = walk.rows.live.words, 0
     for w in range(STRETCHES):
         begin = at
-        at = _list_stretch(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
-        low, high = windows[span, PAIRS + (w & 2)], windows[span, PAIRS + (w & 2) + 1]
-        at = _keep(walk, moments, pairs.far, low, high, tree, out, begin, at)
+        at = _list_range(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
+        pairs = (windows[span, PAIRS + (w & 2)], windows[span, PAIRS + (w & 2) + 1])
+        at = _filter(walk, eligible, pairs, tree, out, begin, at)
         if at < 0:
             return -1
     return at
 
 
 @kernel
-def _keep(
+def _filter(
     walk: WalkArrays,
-    moments: Moments,
-    barred: Int64s,
-    first: int,
-    last: int,
+    eligible: Eligibility,
+    pairs: tuple[np.int64, np.int64],
     tree: _Number,
     out: Int64s,
     begin: int,
     end: int,
 ) -> int:
-    """Leaves of out[begin:end] what is eligible, nothing to barred[first:last]; returns its end, -1: damaged."""
-    indices, tail, born = walk.rows.indices, walk.rows.patch.indices, walk.born
-    time_root, time_patch, until_root, until_patch = walk.time_root, walk.time_patch, walk.until_root, walk.until_patch
-    timed = moments.high.size > 0
-    dated = timed and time_root.size + time_patch.size > 0
-    ending = dated and until_root.size + until_patch.size > 0
-    after = moments.after[tree] if timed else np.int64(0)
-    high = moments.high[tree] if timed else np.int64(0)
-    since = moments.since[tree] if timed else np.int64(STATIC)
+    """Leaves of out[begin:end] what is eligible; returns its end, -1: damaged. `pairs`: the range that excludes."""
+    bounds, born, barred, (first, last) = eligible.bounds, walk.born, eligible.excluded.neighbor, pairs
+    timed = bounds.high.size > 0
+    dated = timed and has_values(walk.times)
+    ending = dated and has_values(walk.ends)
+    after = bounds.after[tree] if timed else np.int64(0)
+    high = bounds.high[tree] if timed else np.int64(0)
+    since = bounds.since[tree] if timed else np.int64(STATIC)
     at = begin
     for e in range(begin, end):
         p = out[e]
-        far = np.int64(value_at(indices, tail, p))
-        time = value_at(time_root, time_patch, p) if dated else np.int64(STATIC)
-        if ending and time != STATIC and value_at(until_root, until_patch, p) <= after:
+        neighbor = neighbor_at(walk.rows, p)
+        time = value_at(walk.times, p) if dated else np.int64(STATIC)
+        if ending and time != STATIC and value_at(walk.ends, p) <= after:
             continue
         if timed and born.size > 0:
-            if far < 0 or far >= born.size:
+            if neighbor < 0 or neighbor >= born.size:
                 return -1
-            if born[far] >= high:
+            if born[neighbor] >= high:
                 continue
-        if first < last and (time >= since or time == STATIC) and _holds(barred, first, last, far):
+        if first < last and (time >= since or time == STATIC) and _holds(barred, first, last, neighbor):
             continue
         out[at] = p
         at += 1
@@ -166,8 +193,8 @@ def _keep(
 
 
 @kernel
-def _holds(values: Int64s, low: int, high: int, value: _Number) -> bool:
-    """Whether one of the ascending values[low:high] is this one."""
+def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
+    """Whether one of the ascending values[low:high] is this one, by binary search."""
     last = high
     while low < high:
         middle = (low + high) >> 1
@@ -175,118 +202,99 @@ def _holds(values: Int64s, low: int, high: int, value: _Number) -> bool:
             low = middle + 1
         else:
             high = middle
-    return low < last and bool(values[low] == value)
+    return bool(low < last and values[low] == value)
 
 
-# Which stretches of rows are in time, found by binary search and counted without reading them, however long they are
-
-
+# The ranges of rows that are in time. Each part of a row is time-sorted with static edges first, so two binary searches
+# without branches cut it; rank queries on the bitmap count what is live in a range without a pass over it.
 @kernel
 def find_windows(
     walk: WalkArrays,
-    moments: Moments,
-    pairs: Pairs,
-    frontier: Int64s,
-    trees: Int64s,
+    eligible: Eligibility,
+    frontier: Frontier,
     first: int,
     last: int,
     ahead: int,
     spans: Int64s,
     windows: Int64s,
 ) -> bool:
-    """Writes the stretches of frontier[first:last] to windows[0:]; returns whether all rows are within their arrays."""
-    rows, count = walk.rows, last - first
-    if not locate(rows, frontier, first, last, ahead, spans):
+    """Writes the ranges of frontier[first:last] to windows[0:]; returns whether all rows are within their arrays."""
+    rows, bounds, count = walk.rows, eligible.bounds, last - first
+    if not locate(rows, frontier.nodes, first, last, ahead, spans):
         return False
     _open(walk.outward, spans, count, windows)
-    timed = moments.high.size > 0
-    if timed and walk.time_root.size + walk.time_patch.size > 0:
-        bounded = walk.until_root.size + walk.until_patch.size == 0  # what has an end may begin before `low`
-        _cut(walk.time_root, walk.time_patch, bounded, moments.low, moments.high, trees, first, count, windows)
+    timed, ending = bounds.high.size > 0, has_values(walk.ends)
+    if timed and has_values(walk.times):
+        _cut(walk.times, bounds, not ending, frontier.trees, first, count, windows)
     _count(rows.live.words, rows.live.before, count, windows)
-    listed = timed and (walk.until_root.size + walk.until_patch.size > 0 or walk.born.size > 0)
+    listed = timed and (ending or walk.born.size > 0)
     for span in range(count):
         windows[span, LISTED] = np.int64(listed)
         for field in range(PAIRS, PAIRS + 4):
             windows[span, field] = 0
-    if pairs.far.size > 0:
-        _find_pairs(pairs, frontier, trees, first, count, walk.outward.size > 0, windows)
+    if eligible.excluded.neighbor.size > 0:
+        _find_pairs(eligible.excluded, frontier, first, count, walk.outward.size > 0, windows)
     return True
 
 
 @kernel
 def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
-    """The two parts of each row, as stretches 0 and 2."""
+    """The two parts of each row, as ranges 0 and 2: base and delta, or of BOTH rows the edges in and the edges out."""
     for span in range(count):
-        start, kept = spans[span, FIRST], spans[span, KEPT]
-        second, rest = spans[span, SECOND], spans[span, REST]
-        if outward.size > 0:  # such rows have no patch
-            low, high = start, start + kept
+        start, length = spans[span, BASE_START], spans[span, BASE_LEN]
+        second, rest = spans[span, DELTA_START], spans[span, DELTA_LEN]
+        if outward.size > 0:  # such rows have no delta
+            low, high = start, start + length
             while low < high:
                 middle = (low + high) >> 1
                 if outward[middle]:
                     high = middle
                 else:
                     low = middle + 1
-            second, rest, kept = low, start + kept - low, low - start
+            second, rest, length = low, start + length - low, low - start
         windows[span, START] = start
-        windows[span, LENGTH] = kept
+        windows[span, LENGTH] = length
         windows[span, START + 2] = second
         windows[span, LENGTH + 2] = rest
-        for part in (1, 3):  # empty, and at a start from which no distance is too great for 64 bits
+        for part in (1, 3):  # empty, and at a start from which no distance overflows 64 bits
             windows[span, START + part] = windows[span, LENGTH + part] = 0
 
 
 @kernel
 def _cut(
-    root: Int64s,
-    patch: Int64s,
-    bounded: bool,
-    lows: Int64s,
-    highs: Int64s,
-    trees: Int64s,
-    first: int,
-    count: int,
-    windows: Int64s,
+    times: Column, bounds: TimeBounds, bounded: bool, trees: Int64s, first: int, count: int, windows: Int64s
 ) -> None:
-    """Leaves of each part what has no time, and what is in its tree's time."""
-    for span in range(count):  # where the search of the root's part begins
-        prefetch(root, windows[span, START] + (windows[span, LENGTH] >> 1))
+    """Leaves of each part its static edges, and the dated ones that are in its tree's time.
+
+    `bounded`: from `low` on. An edge that has an end may begin before, and `_filter` decides.
+    """
+    base = times.base
+    for span in range(count):  # where the binary search of the base begins
+        prefetch(base, windows[span, START] + (windows[span, LENGTH] >> 1))
     for span in range(count):
         tree = trees[first + span]
-        low = lows[tree] if bounded else np.int64(STATIC)
-        high = max(highs[tree], np.int64(STATIC) + 1)
+        low = bounds.low[tree] if bounded else np.int64(STATIC)
+        high = max(bounds.high[tree], np.int64(STATIC) + 1)
         for part in (0, 2):
             start, length = windows[span, START + part], windows[span, LENGTH + part]
             if length == 0:
                 continue
-            late = start >= root.size
-            times, shift = (patch, root.size) if late else (root, 0)
-            stop = _before(times, start - shift, length, high)
+            late = start >= base.size
+            values, shift = (times.delta, base.size) if late else (base, 0)
+            stop = count_before(values, start - shift, length, high)
             static: _Number = np.int64(0)
             begin: _Number = np.int64(0)
             if low > STATIC:
-                static = _before(times, start - shift, stop, np.int64(STATIC) + 1)
-                begin = _before(times, start - shift, stop, low)
+                static = count_before(values, start - shift, stop, np.int64(STATIC) + 1)
+                begin = count_before(values, start - shift, stop, low)
             windows[span, LENGTH + part] = static
             windows[span, START + part + 1] = start + begin
             windows[span, LENGTH + part + 1] = stop - begin
 
 
 @kernel
-def _before(times: Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
-    """How many of `count` ascending times from `first` are before stop."""
-    low = first
-    while count > 1:
-        half = count >> 1
-        low += half if times[low + half - 1] < stop else np.int64(0)
-        count -= half
-    return low - first + np.int64(count == 1 and times[low] < stop)
-
-
-@kernel
 def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
-    """How many positions of each stretch are live, and of all of a row."""
+    """How many positions of each range are live, and of all of a row."""
     for span in range(count):
         total = np.int64(0)
         for w in range(STRETCHES):
@@ -301,17 +309,16 @@ def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
 
 @kernel
 def _find_pairs(
-    pairs: Pairs, frontier: Int64s, trees: Int64s, first: int, count: int, both: bool, windows: Int64s
+    excluded: ExcludedPairs, frontier: Frontier, first: int, count: int, both: bool, windows: Int64s
 ) -> None:
-    """Where the pairs of each row's node are; only rows that have some must be looked at for them."""
-    owner, near = pairs.trees, pairs.near
+    """Where the excluded pairs of each row's node are; only rows that have some are LISTED for them."""
+    pairs = excluded.row_node.size
     for span in range(count):
-        node = frontier[first + span]
-        tree = trees[first + span] if trees.size > 0 else np.int64(0)
+        node, tree = frontier.nodes[first + span], tree_of(frontier, first + span)
         for part in range(2 if both else 1):
-            begin, end = (pairs.split, near.size) if part else (0, pairs.split)
-            low = _pair_before(owner, near, begin, end, tree, node)
-            high = _pair_before(owner, near, low, end, tree, node + 1)
+            begin, end = (excluded.split, pairs) if part else (0, excluded.split)
+            low = _first_pair(excluded, begin, end, tree, node)
+            high = _first_pair(excluded, low, end, tree, node + 1)
             windows[span, PAIRS + 2 * part] = low
             windows[span, PAIRS + 2 * part + 1] = high
             windows[span, LISTED] |= np.int64(low < high)
@@ -321,11 +328,12 @@ def _find_pairs(
 
 
 @kernel
-def _pair_before(owner: Int64s, near: Int64s, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
+def _first_pair(excluded: ExcludedPairs, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
     """The first of pairs[low:high] that is not before (tree, node)."""
+    trees, row_node = excluded.trees, excluded.row_node
     while low < high:
         middle = (low + high) >> 1
-        if owner[middle] < tree or (owner[middle] == tree and near[middle] < node):
+        if trees[middle] < tree or (trees[middle] == tree and row_node[middle] < node):
             low = middle + 1
         else:
             high = middle

@@ -1,6 +1,10 @@
-"""Floyd's draws without replacement: k of a row's places, in draw order, by a key; `start` is added to each.
+"""Floyd's sampling without replacement: k of a row's places, in draw order, by a key; `start` is added to each.
 
-What stands at `indices` there is asked for at once. The ways differ in how they tell which places are taken already.
+Draw j takes a number below degree - k + j + 1, or that number's bound less one where it is taken already (Bentley and
+Floyd, 1987): exactly k random numbers per row, however long the row is. The variants differ in how they look up what is
+taken: the bits of a word, a search among the earlier draws, or a hash table. Each position is prefetched in `indices`.
+
+Naive twin: `floyd` of tests/support/oracle/numbers.py.
 """
 
 from __future__ import annotations
@@ -8,20 +12,23 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.arrays import Array, Float64s, Int64s, UInt64s
+from snapdb.arrays import Array, Int64s
+from snapdb.kernels.adjacency.forms import LiveArrays
 from snapdb.kernels.bits import last_zeros, live_before, select_live
-from snapdb.kernels.compiled import allocating_kernel, kernel
-from snapdb.kernels.draw.eligible import COUNT, LENGTH, LISTED, START, STRETCHES, TOTAL
-from snapdb.kernels.draw.scores import LAST, REPLACE, DrawRule
-from snapdb.kernels.intrinsics import prefetch
-from snapdb.kernels.rng import below, draw, fold
+from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
+from snapdb.kernels.draw.eligible import COUNT, LENGTH, START, STRETCHES
+from snapdb.kernels.draw.scores import LAST, REPLACE
+from snapdb.kernels.rng import below, draw
 
 _Number = int | np.int64
+
+SCANNED = 128
+"""Up to this many draws, a search among the earlier ones is faster than a hash table."""
 
 
 @kernel
 def take_all(start: int, degree: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """All positions of a row, ascending."""
+    """All positions of a row, ascending. A row of the usual length has its neighbours in two cache lines."""
     if degree > 0:
         prefetch(indices, start)
         prefetch(indices, start + degree - 1)
@@ -31,7 +38,7 @@ def take_all(start: int, degree: int, indices: Array, positions: Int64s, edges: 
 
 @kernel
 def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """Floyd's k of at most 64 positions, in draw order; the chosen ones are bits of one word."""
+    """Floyd's k of at most 64 positions, in draw order; the taken ones are bits of one word."""
     chosen = np.uint64(0)
     one = np.uint64(1)
     for j in range(k):
@@ -46,9 +53,9 @@ def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
 
 @kernel
 def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """Floyd's k positions in draw order; the chosen ones are looked for among those emitted.
+    """Floyd's k positions in draw order; the taken ones are searched for among those emitted.
 
-    Only one that shares its last bits with a position that was `met` can have been chosen: most need no look.
+    `met` is a filter of 64 bits: only a position whose last six bits are in it can be taken, so most need no search.
     """
     met, one = np.uint64(0), np.uint64(1)
     for j in range(k):
@@ -66,7 +73,7 @@ def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
 
 @kernel
 def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, positions: Int64s, edges: int) -> None:
-    """Floyd's k positions in draw order; the chosen ones are in an open-addressing hash table."""
+    """Floyd's k positions in draw order; the taken ones are in a hash table with linear probing."""
     table[:] = -1
     for j in range(k):
         top = degree - k + j + 1
@@ -101,60 +108,8 @@ def _insert(table: Int64s, value: _Number) -> bool:
     return True
 
 
-# Draws of ranks: rows cost what they draw, however long they are; ranks go to stretches, and those to positions
-
-
-SCANNED = 128
-"""Up to so many picks, looking through the earlier ones beats a hash table."""
-
-
-@kernel
-def draw_ranked(
-    rule: DrawRule,
-    pick: np.uint64,
-    ordinals: Int64s,
-    indices: npt.NDArray[np.generic],
-    words: UInt64s,
-    before: Int64s,
-    frontier: Int64s,
-    trees: Int64s,
-    first: int,
-    i: int,
-    last: int,
-    windows: Int64s,
-    positions: Int64s,
-    sides: Int64s,
-    weights: Float64s,
-    edges: int,
-) -> tuple[int, int]:
-    """Draws rows from number i on, up to the first that must be listed or `last`; returns that and the edges then.
-
-    Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple.
-    """
-    method, k, ranked = rule.method, rule.fanout, rule.ranked
-    while i < last:
-        span = i - first
-        total = int(windows[span, TOTAL])
-        if windows[span, LISTED] != 0 or total > ranked:
-            break
-        whole = (windows[span, COUNT] == total) & (windows[span, LENGTH] == total)
-        start, begin = int(windows[span, START]) if whole else 0, edges
-        edges += min(total, k)
-        for e in range(begin, edges):
-            sides[e] = i
-        key = fold(pick, np.uint64(frontier[i]))
-        if ordinals.size > 0:
-            key = fold(key, np.uint64(ordinals[trees[i]]))
-        draw_ranks(method, key, start, total, k, indices, positions, begin)
-        if not whole:
-            place_ranks(words, before, windows, span, positions, begin, edges)
-        if weights.size > 0:
-            for e in range(begin, edges):
-                weights[e] = 1.0
-        i += 1
-    return i, edges
-
-
+# Draws of ranks among the eligible edges, which `place_ranks` turns into positions: O(k) per row, plus one select query
+# on the bitmap per draw where positions are dead.
 @kernel
 def draw_ranks(
     method: int,
@@ -189,10 +144,9 @@ def _floyd_apart(key: np.uint64, start: int, degree: int, k: int, positions: Int
 
 
 @kernel
-def place_ranks(
-    words: UInt64s, before: Int64s, windows: Int64s, span: int, positions: Int64s, begin: int, end: int
-) -> None:
-    """Turns ranks among the edges of a row's stretches into positions."""
+def place_ranks(live: LiveArrays, windows: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
+    """Turns ranks among the edges of a row's ranges into positions."""
+    words, before = live.words, live.before
     for e in range(begin, end):
         rank, w = positions[e], 0
         while w < STRETCHES - 1 and rank >= windows[span, COUNT + w]:
@@ -207,16 +161,15 @@ def place_ranks(
             positions[e] = select_live(words, before, start, start + length, rank, guess)
 
 
-# Ranks in order, those of a draw or given ones, sorted as they come: each has its bit or its slot in a small table
-
-
+# Ranks in ascending order without a sort: a bitmap where ranks are few, else a table in which a rank's first slot grows
+# with the rank (a one-pass bucket sort with linear probing). O(k) on average, as draws are uniform.
 _FREE = 2**63 - 1
-"""Stands in a table's slots that hold no rank."""
+"""The value of a free slot."""
 
 
 @kernel
 def table_size(count: int) -> int:
-    """How many slots a table needs in which so many ranks are sorted."""
+    """How many slots a table needs to sort this many ranks."""
     return 3 * count + 1
 
 
@@ -224,9 +177,8 @@ def table_size(count: int) -> int:
 def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
     """Floyd's k of more than k ranks, ascending.
 
-    A table holds those that are chosen: a bit for each rank where these are few. Else a rank's first slot grows with
-    it, and slots ascend, so that a look from there on tells whether it is in, where it goes, and in the end the order
-    of all.
+    The same numbers as `draw_ranks` draws. Slots ascend, so one search from a rank's first slot decides whether it is
+    taken, and where it is inserted; in the end the table is the order of all.
     """
     if degree <= 64 * k:
         _clear_bits(table, degree)
@@ -299,7 +251,7 @@ def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
 
 @kernel
 def _clear(table: Int64s, count: int, degree: int) -> float:
-    """Frees the slots that so many ranks may need; returns how many slots a rank is wide."""
+    """Frees the slots that this many ranks may need; returns the number of slots per rank."""
     for slot in range(3 * count + 1):
         table[slot] = _FREE
     return np.float64(2 * count) / np.float64(degree)
@@ -307,7 +259,7 @@ def _clear(table: Int64s, count: int, degree: int) -> float:
 
 @kernel
 def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
-    """Where a rank is, or goes: the first slot, from its own on, that holds none that is less."""
+    """Where a rank is, or is inserted: from its first slot on, the first that holds no smaller one."""
     slot: _Number = np.int64(np.float64(rank) * scale)
     while table[slot] < rank:
         slot += 1

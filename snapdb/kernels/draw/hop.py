@@ -1,7 +1,10 @@
-"""A hop's edges by any method, with or without times, before their ends are numbered.
+"""One hop over one relation by any method, with or without times, before the neighbours are relabeled.
 
-What is drawn goes to a draft that grows: the kernel stops before a block of rows that might not fit, and goes on from
-there.
+Blocks of rows are located and cut to what is in time. Rows where ranks decide are drawn by rank, O(fanout) each; the
+others are listed, O(degree) each, and scored where they have more edges than the fanout. What is drawn is written to a
+draft that grows: the kernel stops before a block that might not fit, and goes on from there.
+
+Naive twin: `choose` of tests/support/oracle/methods.py.
 """
 
 from __future__ import annotations
@@ -10,33 +13,40 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snapdb.arrays import Float64s, Int64s, UInt64s
+from snapdb.arrays import Float64s, Int64s
+from snapdb.kernels.adjacency.forms import RowArrays, has_values, value_at
 from snapdb.kernels.adjacency.spans import BLOCK
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.draw.eligible import (
+    COUNT,
+    LENGTH,
     LISTED,
+    START,
     TOTAL,
-    Moments,
-    Pairs,
+    Eligibility,
+    Frontier,
+    TimeBounds,
     WalkArrays,
     drop_zeros,
     find_windows,
+    key_in_tree,
     list_live,
     list_row,
-    value_at,
+    tree_of,
 )
-from snapdb.kernels.draw.floyd import draw_ranked, draw_ranks
+from snapdb.kernels.draw.floyd import draw_ranks, place_ranks
 from snapdb.kernels.draw.scores import (
     LABOR,
     NEWEST,
     PRIORITY,
     SHARES,
+    Candidates,
     DrawKeys,
     DrawRule,
     comes_first,
     nth_smallest,
     score_edges,
-    score_neighbours,
+    score_neighbors,
     score_times,
 )
 from snapdb.kernels.rng import below, draw, fold
@@ -44,15 +54,33 @@ from snapdb.kernels.rng import below, draw, fold
 _Number = int | np.int64
 
 
+class DraftArrays(NamedTuple):
+    """Where a hop is drawn: what it returns, and what a block of rows needs on the way."""
+
+    positions: Int64s
+    """By edge: physical."""
+    row_nodes: Int64s
+    """By edge: the local id of the node that it was drawn for."""
+    neighbors: Int64s
+    """By edge, where rows are in the neighbour pool or copied: dense ids, -1 before they are read, or local ids."""
+    weights: Float64s
+    """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
+    candidates: Candidates
+    spans: Int64s
+    """[BLOCK, FIELDS]"""
+    windows: Int64s
+    """[BLOCK, WINDOW_FIELDS]"""
+    reads: Int64s
+    """[4] What was read of caches and of the adjacency; see `neighbor_pool.cache`."""
+
+
 @kernel
 def draw_rows(
     walk: WalkArrays,
-    moments: Moments,
-    pairs: Pairs,
+    eligible: Eligibility,
     keys: DrawKeys,
     rule: DrawRule,
-    frontier: Int64s,
-    trees: Int64s,
+    frontier: Frontier,
     low: int,
     high: int,
     draft: DraftArrays,
@@ -61,39 +89,21 @@ def draw_rows(
     """Draws up to the rule's fanout for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
     Returns where in the frontier it stopped (-1: a row leads out of its arrays), how many edges there are then, and
-    for how many edges and for how long a row the draft needs room to go on.
+    how many edges and how long a row the draft needs room for to go on.
     """
-    windows, positions, sides, weights = draft.windows, draft.positions, draft.sides, draft.weights
-    ordinals, indices, words, before = moments.ordinals, walk.rows.indices, walk.rows.live.words, walk.rows.live.before
+    windows = draft.windows
     for first in range(low, high, BLOCK):
         last = min(first + BLOCK, high)
-        if not find_windows(walk, moments, pairs, frontier, trees, first, last, high, draft.spans, windows):
+        if not find_windows(walk, eligible, frontier, first, last, high, draft.spans, windows):
             return -1, edges, 0, 0
         room, longest = _needed(windows, last - first, rule)
-        if edges + room > sides.size or longest > draft.places.size:
+        if edges + room > draft.positions.size or longest > draft.candidates.places.size:
             return first, edges, edges + room, longest
         i = first
-        while i < last:
-            i, edges = draw_ranked(
-                rule,
-                keys.pick,
-                ordinals,
-                indices,
-                words,
-                before,
-                frontier,
-                trees,
-                first,
-                i,
-                last,
-                windows,
-                positions,
-                sides,
-                weights,
-                edges,
-            )
+        while i < last:  # runs of rows of one kind, as each kind has its own loop
+            i, edges = _draw_ranked(rule, keys.pick, eligible.bounds, walk.rows, frontier, first, i, last, draft, edges)
             if i < last:
-                i, edges = _draw_listed(walk, moments, pairs, keys, rule, frontier, trees, first, i, last, draft, edges)
+                i, edges = _draw_listed(walk, eligible, keys, rule, frontier, first, i, last, draft, edges)
             if edges < 0:
                 return -1, edges, 0, 0
     return high, edges, 0, 0
@@ -111,42 +121,50 @@ def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Numb
     return room, longest
 
 
-# Draws from lists: the eligible edges of a row are listed and, where more are there than asked for, scored
-
-
-class DraftArrays(NamedTuple):
-    """Where a hop is drawn: what comes out, and what a row needs on the way."""
-
-    positions: Int64s
-    """By edge: physical."""
-    sides: Int64s
-    """By edge: which of the frontier it was drawn for."""
-    neighbours: Int64s
-    """By edge, where rows are kept or copied: ids, -1 before they are read, or local ids."""
-    weights: Float64s
-    """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
-    places: Int64s
-    """By rank in a row, as the next four: the positions of edges that are eligible."""
-    scores: UInt64s
-    floats: Float64s
-    """The same memory."""
-    ties: Int64s
-    heap: Int64s
-    spans: Int64s
-    """[BLOCK, FIELDS]"""
-    windows: Int64s
-    """[BLOCK, WINDOW_FIELDS]"""
+@kernel
+def _draw_ranked(
+    rule: DrawRule,
+    pick: np.uint64,
+    bounds: TimeBounds,
+    rows: RowArrays,
+    frontier: Frontier,
+    first: int,
+    i: int,
+    last: int,
+    draft: DraftArrays,
+    edges: int,
+) -> tuple[int, int]:
+    """Draws rows from number i on, up to the first that must be listed or `last`; returns that and the edges then."""
+    method, k, ranked = rule.method, rule.fanout, rule.ranked
+    windows, positions, weights = draft.windows, draft.positions, draft.weights
+    while i < last:
+        span = i - first
+        total = int(windows[span, TOTAL])
+        if windows[span, LISTED] != 0 or total > ranked:
+            break
+        whole = (windows[span, COUNT] == total) & (windows[span, LENGTH] == total)
+        start, begin = int(windows[span, START]) if whole else 0, edges
+        edges += min(total, k)
+        for e in range(begin, edges):
+            draft.row_nodes[e] = i
+        key = key_in_tree(pick, frontier.nodes[i], bounds, tree_of(frontier, i))
+        draw_ranks(method, key, start, total, k, rows.indices, positions, begin)
+        if not whole:
+            place_ranks(rows.live, windows, span, positions, begin, edges)
+        if weights.size > 0:
+            for e in range(begin, edges):
+                weights[e] = 1.0
+        i += 1
+    return i, edges
 
 
 @kernel
-def _draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
+def _draw_listed(
     walk: WalkArrays,
-    moments: Moments,
-    pairs: Pairs,
+    eligible: Eligibility,
     keys: DrawKeys,
     rule: DrawRule,
-    frontier: Int64s,
-    trees: Int64s,
+    frontier: Frontier,
     first: int,
     i: int,
     last: int,
@@ -154,123 +172,106 @@ def _draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
     edges: int,
 ) -> tuple[int, int]:
     """Draws rows from number i on, up to the first that need not be listed; -1 edges: damaged."""
-    windows, places, positions, sides, weights = (
-        draft.windows,
-        draft.places,
-        draft.positions,
-        draft.sides,
-        draft.weights,
-    )
-    method, k, skips_zeros = rule.method, rule.fanout, rule.skips_zeros
-    scores, floats, ties, heap = draft.scores, draft.floats, draft.ties, draft.heap
-    words, indices, tail = walk.rows.live.words, walk.rows.indices, walk.rows.patch.indices
-    id_root, id_patch, root, patch = walk.id_root, walk.id_patch, walk.weight_root, walk.weight_patch
-    time_root, time_patch, ordinals = walk.time_root, walk.time_patch, moments.ordinals
+    windows, candidates, positions = draft.windows, draft.candidates, draft.positions
+    method, k, places = rule.method, rule.fanout, candidates.places
     while i < last:
-        span, node, begin = i - first, np.uint64(frontier[i]), edges
-        tree = trees[i] if trees.size > 0 else np.int64(0)
+        span, node, tree, begin = i - first, frontier.nodes[i], tree_of(frontier, i), edges
         if windows[span, LISTED] != 0:
-            total = list_row(walk, moments, pairs, tree, windows, span, places)
+            total = list_row(walk, eligible, tree, windows, span, places)
         elif windows[span, TOTAL] > rule.ranked:
-            total = list_live(words, windows, span, places)
+            total = list_live(walk.rows.live.words, windows, span, places)
         else:
             break
         if total < 0:
             return i, -1
         if total > k and method > SHARES:
-            key = fold(keys.hash, node)
-            total = score_edges(method, key, id_root, id_patch, root, patch, total, places, scores, floats, ties)
-            if method == NEWEST:
-                score_times(time_root, time_patch, places, total, scores)
-            elif method == LABOR:
-                score_neighbours(keys, indices, tail, places, total, scores)
-            edges = _take_first(
-                method, k, root, patch, total, places, scores, floats, ties, heap, positions, weights, edges
-            )
+            edges = _draw_scored(walk, keys, rule, node, total, draft, edges)
         elif total > k:
-            key = fold(keys.pick, node)
-            if ordinals.size > 0:
-                key = fold(key, np.uint64(ordinals[tree]))
+            key = key_in_tree(keys.pick, node, eligible.bounds, tree)
             if method == SHARES:
-                edges = _draw_shares(key, k, skips_zeros, root, patch, total, places, ties, positions, edges)
+                edges = _draw_shares(key, walk, rule, total, candidates, positions, edges)
             else:
-                draw_ranks(method, key, 0, total, k, indices, positions, edges)
+                draw_ranks(method, key, 0, total, k, walk.rows.indices, positions, edges)
                 for e in range(edges, edges + k):
                     positions[e] = places[positions[e]]
                 edges += k
         else:
-            if skips_zeros:
-                total = int(drop_zeros(root, patch, places, total))
-            for rank in range(total):
-                positions[edges + rank] = places[rank]
-                if weights.size > 0:
-                    weights[edges + rank] = 1.0
-            edges += total
+            edges = _take_row(walk, rule, total, draft, edges)
         for e in range(begin, edges):
-            sides[e] = i
+            draft.row_nodes[e] = i
         i += 1
     return i, edges
 
 
 @kernel
-def _take_first(
-    method: int,
-    k: int,
-    root: Float64s,
-    patch: Float64s,
-    count: int,
-    places: Int64s,
-    scores: UInt64s,
-    floats: Float64s,
-    ties: Int64s,
-    heap: Int64s,
-    positions: Int64s,
-    weights: Float64s,
-    edges: int,
+def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, edges: int) -> int:
+    """Takes all of a row's listed edges, but those of weight 0 where the rule skips them; returns the edges then."""
+    places, weights = draft.candidates.places, draft.weights
+    if rule.skips_zeros:
+        total = int(drop_zeros(walk.weights, places, total))
+    for rank in range(total):
+        draft.positions[edges + rank] = places[rank]
+        if weights.size > 0:
+            weights[edges + rank] = 1.0
+    return edges + total
+
+
+@kernel
+def _draw_scored(
+    walk: WalkArrays, keys: DrawKeys, rule: DrawRule, node: _Number, total: int, draft: DraftArrays, edges: int
 ) -> int:
-    """Takes the k edges of places[:count] with the smallest scores, by rank: all that come before the next one."""
-    limit = nth_smallest(scores, ties, count, k + 1, heap) if count > k else -1
-    weighted = root.size + patch.size > 0
+    """Takes the edges of a row that have the smallest scores; returns the edges then."""
+    method, candidates = rule.method, draft.candidates
+    count = score_edges(method, fold(keys.hash, np.uint64(node)), walk, total, candidates)
+    if method == NEWEST:
+        score_times(walk.times, count, candidates)
+    elif method == LABOR:
+        score_neighbors(keys, walk.rows, count, candidates)
+    return _take_first(rule, walk, count, draft, edges)
+
+
+@kernel
+def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays, edges: int) -> int:
+    """Takes the k edges of places[:count] with the smallest scores, by rank: all that come before the (k+1)-th.
+
+    Under PRIORITY the score of the (k+1)-th is the threshold that gives the Horvitz-Thompson weights.
+    """
+    k, candidates = rule.fanout, draft.candidates
+    limit = nth_smallest(candidates, count, k + 1) if count > k else -1
+    weighted = has_values(walk.weights)
     for i in range(count):
-        if limit >= 0 and not comes_first(scores, ties, i, limit):
+        if limit >= 0 and not comes_first(candidates, i, limit):
             continue
-        positions[edges] = places[i]
-        if method == PRIORITY:
-            weight = value_at(root, patch, places[i]) if weighted else 1.0
-            share = weight * floats[limit] * 2.0**-32 if limit >= 0 else 1.0
-            weights[edges] = 1.0 / min(1.0, share)
+        draft.positions[edges] = candidates.places[i]
+        if rule.method == PRIORITY:
+            weight = value_at(walk.weights, candidates.places[i]) if weighted else 1.0
+            share = weight * candidates.floats[limit] * 2.0**-32 if limit >= 0 else 1.0
+            draft.weights[edges] = 1.0 / min(1.0, share)
         edges += 1
     return edges
 
 
 @kernel
 def _draw_shares(
-    key: np.uint64,
-    k: int,
-    skips_zeros: bool,
-    root: Float64s,
-    patch: Float64s,
-    total: int,
-    places: Int64s,
-    sums: Int64s,
-    positions: Int64s,
-    edges: int,
+    key: np.uint64, walk: WalkArrays, rule: DrawRule, total: int, candidates: Candidates, positions: Int64s, edges: int
 ) -> int:
-    """Draws k edges of places[:total], each by its weight and for itself: none where all weights are 0.
+    """Draws k edges of places[:total] with replacement, by weight; none where all weights are 0.
 
-    `skips_zeros`: where no more than k weigh something, these are taken once each.
+    Prefix sums of the weights, in units of 2^-32 of the greatest, and a binary search per draw. Where no more than k
+    edges have a positive weight and the rule skips zeros, these are taken once each.
     """
-    weighted = root.size + patch.size > 0
+    k, places, sums, weights = rule.fanout, candidates.places, candidates.ties, walk.weights
+    weighted = has_values(weights)
     greatest = 0.0 if weighted else 1.0
     if weighted:
         left = 0
         for i in range(total):
-            weight = value_at(root, patch, places[i])
+            weight = value_at(weights, places[i])
             greatest = max(greatest, weight)
             places[left] = places[i]
             left += int(weight > 0.0)
-        total = left  # none is drawn of what weighs nothing
-    if skips_zeros and total <= k:
+        total = left
+    if rule.skips_zeros and total <= k:
         for i in range(total):
             positions[edges + i] = places[i]
         return edges + total
@@ -278,7 +279,7 @@ def _draw_shares(
         return edges
     sum_ = np.int64(0)
     for i in range(total):
-        weight = value_at(root, patch, places[i]) if weighted else 1.0
+        weight = value_at(weights, places[i]) if weighted else 1.0
         sum_ += np.int64(np.rint(weight / greatest * 4294967296.0))
         sums[i] = sum_
     for j in range(k):

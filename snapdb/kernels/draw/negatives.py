@@ -1,7 +1,10 @@
-"""Drawing destinations that a source has no edge to: by rank among those that are left, or by a race of all of them.
+"""Negative sampling: destinations that a source has no edge to, by rank among those left, or by a race of weights.
 
-Candidates are numbered 0 ≤ i < count in the order of their ids. What must not be drawn is a short sorted list of them,
-past which a rank is moved, so that an unweighted draw costs nothing for each candidate.
+Candidates are numbered 0 ≤ i < count in the order of their ids. The known ones, which must not be drawn, are a short
+sorted list, past which a rank is moved: an unweighted draw costs O(log known) whatever the number of candidates. A
+weighted draw is one pass over all candidates, O(candidates) per seed.
+
+Naive twins: `negatives` and `weighted_negatives` of tests/support/oracle/seeds.py.
 """
 
 from __future__ import annotations
@@ -20,72 +23,73 @@ from snapdb.kernels.rng import below, draw, fold
 _Number = int | np.int64
 
 EVER, BEFORE, AT = range(3)
-"""Which edges make a destination known: all, those before a moment, those that are there at it."""
+"""Which edges make a destination known: all, those before a time, those that exist at it."""
 
 
 class Known(NamedTuple):
-    """The neighbours of some sources, as numbers of candidates: rows in ascending order, in which one may be twice."""
+    """The neighbours of some sources, as numbers of candidates: rows in ascending order, perhaps with duplicates."""
 
+    mode: int
+    """EVER, BEFORE or AT."""
     bounds: Int64s
     """[rows + 1]"""
-    far: Int64s
+    neighbors: Int64s
     since: Int64s
     """By entry, or empty: always."""
     until: Int64s
-    """By entry, or empty: edges are moments."""
+    """By entry, or empty: edges are events."""
+
+
+class BirthOrder(NamedTuple):
+    """Numbers 0 ≤ i < n by their births, as a wavelet matrix."""
+
+    times: Int64s
+    """[n] births, ascending."""
+    words: UInt64s
+    """A bit for each number, level after level, the highest digit first."""
+    before: Int64s
+    """See `rank_blocks`."""
+    zeros: Int64s
+    """[levels] how many bits of each are 0."""
 
 
 class Born(NamedTuple):
-    """Since when candidates are there; empty arrays: always."""
+    """When candidates begin to exist; empty arrays: always."""
 
     by_number: Int64s
-    times: Int64s
-    words: UInt64s
-    before: Int64s
-    zeros: Int64s
+    order: BirthOrder
 
 
 @allocating_kernel
 def draw_by_rank(
-    prefix: np.uint64,
-    ordinals: Int64s,
-    moments: Int64s,
-    rows: Int64s,
-    known: Known,
-    mode: int,
-    born: Born,
-    count: int,
-    out: Int64s,
+    prefix: np.uint64, ordinals: Int64s, times: Int64s, rows: Int64s, known: Known, born: Born, count: int, out: Int64s
 ) -> None:
-    """Fills out [seeds, slots] with numbers of candidates, all alike; what is left of a row stays as it was.
+    """Fills out [seeds, slots] with numbers of candidates, uniformly; slots beyond the last candidate stay as they are.
 
     Args:
         prefix: The key, to which a seed's ordinal and the slot are folded.
         ordinals: [seeds]
-        moments: [seeds] or empty: who is not born by then is no candidate.
-        rows: [seeds] its source's row of `known`; the same ones one after another are listed once where they can be.
-        mode: EVER, BEFORE or AT.
+        times: [seeds] or empty: a vertex that is not born by then is no candidate.
+        rows: [seeds] its source's row of `known`; equal ones next to each other are listed once where they can be.
         count: How many candidates there are.
     """
-    bounds, far, since, until = known.bounds, known.far, known.since, known.until
-    by_number, times, words, before, zeros = born.by_number, born.times, born.words, born.before, born.zeros
-    slots, born_once = out.shape[1], by_number.size == 0
-    longest = _longest(bounds)
+    slots, born_once = out.shape[1], born.by_number.size == 0
+    longest = _longest(known.bounds)
     listed, ranks, taken = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(slots, np.int64)
-    found, there = 0, count
+    excluded, there = 0, count
     for i in range(ordinals.size):
-        moment = moments[i] if moments.size > 0 else np.int64(0)
-        if i == 0 or rows[i] != rows[i - 1] or mode != EVER or not born_once:
-            there = count if born_once else count_born(times, moment)
-            found = _list_known(bounds, far, since, until, mode, rows[i], moment, by_number, listed)
-            for k in range(found):
+        time = times[i] if times.size > 0 else np.int64(0)
+        if i == 0 or rows[i] != rows[i - 1] or known.mode != EVER or not born_once:
+            there = count if born_once else _count_born(born.order.times, time)
+            excluded = _list_known(known, rows[i], time, born.by_number, listed)
+            for k in range(excluded):
                 ranks[k] = listed[k] if there == count else -1
-        key, left = fold(prefix, np.uint64(ordinals[i])), there - found
+        key, left = fold(prefix, np.uint64(ordinals[i])), there - excluded
         for slot in range(min(slots, left)):
             bits = draw(fold(key, np.uint64(slot)), np.uint64(0))
             rank = _pass_taken(taken, slot, np.int64(below(bits, np.uint64(left - slot))))
-            rank += _count_passed(listed, ranks, found, rank, words, before, zeros, count, there)
-            out[i, slot] = rank if there == count else select_born(words, before, zeros, count, there, rank)
+            rank += _count_passed(listed, ranks, excluded, rank, born.order, there)
+            out[i, slot] = rank if there == count else _select_born(born.order, there, rank)
 
 
 @kernel
@@ -97,36 +101,28 @@ def _longest(bounds: Int64s) -> int:
 
 
 @kernel
-def _list_known(
-    bounds: Int64s,
-    far: Int64s,
-    since: Int64s,
-    until: Int64s,
-    mode: int,
-    row: _Number,
-    moment: _Number,
-    born: Int64s,
-    listed: Int64s,
-) -> int:
-    """Writes the known candidates of a row that are there, each once, ascending; returns how many."""
-    found = 0
-    for e in range(bounds[row], bounds[row + 1]):
+def _list_known(known: Known, row: _Number, time: _Number, born: Int64s, listed: Int64s) -> int:
+    """Writes the known candidates of a row that exist, each once, ascending; returns how many."""
+    mode, since, until = known.mode, known.since, known.until
+    count = 0
+    for e in range(known.bounds[row], known.bounds[row + 1]):
         if mode != EVER:
             if mode == BEFORE:
-                counts = since[e] < moment
+                counts = since[e] < time
             elif since[e] == STATIC:
                 counts = True
             elif until.size > 0:
-                counts = since[e] <= moment < until[e]
+                counts = since[e] <= time < until[e]
             else:
-                counts = since[e] == moment
+                counts = since[e] == time
             if not counts:
                 continue
-        if (found > 0 and listed[found - 1] == far[e]) or (born.size > 0 and born[far[e]] > moment):
+        neighbor = known.neighbors[e]
+        if (count > 0 and listed[count - 1] == neighbor) or (born.size > 0 and born[neighbor] > time):
             continue
-        listed[found] = far[e]
-        found += 1
-    return found
+        listed[count] = neighbor
+        count += 1
+    return count
 
 
 @kernel
@@ -144,25 +140,17 @@ def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
 
 @kernel
 def _count_passed(
-    listed: Int64s,
-    ranks: Int64s,
-    found: int,
-    rank: _Number,
-    words: UInt64s,
-    before: Int64s,
-    zeros: Int64s,
-    count: int,
-    there: _Number,
+    listed: Int64s, ranks: Int64s, excluded: int, rank: _Number, order: BirthOrder, there: _Number
 ) -> _Number:
-    """How many of the listed numbers stand before the one that is the rank-th of all others who are there.
+    """How many of the listed numbers are below the one that is the rank-th of all others that exist.
 
-    Their own ranks, -1 where they are not known, are found when they are needed.
+    Their own ranks, -1 where they are not known, are computed when they are needed.
     """
-    low, high = 0, found
+    low, high = 0, excluded
     while low < high:
         middle = (low + high) >> 1
         if ranks[middle] < 0:
-            ranks[middle] = rank_born(words, before, zeros, count, there, listed[middle])
+            ranks[middle] = _rank_born(order, there, listed[middle])
         if ranks[middle] - middle <= rank:
             low = middle + 1
         else:
@@ -174,37 +162,35 @@ def _count_passed(
 def draw_by_race(
     prefix: np.uint64,
     ordinals: Int64s,
-    moments: Int64s,
+    times: Int64s,
     rows: Int64s,
     known: Known,
-    mode: int,
     born: Int64s,
     ids: Int64s,
     weights: Float64s,
     out: Int64s,
 ) -> None:
-    """Fills out [seeds, slots] with numbers of candidates by their weights; what is left of a row stays as it was.
+    """Fills out [seeds, slots] with numbers of candidates by weight; slots beyond the last candidate stay as they are.
 
     Args:
         prefix: The key, to which a seed's ordinal and the candidate's id are folded.
-        ordinals: As in `draw_by_rank`, like moments, rows and mode.
+        ordinals: As in `draw_by_rank`, like times and rows.
         born: By number, or empty.
         ids: By number.
         weights: By number; 0 is never drawn.
     """
-    bounds, far, since, until = known.bounds, known.far, known.since, known.until
     slots = out.shape[1]
-    listed, scores = np.empty(_longest(bounds), np.int64), np.empty(slots, np.float64)
+    listed, scores = np.empty(_longest(known.bounds), np.int64), np.empty(slots, np.float64)
     for i in range(ordinals.size):
-        moment = moments[i] if moments.size > 0 else np.int64(0)
-        found = _list_known(bounds, far, since, until, mode, rows[i], moment, born, listed)
+        time = times[i] if times.size > 0 else np.int64(0)
+        excluded = _list_known(known, rows[i], time, born, listed)
         key = fold(prefix, np.uint64(ordinals[i]))
         held, at = 0, 0
         for number in range(ids.size):
-            if at < found and listed[at] == number:
+            if at < excluded and listed[at] == number:
                 at += 1
                 continue
-            if weights[number] <= 0.0 or (born.size > 0 and born[number] > moment):
+            if weights[number] <= 0.0 or (born.size > 0 and born[number] > time):
                 continue
             bits = draw(fold(key, np.uint64(ids[number])), np.uint64(0))
             held = _keep_least(race_score(bits, weights[number]), number, scores, out[i], held)
@@ -224,34 +210,20 @@ def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held:
     return min(held + 1, scores.size)
 
 
-# Who is there at a moment: how many with a lower number are, and which is the r-th, without a walk over all of them
-
-
+# Which candidates exist at a time, as a wavelet matrix over their births (Claude, Navarro and Ordóñez, 2015): rank and
+# select among the first births take O(log n) bit counts, where lists per time would take memory for each.
 _BLOCK = 512
 """Levels begin where a block of ranks does."""
 
 
-class _BirthOrder(NamedTuple):
-    """Numbers 0 ≤ i < n by their births."""
-
-    times: Int64s
-    """[n] births, ascending."""
-    words: UInt64s
-    """A bit for each number, level after level, the highest digit first."""
-    before: Int64s
-    """See `rank_blocks`."""
-    zeros: Int64s
-    """[levels] how many bits of each are 0."""
-
-
-def birth_order(born: Int64s) -> _BirthOrder:
-    """The order of numbers by when each is born; with none at all nobody is ever asked for.
+def birth_order(born: Int64s) -> BirthOrder:
+    """The order of numbers by when each is born.
 
     >>> order = birth_order(np.array([30, 10, 20, 10]))
-    >>> there = count_born(order.times, 20)
-    >>> [int(select_born(*order[1:], 4, there, rank)) for rank in range(there)]
+    >>> there = _count_born(order.times, 20)
+    >>> [int(_select_born(order, there, rank)) for rank in range(there)]
     [1, 2, 3]
-    >>> [int(rank_born(*order[1:], 4, there, number)) for number in range(4)]
+    >>> [int(_rank_born(order, there, number)) for number in range(4)]
     [0, 0, 1, 2]
     """
     order = np.argsort(born, kind="stable")
@@ -260,7 +232,7 @@ def birth_order(born: Int64s) -> _BirthOrder:
     stride = (born.size + _BLOCK - 1) // _BLOCK * _BLOCK
     words, zeros = np.zeros(levels * stride // 64, np.uint64), np.zeros(levels, np.int64)
     _fill(order.astype(np.int64, copy=False), words, zeros, stride)
-    return _BirthOrder(times, words, rank_blocks(words), zeros)
+    return BirthOrder(times, words, rank_blocks(words), zeros)
 
 
 @allocating_kernel
@@ -287,12 +259,12 @@ def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
 
 
 @kernel
-def count_born(times: Int64s, moment: _Number) -> int:
-    """How many are born by a moment, itself included."""
+def _count_born(times: Int64s, time: _Number) -> int:
+    """How many are born by a time, itself included."""
     low, high = 0, times.size
     while low < high:
         middle = (low + high) >> 1
-        if times[middle] <= moment:
+        if times[middle] <= time:
             low = middle + 1
         else:
             high = middle
@@ -300,21 +272,23 @@ def count_born(times: Int64s, moment: _Number) -> int:
 
 
 @kernel
-def _ones_before(words: UInt64s, before: Int64s, base: _Number, low: _Number, high: _Number) -> tuple[_Number, _Number]:
-    """How many bits of the level that begins at `base` are set before two of its places."""
+def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> tuple[_Number, _Number]:
+    """How many bits of a level are set before two of its places."""
+    words, before = order.words, order.before
+    base = level * ((order.times.size + _BLOCK - 1) // _BLOCK * _BLOCK)
     first = before[2 * (base >> 9)]
     return live_before(words, before, base + low) - first, live_before(words, before, base + high) - first
 
 
 @kernel
-def rank_born(words: UInt64s, before: Int64s, zeros: Int64s, count: int, there: _Number, number: _Number) -> _Number:
-    """How many of the first `there` of `count` born are below a number."""
+def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
+    """How many of the first `there` born are below a number."""
     below: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
-    stride = (count + _BLOCK - 1) // _BLOCK * _BLOCK
+    zeros = order.zeros
     for level in range(zeros.size):
-        left, right = _ones_before(words, before, level * stride, low, high)
+        left, right = _ones_before(order, level, low, high)
         if (number >> (zeros.size - 1 - level)) & 1:
             below += (high - right) - (low - left)
             low, high = zeros[level] + left, zeros[level] + right
@@ -324,14 +298,14 @@ def rank_born(words: UInt64s, before: Int64s, zeros: Int64s, count: int, there: 
 
 
 @kernel
-def select_born(words: UInt64s, before: Int64s, zeros: Int64s, count: int, there: _Number, rank: _Number) -> _Number:
-    """The number that `rank` of the first `there` of `count` born are below; 0 ≤ rank < there."""
+def _select_born(order: BirthOrder, there: _Number, rank: _Number) -> _Number:
+    """The number that `rank` of the first `there` born are below; 0 ≤ rank < there."""
     number: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
-    stride = (count + _BLOCK - 1) // _BLOCK * _BLOCK
+    zeros = order.zeros
     for level in range(zeros.size):
-        left, right = _ones_before(words, before, level * stride, low, high)
+        left, right = _ones_before(order, level, low, high)
         fewer = (high - right) - (low - left)
         number <<= 1
         if rank < fewer:

@@ -1,7 +1,10 @@
-"""What decides which edges of a row are drawn when not all ranks are alike: each gets a score, and the smallest win.
+"""Draws where ranks are not equally likely: each eligible edge of a row gets a score, and the k smallest are taken.
 
 A score is 64 bits that are compared as an unsigned integer. A float that is not negative keeps its order that way, so
-that weights and hashes share one selection.
+that weights and hashes share one selection. Scores depend on the key and on the edge alone, never on the order in
+which edges are looked at, so every thread and device takes the same ones. The cost is one hash per edge of a row.
+
+Naive twins: `_heavy`, `_priority`, `_bottomk`, `_labor` and `_greatest` of tests/support/oracle/methods.py.
 """
 
 from __future__ import annotations
@@ -15,16 +18,16 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from snapdb.arrays import Array, Float64s, Int64s, UInt64s
-from snapdb.kernels.adjacency.forms import RowArrays
-from snapdb.kernels.adjacency.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
+from snapdb.arrays import Float64s, Int64s, UInt64s
+from snapdb.kernels.adjacency.forms import Column, RowArrays, has_values, neighbor_at, value_at
+from snapdb.kernels.adjacency.spans import BASE_LEN, BASE_START, BLOCK, DELTA_LEN, DELTA_START, FIELDS, locate_range
 from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import allocating_kernel, kernel
-from snapdb.kernels.draw.eligible import value_at
+from snapdb.kernels.draw.eligible import WalkArrays
 from snapdb.kernels.rng import draw, fold
 
 FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
-"""How a row is drawn. Up to LAST by ranks alone, SHARES by prefix sums of weights, the rest by scores."""
+"""How a row is drawn: up to LAST by ranks alone, SHARES by prefix sums of weights, the others by scores."""
 
 
 class DrawKeys(NamedTuple):
@@ -32,7 +35,7 @@ class DrawKeys(NamedTuple):
 
     pick: np.uint64
     hash: np.uint64
-    """Of LABOR: without the edge type, of the round before a neighbour's turn comes."""
+    """Of scores. Under LABOR without the edge type, and of the round before a neighbour's turn."""
     later: np.uint64
     """LABOR: the same, from a neighbour's turn on."""
     phase: np.uint64
@@ -47,9 +50,23 @@ class DrawRule(NamedTuple):
     method: int
     fanout: int
     skips_zeros: bool
-    """Edges of weight 0 are not in a row, so that a row of no more edges than the fanout is looked through too."""
+    """Edges of weight 0 are never drawn, so that a row of no more edges than the fanout is searched for them too."""
     ranked: int
-    """The edges of rows with more than this many are listed before they are drawn; ranks decide in the others."""
+    """Rows of more edges than this are listed before they are drawn; in the others ranks decide."""
+
+
+class Candidates(NamedTuple):
+    """The edges of a row that were listed, by rank; room for the longest row."""
+
+    places: Int64s
+    """Physical positions."""
+    scores: UInt64s
+    floats: Float64s
+    """The memory of `scores`."""
+    ties: Int64s
+    """Of equal scores the smaller tie comes first."""
+    heap: Int64s
+    """Working memory of `nth_smallest`."""
 
 
 @intrinsic
@@ -82,35 +99,27 @@ def _priority_score(bits: np.uint64, weight: float) -> float:
     return (np.float64(bits >> np.uint64(32)) + 0.5) / weight
 
 
+# One pass over the listed edges of a row. Under RACE (Efraimidis and Spirakis, 2006, as a race of exponentials) and
+# PRIORITY (Duffield, Lund and Thorup, 2007) a score is a random number over the weight; under BOTTOMK (Cohen and
+# Kaplan, 2007) it is the hash of the edge, and under LABOR (Balin and Çatalyürek, 2023) that of the neighbour.
 @kernel
-def score_edges(
-    method: int,
-    key: np.uint64,
-    id_root: Array,
-    id_patch: Array,
-    root: Float64s,
-    patch: Float64s,
-    count: int,
-    places: Int64s,
-    scores: UInt64s,
-    floats: Float64s,
-    ties: Int64s,
-) -> int:
-    """Scores the edges at places[:count]; returns how many there are without those of weight 0, which move out.
+def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges: Candidates) -> int:
+    """Scores the edges at places[:count]; returns how many are left without those of weight 0, which are moved out.
 
-    `key` is the hash key of the row's node, `floats` the memory of `scores`. Of equal scores the smaller of `ties`
-    comes first, then the smaller rank. What goes by times or neighbours has scores still to come.
+    `key` is the hash key of the row's node. Of equal scores the smaller of `ties` comes first, then the smaller rank.
+    `score_times` and `score_neighbors` still have to score what is drawn by times or neighbours.
     """
-    weighted = root.size + patch.size > 0
+    places, scores, floats, ties = edges.places, edges.scores, edges.floats, edges.ties
+    weighted = has_values(walk.weights)
     drawn = (method == RACE) | (method == PRIORITY)
     kept, weight = 0, 1.0
     for i in range(count):
         p = places[i]
         if weighted:
-            weight = value_at(root, patch, p)
+            weight = value_at(walk.weights, p)
             if drawn and weight <= 0.0:
                 continue
-        edge = np.int64(value_at(id_root, id_patch, p))
+        edge = np.int64(value_at(walk.ids, p))
         places[kept] = p
         ties[kept] = ~edge if method in (TOPK, NEWEST) else edge
         if method == RACE:
@@ -136,26 +145,25 @@ def _reverse(scores: UInt64s, count: int) -> None:
 
 
 @kernel
-def score_times(root: Int64s, patch: Int64s, places: Int64s, count: int, scores: UInt64s) -> None:
-    """Gives the latest the smallest score; without times all are alike."""
-    timed = root.size + patch.size > 0
+def score_times(times: Column, count: int, edges: Candidates) -> None:
+    """Gives the latest edges the smallest scores; without times all are equal."""
+    timed = has_values(times)
     for i in range(count):
-        time = value_at(root, patch, places[i]) if timed else np.int64(0)
-        scores[i] = ~(np.uint64(time) ^ (np.uint64(1) << np.uint64(63)))
+        time = value_at(times, edges.places[i]) if timed else np.int64(0)
+        edges.scores[i] = ~(np.uint64(time) ^ (np.uint64(1) << np.uint64(63)))
 
 
 @kernel
-def score_neighbours(keys: DrawKeys, root: Array, patch: Array, places: Int64s, count: int, scores: UInt64s) -> None:
+def score_neighbors(keys: DrawKeys, rows: RowArrays, count: int, edges: Candidates) -> None:
     """Gives all edges to a neighbour its score, whichever node they are drawn for."""
     for i in range(count):
-        far = np.uint64(np.int64(value_at(root, patch, places[i])))
-        turn = (fold(keys.phase, far) >> np.uint64(32)) + keys.share
-        scores[i] = fold(keys.later if turn >> np.uint64(32) else keys.hash, far)
+        neighbor = np.uint64(neighbor_at(rows, edges.places[i]))
+        turn = (fold(keys.phase, neighbor) >> np.uint64(32)) + keys.share
+        edges.scores[i] = fold(keys.later if turn >> np.uint64(32) else keys.hash, neighbor)
 
 
-# The logarithms that weighted draws are made of, as integers, so that no device's own rounding enters a draw
-
-
+# log2 as a table of integers with linear interpolation. Devices round their own logarithms differently, and then one
+# seed would draw different edges on a CPU and on a GPU. Naive twin: `race_length` of tests/support/oracle/numbers.py.
 _CELLS = 4096
 _SCALE = 104
 """Bits after the point; the sums are off by less than 2^-88."""
@@ -174,7 +182,7 @@ def _step(n: int) -> int:
 
 def _table() -> Int64s:
     sums = list(accumulate((_step(_CELLS + i) for i in range(_CELLS)), initial=0))
-    table = np.array([((found << 41) + sums[-1]) // (2 * sums[-1]) for found in sums], np.int64)
+    table = np.array([((each << 41) + sums[-1]) // (2 * sums[-1]) for each in sums], np.int64)
     table.flags.writeable = False
     return table
 
@@ -183,12 +191,12 @@ LOG_TABLE = _table()
 """[4097] round(log2(1 + i/4096) * 2^40)."""
 
 
-# The edges of a row with the smallest scores, found by one pass over them with a heap of the best so far
-
-
+# Selection of the k smallest scores: one pass with a max-heap of the best so far, O(count log k) at worst. Most edges
+# of a long row are compared with the top of the heap alone, as the heap changes O(k log(count / k)) times on average.
 @kernel
-def comes_first(scores: UInt64s, ties: Int64s, one: int, other: int) -> bool:
+def comes_first(edges: Candidates, one: int, other: int) -> bool:
     """Whether edge `one` of a row comes before edge `other`: by score, tie and rank."""
+    scores, ties = edges.scores, edges.ties
     if scores[one] != scores[other]:
         return bool(scores[one] < scores[other])
     if ties[one] != ties[other]:
@@ -197,39 +205,39 @@ def comes_first(scores: UInt64s, ties: Int64s, one: int, other: int) -> bool:
 
 
 @kernel
-def nth_smallest(scores: UInt64s, ties: Int64s, count: int, n: int, heap: Int64s) -> int:
-    """The rank of the edge that comes n-th of `count` ≥ n ≥ 1; `heap` has room for n."""
+def nth_smallest(edges: Candidates, count: int, n: int) -> int:
+    """The rank of the edge that comes n-th of `count` ≥ n ≥ 1."""
+    heap = edges.heap
     for i in range(n):
         heap[i] = i
-    for root in range(n // 2 - 1, -1, -1):
-        _sink(scores, ties, heap, root, n)
+    for parent in range(n // 2 - 1, -1, -1):
+        _sink(edges, parent, n)
     for i in range(n, count):
-        if comes_first(scores, ties, i, heap[0]):
+        if comes_first(edges, i, heap[0]):
             heap[0] = i
-            _sink(scores, ties, heap, 0, n)
+            _sink(edges, 0, n)
     return int(heap[0])
 
 
 @kernel
-def _sink(scores: UInt64s, ties: Int64s, heap: Int64s, place: int, size: int) -> None:
-    """Restores a heap whose last comes first, where only heap[place] may be out of place."""
+def _sink(edges: Candidates, place: int, size: int) -> None:
+    """Restores the heap, whose top comes last, where only heap[place] may be out of place."""
+    heap = edges.heap
     edge = heap[place]
     while True:
         child = 2 * place + 1
         if child >= size:
             break
-        if child + 1 < size and comes_first(scores, ties, heap[child], heap[child + 1]):
+        if child + 1 < size and comes_first(edges, heap[child], heap[child + 1]):
             child += 1
-        if not comes_first(scores, ties, edge, heap[child]):
+        if not comes_first(edges, edge, heap[child]):
             break
         heap[place] = heap[child]
         place = child
     heap[place] = edge
 
 
-# Weights of edges before a sampler draws by them: brought into the order of positions, and looked at
-
-
+# Weights are checked once, when a sampler is opened, and then brought into the order of positions.
 LEAST = 1e-250
 """The smallest positive weight."""
 
@@ -243,26 +251,25 @@ def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -
 
 
 @allocating_kernel
-def find_bad_weights(rows: RowArrays, root: Float64s, patch: Float64s, signed: bool, shown: Int64s) -> tuple[int, int]:
-    """How many edges of the rows have a weight that no draw can go by, and how many the weight 0; -1: damage.
+def find_bad_weights(rows: RowArrays, weights: Column, signed: bool, shown: Int64s) -> tuple[int, int]:
+    """How many edges of the rows have a weight that is not valid, and how many the weight 0; -1: damaged.
 
-    A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite.
-
-    The positions of the first bad ones go to `shown`. `signed`: weights may be of any sign, and zero.
+    A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite. `signed`:
+    it may also be negative, or closer to 0. The positions of the first ones that are not valid are written to `shown`.
     """
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
-    words, held, bad, zeros = rows.live.words, rows.indices.size, 0, 0
+    words, bad, zeros = rows.live.words, 0, 0
     for low in range(0, rows.nodes, BLOCK):
         count = min(BLOCK, rows.nodes - low)
         if not locate_range(rows, low, count, nodes, spans):
             return -1, 0
         for span in range(count):
-            for field in (FIRST, SECOND):
-                start, length = spans[span, field], spans[span, KEPT if field == FIRST else REST]
+            for field in (BASE_START, DELTA_START):
+                start, length = spans[span, field], spans[span, BASE_LEN if field == BASE_START else DELTA_LEN]
                 for p in range(start, start + length):
                     if words.size > 0 and not is_set(words, p):
                         continue
-                    weight = root[p] if p < held else patch[p - held]
+                    weight = value_at(weights, p)
                     zeros += int(weight == 0.0)
                     if not (np.isfinite(weight) and (signed or weight == 0.0 or weight >= LEAST)):
                         if bad < shown.size:

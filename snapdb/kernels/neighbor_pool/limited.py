@@ -1,17 +1,22 @@
-"""Draws from rows that serve many batches, where more than ranks decides: time, exclusions, or weights.
+"""Draws from pool rows where more than ranks decides: time bounds, excluded pairs, or weights.
 
-A row comes from a cache, or is drawn on the spot: both give the same. Where nothing but the row decides, because the
-whole fanout comes from it and all of its edges are eligible, a row of the cache is all that is read.
+A node's eligible edges are ranges of its row or, where each must be checked, a list of positions. What of its pool row
+is eligible is met with them, the fanout is drawn from that, and the residual draw takes the rest from the other
+eligible edges. Where the row alone decides, because the whole fanout comes from it and every edge is eligible, a
+record of the cache is all that is read.
+
+Naive twin: `serve` of tests/support/oracle/rows.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from snapdb.arrays import Array, Float64s, Int64s, UInt64s
+from snapdb.arrays import Int64s
+from snapdb.kernels.adjacency.forms import LiveArrays, RowArrays
 from snapdb.kernels.adjacency.spans import BLOCK, DEGREE
 from snapdb.kernels.bits import live_before
-from snapdb.kernels.compiled import allocating_kernel, kernel
+from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
 from snapdb.kernels.draw.eligible import (
     COUNT,
     LENGTH,
@@ -19,37 +24,42 @@ from snapdb.kernels.draw.eligible import (
     START,
     STRETCHES,
     TOTAL,
-    Moments,
-    Pairs,
+    Eligibility,
+    Frontier,
     WalkArrays,
     drop_zeros,
     find_windows,
+    key_in_tree,
     list_live,
     list_row,
+    tree_of,
 )
-from snapdb.kernels.draw.floyd import draw_ranks, draw_ranks_sorted, place_ranks, sort_ranks, table_size
+from snapdb.kernels.draw.floyd import draw_ranks, place_ranks, sort_ranks, table_size
 from snapdb.kernels.draw.hop import DraftArrays
 from snapdb.kernels.draw.scores import FLOYD, PRIORITY
-from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.neighbor_pool.cache import (
+    BLOCK_FIELDS,
     HEAD,
+    RECORD,
+    SPAN,
     TORN,
-    BaseRows,
+    VERSION,
     CachedRows,
+    NeighborPool,
     find_records,
     is_torn,
-    load_kept,
+    load_pooled,
     take_recorded,
 )
 from snapdb.kernels.neighbor_pool.rows import (
-    KeptRule,
-    RowKeys,
+    PoolRow,
+    PoolRule,
+    RowShare,
     draw_best,
+    draw_row,
     first_from,
     pass_over,
-    place_row,
     row_key,
-    row_parts,
     row_round,
     weigh,
     weight_at,
@@ -60,127 +70,81 @@ _Number = int | np.int64
 
 
 @allocating_kernel
-def draw_kept(
+def draw_limited(
     walk: WalkArrays,
-    moments: Moments,
-    pairs: Pairs,
-    keys: RowKeys,
-    rule: KeptRule,
-    cached: CachedRows,
-    base: BaseRows,
-    frontier: Int64s,
+    eligible: Eligibility,
+    pool: NeighborPool,
+    frontier: Frontier,
     low: int,
     high: int,
     limit: int,
-    trees: Int64s,
     draft: DraftArrays,
     edges: int,
-    counts: Int64s,
 ) -> tuple[int, int, int, int]:
-    """Draws as the rule says for each of frontier[low:high] to the draft, from its edge number `edges` on.
+    """Draws by the pool's rule for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
     Neighbours are 0 ≤ id < limit. Returns where in the frontier it stopped (-1: damaged), how many edges there are
-    then, and for how many edges and for how long a row the draft needs room to go on.
+    then, and for how many edges and how long a row the draft needs room to go on.
     """
-    spans, windows, sides = draft.spans, draft.windows, draft.sides
-    indices, tail, neighbours, positions = walk.rows.indices, walk.rows.patch.indices, draft.neighbours, draft.positions
-    found, apart, who = np.empty((BLOCK, 2), np.int64), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    owners = np.empty(BLOCK if trees.size > 0 else 0, np.int64)
-    alone = rule.method == PRIORITY and rule.kept == rule.fanout and moments.high.size == 0 and pairs.far.size == 0
+    rule, spans, windows = pool.rule, draft.spans, draft.windows
+    block, who = np.empty((BLOCK, BLOCK_FIELDS), np.int64), np.empty(BLOCK, np.int64)
+    listed = Frontier(who, np.empty(BLOCK if frontier.trees.size > 0 else 0, np.int64))
+    row = PoolRow(
+        np.empty(rule.size, np.int64),
+        np.empty(rule.size, np.int64),
+        np.empty(rule.size, np.int64),
+        np.empty(table_size(rule.size), np.int64),
+        np.zeros(2, np.float64),
+    )
+    limits = eligible.bounds.high.size + eligible.excluded.neighbor.size
+    enough = rule.method == PRIORITY and rule.pooled == rule.fanout and limits == 0
     first = low
     while first < high:
         last, begin = min(first + BLOCK, high), edges
-        find_records(keys, cached, frontier, first, last, high, found)
-        count = _set_apart(rule, alone, cached.records, frontier, trees, first, last, found, apart, who, owners)
-        if not find_windows(walk, moments, pairs, who, owners, 0, count, count, spans, windows):
+        find_records(pool.keys, pool.cached, frontier.nodes, first, last, high, block)
+        count = _list_uncached(pool, enough, frontier, first, last, block, listed)
+        if not find_windows(walk, eligible, listed, 0, count, count, spans, windows):
             return -1, edges, 0, 0
         room, longest = _needed(windows, spans, count, rule)
         room += (last - first - count) * rule.fanout
-        if edges + room > sides.size or longest > draft.places.size:
+        if edges + room > draft.positions.size or longest > draft.candidates.places.size:
             return first, edges, edges + room, longest
         i = first
-        while i < last and edges >= 0:
-            i, edges = _draw_alone(
-                rule,
-                cached.records,
-                cached.scores,
-                walk.weight_root,
-                walk.weight_patch,
-                indices,
-                frontier,
-                first,
-                i,
-                last,
-                found,
-                apart,
-                positions,
-                sides,
-                neighbours,
-                draft.weights,
-                limit,
-                edges,
-            )
+        while i < last and edges >= 0:  # runs of rows of one kind, as each kind has its own loop
+            i, edges = _draw_recorded(walk, pool, frontier.nodes, first, i, last, block, limit, draft, edges)
             if edges >= 0 and i < last:
-                i, edges = _draw_apart(
-                    walk,
-                    moments,
-                    pairs,
-                    keys,
-                    rule,
-                    cached,
-                    frontier,
-                    trees,
-                    first,
-                    i,
-                    last,
-                    found,
-                    apart,
-                    draft,
-                    edges,
-                )
-        if edges == TORN:  # all over again
+                i, edges = _draw_uncached(walk, eligible, pool, frontier, first, i, last, block, draft, row, edges)
+        if edges == TORN:  # the whole block again
             edges = begin
             continue
-        if edges < 0 or not load_kept(
-            indices, tail, base, frontier, sides, positions, begin, edges, limit, neighbours, counts
-        ):
+        if edges < 0 or not load_pooled(walk.rows, pool.copies, frontier.nodes, draft, begin, edges, limit):
             return -1, edges, 0, 0
         first = last
     return high, edges, 0, 0
 
 
 @kernel
-def _set_apart(
-    rule: KeptRule,
-    alone: bool,
-    records: Array,
-    frontier: Int64s,
-    trees: Int64s,
-    first: int,
-    last: int,
-    found: Int64s,
-    apart: Int64s,
-    who: Int64s,
-    owners: Int64s,
+def _list_uncached(
+    pool: NeighborPool, enough: bool, frontier: Frontier, first: int, last: int, block: Int64s, listed: Frontier
 ) -> int:
-    """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are."""
-    everything = HEAD + 2 * rule.size
+    """Lists the nodes whose record is not enough, and writes SPAN of all; returns how many are listed."""
+    records, everything = pool.cached.records, HEAD + 2 * pool.rule.size
     count = 0
     for i in range(first, last):
-        record = found[i - first, 0]
-        if alone and record >= 0 and records[record, everything] >= 0:
-            apart[i - first] = -1
+        record = block[i - first, RECORD]
+        if enough and record >= 0 and records[record, everything] >= 0:
+            block[i - first, SPAN] = -1
             continue
-        apart[i - first] = count
-        who[count] = frontier[i]
-        if trees.size > 0:
-            owners[count] = trees[i]
+        block[i - first, SPAN] = count
+        listed.nodes[count] = frontier.nodes[i]
+        if frontier.trees.size > 0:
+            listed.trees[count] = frontier.trees[i]
         count += 1
     return count
 
 
 @kernel
-def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple[int, int]:
+def _needed(windows: Int64s, spans: Int64s, count: int, rule: PoolRule) -> tuple[int, int]:
     """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
     room: _Number = np.int64(0)
     longest: _Number = np.int64(0)
@@ -195,313 +159,224 @@ def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple
 
 
 @kernel
-def _draw_alone(
-    rule: KeptRule,
-    records: Array,
-    scores: Float64s,
-    root: Float64s,
-    patch: Float64s,
-    indices: Array,
-    frontier: Int64s,
+def _draw_recorded(
+    walk: WalkArrays,
+    pool: NeighborPool,
+    nodes: Int64s,
     first: int,
     i: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
-    positions: Int64s,
-    sides: Int64s,
-    neighbours: Int64s,
-    weights: Float64s,
+    block: Int64s,
     limit: int,
+    draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws rows from number i on by their records alone, up to the first that is apart; or -1 edges, or TORN.
+    """Draws rows from number i on by their records alone, up to the first that is listed; or -1 edges, or TORN.
 
-    Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple.
+    O(fanout) each. An edge of the row has a score below the next one's with chance weight * that score.
     """
+    rule, records, positions = pool.rule, pool.cached.records, draft.positions
     size, picks = rule.size, rule.fanout
     inside = np.float64(picks) / np.float64(size)
-    while i < last and apart[i - first] < 0:
-        record, begin = found[i - first, 0], edges
+    while i < last and block[i - first, SPAN] < 0:
+        record, begin = block[i - first, RECORD], edges
         edges += picks
-        draw_ranks(FLOYD, fold(rule.pick, np.uint64(frontier[i])), 0, size, picks, indices, positions, begin)
-        sound = take_recorded(records, record, size, limit, positions, neighbours, begin, edges)
-        bound = scores[record, 1]
-        if is_torn(records, record, found[i - first, 1]):
+        draw_ranks(FLOYD, fold(rule.pick, np.uint64(nodes[i])), 0, size, picks, walk.rows.indices, positions, begin)
+        sound = take_recorded(records, record, size, limit, draft, begin, edges)
+        bound = pool.cached.scores[record, 1]
+        if is_torn(records, record, block[i - first, VERSION]):
             return i, TORN
         if not sound:
             return i, -1
         for e in range(begin, edges):
-            sides[e] = i
-            chance = min(1.0, (weight_at(root, patch, positions[e]) * bound) * 2.0**-32)
-            weights[e] = 1.0 / (chance * inside)
+            draft.row_nodes[e] = i
+            chance = min(1.0, (weight_at(walk, positions[e]) * bound) * 2.0**-32)
+            draft.weights[e] = 1.0 / (chance * inside)
         i += 1
     return i, edges
 
 
-# Draws from rows one by one, where more than a row decides: which edges are eligible, and what is drawn besides
-
-
-@allocating_kernel
-def _draw_apart(
+# Rows one by one, where more than a record decides. The pool row is read or drawn, O(size), under PRIORITY O(degree);
+# what of it is eligible is found by a merge with the list of eligible edges, or by comparing each edge with the row's
+# four ranges; then the fanout is drawn from it, and the residual draw from the others.
+@kernel
+def _draw_uncached(
     walk: WalkArrays,
-    moments: Moments,
-    pairs: Pairs,
-    keys: RowKeys,
-    rule: KeptRule,
-    cached: CachedRows,
-    frontier: Int64s,
-    trees: Int64s,
+    eligible: Eligibility,
+    pool: NeighborPool,
+    frontier: Frontier,
     first: int,
     i: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
+    block: Int64s,
     draft: DraftArrays,
+    row: PoolRow,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws rows from number i on, up to the first that is not apart; or -1 edges (damaged), or TORN."""
-    spans, windows, places, ordinals = draft.spans, draft.windows, draft.places, moments.ordinals
-    positions, neighbours, weights, records = draft.positions, draft.neighbours, draft.weights, cached.records
-    words, before, indices = walk.rows.live.words, walk.rows.live.before, walk.rows.indices
-    root, patch, weighted, everything = walk.weight_root, walk.weight_patch, rule.method == PRIORITY, _most(rule)
-    parts, rounds, bounds = row_parts(keys), keys.rounds, np.zeros(2, np.float64)
-    row, ids, chosen = np.empty(rule.size, np.int64), np.empty(rule.size, np.int64), np.empty(rule.size, np.int64)
-    table = np.empty(table_size(rule.size), np.int64)
-    while i < last and apart[i - first] >= 0:
-        span, node, tree, begin = apart[i - first], frontier[i], trees[i] if trees.size > 0 else np.int64(0), edges
-        total, listed = windows[span, TOTAL], windows[span, LISTED] != 0
+    """Draws rows from number i on, up to the first that is not listed; or -1 edges (damaged), or TORN."""
+    rule, spans, windows, places = pool.rule, draft.spans, draft.windows, draft.candidates.places
+    weighted, everything = rule.method == PRIORITY, max(rule.size, rule.above)
+    while i < last and block[i - first, SPAN] >= 0:
+        span, node, tree, begin = block[i - first, SPAN], frontier.nodes[i], tree_of(frontier, i), edges
+        total, record = windows[span, TOTAL], block[i - first, RECORD]
         best: _Number = np.int64(-1)
         next_: _Number = np.int64(-1)
-        if listed:
-            total = np.int64(list_row(walk, moments, pairs, tree, windows, span, places))
+        if windows[span, LISTED] != 0:
+            total = np.int64(list_row(walk, eligible, tree, windows, span, places))
             if total < 0:
                 return i, -1
         every = bool(total <= rule.fanout or spans[span, DEGREE] <= everything)
-        if not every and found[i - first, 0] >= 0:
-            record = found[i - first, 0]
-            best, next_ = _read_record(records, cached.scores, record, weighted, row, ids, bounds)
-            if is_torn(records, record, found[i - first, 1]):
+        if not every and record >= 0:
+            best, next_ = _read_record(pool.cached, record, weighted, row)
+            if is_torn(pool.cached.records, record, block[i - first, VERSION]):
                 return i, TORN
         elif not every:
-            key = row_key(parts, row_round(parts, rounds, node), node)
-            best, next_ = _draw_row(
-                walk, weighted, key, rule.size, rule.few, spans, span, table, draft, row, ids, bounds
-            )
+            key = row_key(pool.keys, row_round(pool.keys, node), node)
+            row.neighbors[:] = -1
+            if weighted:
+                best, next_ = draw_best(walk, key, rule.few, spans, span, draft, row)
+            else:
+                draw_row(walk.rows.live, key, spans, span, row)
         if weighted:
             every |= bool(best < 0)
-            best = row[best] if best >= 0 else best
+            best = row.positions[best] if best >= 0 else best
             if total > rule.fanout or rule.skips_zeros:
-                total = _list_weighted(walk, moments, pairs, tree, listed, windows, span, places)
-                listed, every = True, bool(every or total <= rule.fanout)
-        pick, fresh = _key_of(rule.pick, node, ordinals, tree), _key_of(rule.fresh, node, ordinals, tree)
+                total = _list_weighted(walk, eligible, tree, windows, span, places)
+                every |= bool(total <= rule.fanout)
+        pick = key_in_tree(rule.pick, node, eligible.bounds, tree)
+        residual = key_in_tree(rule.residual, node, eligible.bounds, tree)
         edges += min(int(total), rule.fanout)
-        held = _draw_twice(
-            rule.kept,
-            pick,
-            fresh,
-            every,
-            listed,
-            int(total),
-            int(spans[span, DEGREE]),
-            indices,
-            words,
-            before,
-            windows,
-            span,
-            places,
-            row,
-            ids,
-            chosen,
-            table,
-            positions,
-            neighbours,
-            begin,
-            edges,
-        )
+        held = total if every else _meet(total, span, draft, row)
+        picks = total if edges - begin == total else min(np.int64(rule.pooled), held)
+        _draw_twice(walk.rows, pick, residual, every, total, held, picks, span, draft, row, (begin, edges))
         if weighted:
-            weigh(rule, root, patch, places, total, row, held, best, next_, bounds, positions, begin, edges, weights)
-        draft.sides[begin:edges] = i
+            weigh(rule, walk, RowShare(total, held, best, next_), row, draft, begin, edges)
+        draft.row_nodes[begin:edges] = i
         i += 1
     return i, edges
 
 
 @kernel
-def _most(rule: KeptRule) -> int:
-    """Nodes that have no more edges than this have no row."""
-    return max(rule.size, rule.above)
-
-
-@kernel
-def _read_record(
-    records: Array, scores: Float64s, record: _Number, weighted: bool, row: Int64s, ids: Int64s, bounds: Float64s
-) -> tuple[_Number, _Number]:
-    """Copies a row of the cache to `row` and `ids`; returns what `_draw_row` does."""
-    size = row.size
+def _read_record(cached: CachedRows, record: _Number, weighted: bool, row: PoolRow) -> tuple[_Number, _Number]:
+    """Copies a record to the row; returns what `draw_best` does."""
+    records, size = cached.records, row.positions.size
     for j in range(size):
-        row[j], ids[j] = records[record, HEAD + j], records[record, HEAD + size + j]
+        row.positions[j], row.neighbors[j] = records[record, HEAD + j], records[record, HEAD + size + j]
     if not weighted:
         return np.int64(-1), np.int64(-1)
-    bounds[0], bounds[1] = scores[record, 0], scores[record, 1]
+    row.bounds[0], row.bounds[1] = cached.scores[record, 0], cached.scores[record, 1]
     return np.int64(records[record, HEAD + 2 * size]), np.int64(records[record, HEAD + 2 * size + 1])
 
 
 @kernel
-def _draw_row(
-    walk: WalkArrays,
-    weighted: bool,
-    key: np.uint64,
-    size: int,
-    few: int,
-    spans: Int64s,
-    span: int,
-    table: Int64s,
-    draft: DraftArrays,
-    row: Int64s,
-    ids: Int64s,
-    bounds: Float64s,
-) -> tuple[_Number, _Number]:
-    """Draws a row on the spot. Returns which of it has the greatest score, and the position of the edge that comes
-    next, under PRIORITY where the row is not everything; else -1.
-    """
-    ids[:] = -1
-    if not weighted:
-        draw_ranks_sorted(key, spans[span, DEGREE], size, table, row)
-        place_row(walk.rows.live.words, walk.rows.live.before, spans, span, row, 0, size)
-        return np.int64(-1), np.int64(-1)
-    best, next_ = draw_best(
-        walk, key, size, few, spans, span, draft.places, draft.scores, draft.floats, draft.ties, draft.heap, row, bounds
-    )
-    return np.int64(best), next_
-
-
-@kernel
 def _list_weighted(
-    walk: WalkArrays,
-    moments: Moments,
-    pairs: Pairs,
-    tree: _Number,
-    listed: bool,
-    windows: Int64s,
-    span: int,
-    places: Int64s,
+    walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, places: Int64s
 ) -> _Number:
-    """Lists the eligible edges of a row that weigh something; returns how many. `listed`: each is looked at."""
-    if listed:
-        total = np.int64(list_row(walk, moments, pairs, tree, windows, span, places))
+    """Lists the eligible edges of a row that have a positive weight, and marks it LISTED; returns how many."""
+    if windows[span, LISTED] != 0:
+        total = np.int64(list_row(walk, eligible, tree, windows, span, places))
     else:
         total = np.int64(list_live(walk.rows.live.words, windows, span, places))
-    return drop_zeros(walk.weight_root, walk.weight_patch, places, total)
+    windows[span, LISTED] = 1
+    return drop_zeros(walk.weights, places, total)
 
 
 @kernel
 def _draw_twice(
-    kept: int,
+    rows: RowArrays,
     pick: np.uint64,
-    fresh: np.uint64,
+    residual: np.uint64,
     every: bool,
-    listed: bool,
-    total: int,
-    degree: int,
-    indices: Array,
-    words: UInt64s,
-    before: Int64s,
-    windows: Int64s,
+    total: _Number,
+    held: _Number,
+    picks: _Number,
     span: int,
-    places: Int64s,
-    row: Int64s,
-    ids: Int64s,
-    chosen: Int64s,
-    table: Int64s,
-    positions: Int64s,
-    neighbours: Int64s,
-    begin: int,
-    end: int,
-) -> int:
-    """Draws from a row, or from every edge, and then besides; returns how many edges of the row are eligible.
+    draft: DraftArrays,
+    row: PoolRow,
+    drawn: tuple[int, int],
+) -> None:
+    """Draws `picks` of the `held` edges of a row, or of every edge, and the rest of drawn[0] ≤ e < drawn[1] beside it.
 
-    Those are places[:total] where they are `listed`, else those of the windows; no more than asked for: all of them.
+    The eligible edges are candidates where the row is LISTED, else those of its ranges.
     """
-    held, placed = total, begin
-    if not every:
-        held = _meet(listed, places, total, degree, windows, span, row, ids)
-    picks = total if end - begin == total else min(kept, held)
-    draw_ranks(FLOYD, pick, 0, held, picks, indices, positions, begin)
-    middle = begin + picks
+    positions, neighbors, windows, places = draft.positions, draft.neighbors, draft.windows, draft.candidates.places
+    (begin, end), listed, chosen = drawn, windows[span, LISTED] != 0, row.chosen
+    unread, middle = begin, begin + int(picks)
+    draw_ranks(FLOYD, pick, 0, int(held), int(picks), rows.indices, positions, begin)
     if middle < end:
-        sort_ranks(positions, begin, picks, held, table, chosen)
+        sort_ranks(positions, begin, int(picks), int(held), row.table, chosen)
         if not every:
-            _rank_all(listed, places, total, words, before, windows, span, row, picks, chosen)
-        draw_ranks(FLOYD, fresh, 0, total - picks, end - middle, indices, positions, middle)
+            _rank_all(rows.live, total, span, draft, row, picks)
+        draw_ranks(FLOYD, residual, 0, int(total - picks), end - middle, rows.indices, positions, middle)
         pass_over(chosen, picks, positions, middle, end)
     if not every:
-        placed = middle
+        unread = middle
         for e in range(begin, middle):
-            positions[e], neighbours[e] = row[positions[e]], ids[positions[e]]
+            positions[e], neighbors[e] = row.positions[positions[e]], row.neighbors[positions[e]]
     if listed:
-        for e in range(placed, end):
+        for e in range(unread, end):
             positions[e] = places[positions[e]]
     else:
-        place_ranks(words, before, windows, span, positions, placed, end)
-    for e in range(placed, end):
-        prefetch(indices, positions[e])
-        neighbours[e] = -1
-    return held
+        place_ranks(rows.live, windows, span, positions, unread, end)
+    for e in range(unread, end):
+        prefetch(rows.indices, positions[e])
+        neighbors[e] = -1
 
 
 @kernel
-def _key_of(prefix: np.uint64, node: _Number, ordinals: Int64s, tree: _Number) -> np.uint64:
-    """The key of a node's draws, in its own tree where trees are disjoint."""
-    key: np.uint64 = fold(prefix, np.uint64(node))
-    if ordinals.size > 0:
-        key = fold(key, np.uint64(ordinals[tree]))
-    return key
-
-
-# Which edges of a node's row are eligible, and which of all that are eligible these are
-
-
-@kernel
-def _meet(
-    listed: bool, places: Int64s, total: int, degree: int, windows: Int64s, span: int, row: Int64s, ids: Int64s
-) -> int:
-    """Leaves of a row what is eligible; returns how many."""
-    if listed:
-        return int(_meet_listed(places, total, row, ids))
-    if total < degree:
-        return int(_meet_stretches(windows, span, row, ids))
-    return row.size
+def _meet(total: _Number, span: int, draft: DraftArrays, row: PoolRow) -> _Number:
+    """Leaves of a row what is eligible; returns how many edges."""
+    if draft.windows[span, LISTED] != 0:
+        return _meet_listed(draft.candidates.places, total, row)
+    if total < draft.spans[span, DEGREE]:
+        return _meet_ranges(draft.windows, span, row)
+    return np.int64(row.positions.size)
 
 
 @kernel
-def _meet_listed(places: Int64s, total: _Number, row: Int64s, ids: Int64s) -> _Number:
-    """Leaves of a row what is among the ascending places[:total]; returns how many."""
+def _meet_listed(places: Int64s, total: _Number, row: PoolRow) -> _Number:
+    """Leaves of a row what is among the ascending places[:total], by a merge; returns how many."""
+    positions, neighbors = row.positions, row.neighbors
     held: _Number = np.int64(0)
     passed = np.int64(0)
-    for j in range(row.size):
-        while passed < total and places[passed] < row[j]:
+    for j in range(positions.size):
+        while passed < total and places[passed] < positions[j]:
             passed += 1
-        row[held], ids[held] = row[j], ids[j]
-        held += np.int64(passed < total and places[passed] == row[j])
+        positions[held], neighbors[held] = positions[j], neighbors[j]
+        held += np.int64(passed < total and places[passed] == positions[j])
     return held
 
 
 @kernel
-def _meet_stretches(windows: Int64s, span: _Number, row: Int64s, ids: Int64s) -> _Number:
-    """Leaves of a row what is in the stretches that are eligible; returns how many."""
+def _meet_ranges(windows: Int64s, span: _Number, row: PoolRow) -> _Number:
+    """Leaves of a row what is in the ranges that are eligible; returns how many."""
+    positions, neighbors = row.positions, row.neighbors
     held: _Number = np.int64(0)
-    for j in range(row.size):
-        p, inside = row[j], False
+    for j in range(positions.size):
+        p, inside = positions[j], False
         for w in range(STRETCHES):
             inside |= (p >= windows[span, START + w]) & (p - windows[span, START + w] < windows[span, LENGTH + w])
-        row[held], ids[held] = p, ids[j]
+        positions[held], neighbors[held] = p, neighbors[j]
         held += np.int64(inside)
     return held
 
 
 @kernel
-def _rank_of(words: UInt64s, before: Int64s, windows: Int64s, span: _Number, position: _Number) -> _Number:
-    """Which of the edges in a row's stretches stands at a position in one of them."""
+def _rank_all(live: LiveArrays, total: _Number, span: int, draft: DraftArrays, row: PoolRow, count: _Number) -> None:
+    """Turns numbers of a row's edges into their ranks among all that are eligible."""
+    listed, places, chosen = draft.windows[span, LISTED] != 0, draft.candidates.places, row.chosen
+    for j in range(count):
+        position = row.positions[chosen[j]]
+        if listed:
+            chosen[j] = first_from(places, total, position)
+        else:
+            chosen[j] = _rank_of(live, draft.windows, span, position)
+
+
+@kernel
+def _rank_of(live: LiveArrays, windows: Int64s, span: _Number, position: _Number) -> _Number:
+    """The rank among the edges of a row's ranges of the one at a position in one of them."""
+    words, before = live.words, live.before
     rank: _Number = np.int64(0)
     for w in range(STRETCHES):
         start, length = windows[span, START + w], windows[span, LENGTH + w]
@@ -513,25 +388,3 @@ def _rank_of(words: UInt64s, before: Int64s, windows: Int64s, span: _Number, pos
             break
         rank += windows[span, COUNT + w]
     return rank
-
-
-@kernel
-def _rank_all(
-    listed: bool,
-    places: Int64s,
-    total: _Number,
-    words: UInt64s,
-    before: Int64s,
-    windows: Int64s,
-    span: int,
-    row: Int64s,
-    count: _Number,
-    chosen: Int64s,
-) -> None:
-    """Turns numbers of a row's edges into their ranks among all that are eligible."""
-    for j in range(count):
-        position = row[chosen[j]]
-        if listed:
-            chosen[j] = first_from(places, total, position)
-        else:
-            chosen[j] = _rank_of(words, before, windows, span, position)

@@ -1,4 +1,11 @@
-"""A node's row of so many of its edges: by which key it is drawn, and at which positions its edges stand."""
+"""A row of the neighbor pool: by which key it is drawn, which of a node's edges it holds, and how likely each edge is.
+
+A pool row holds C = ⌈amplify * fanout⌉ of a node's edges and serves many batches: it is a pure function of its key, so
+that it can be drawn anew at any time, on any device, instead of being stored. A batch draws its fanout from the row,
+and what the refresh rule leaves over (FETCH) from the node's other edges: the residual draw.
+
+Naive twins: `hold`, `serve` and `_chances` of tests/support/oracle/rows.py.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snapdb.arrays import Float64s, Int32s, Int64s, UInt64s
-from snapdb.kernels.adjacency.spans import ALIVE, FIRST, KEPT, REST, SECOND, list_spans
+from snapdb.arrays import Float64s, Int32s, Int64s
+from snapdb.kernels.adjacency.forms import LiveArrays, has_values, value_at
+from snapdb.kernels.adjacency.spans import BASE_LEN, BASE_LIVE, BASE_START, DEGREE, DELTA_LEN, DELTA_START, list_spans
 from snapdb.kernels.bits import live_before, select_live
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.draw.eligible import WalkArrays, value_at
+from snapdb.kernels.draw.eligible import WalkArrays
+from snapdb.kernels.draw.floyd import draw_ranks_sorted
+from snapdb.kernels.draw.hop import DraftArrays
 from snapdb.kernels.draw.scores import PRIORITY, comes_first, nth_smallest, score_edges
 from snapdb.kernels.rng import fold
 
@@ -18,52 +28,67 @@ _Number = int | np.int64
 
 
 class RowKeys(NamedTuple):
-    """The keys of all rows of one edge type at one hop, for one batch, before a node is folded into them."""
+    """The keys of all pool rows of one edge type at one hop, for one batch, before a node is folded into them."""
 
     now: np.uint64
     """Of the round `round`."""
     later: np.uint64
-    """Of the round after it, for nodes whose turn has come."""
+    """Of the round after it, for nodes that are in it already."""
     phase: np.uint64
-    """Of turns: the upper half of fold(phase, node) plus share reaches 2^32 when a node's has come."""
+    """Of phases: a node is in the later round when the upper half of fold(phase, node) plus share reaches 2^32."""
     share: np.uint64
     """How much of the round is over, in 2^-32; 0: all nodes are in the same round."""
     round: int
     stem: np.uint64
-    """What comes before the round in a key: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
+    """What precedes the round in a key: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
     hop: np.uint64
     kind: np.uint64
     rounds: Int32s
-    """[nodes] of each node a round of its own; empty: as above."""
+    """[nodes] the round of each node, under SCOPE VISITED; empty: as above."""
 
 
-class RowParts(NamedTuple):
-    """The same without the array: numba counts references to that wherever it is handed on."""
+class PoolRule(NamedTuple):
+    """How the edges of one hop over one edge type are drawn."""
 
-    now: np.uint64
-    later: np.uint64
-    phase: np.uint64
-    share: np.uint64
-    round: int
-    stem: np.uint64
-    hop: np.uint64
-    kind: np.uint64
-    own: bool
-    """Each node has a round of its own."""
+    method: int
+    """FLOYD or PRIORITY."""
+    fanout: int
+    pooled: int
+    """How many of the fanout are drawn from the pool row; the residual draw gives the others."""
+    size: int
+    """How many edges a pool row holds, fanout ≤ size; nodes that have no more edges have no row."""
+    above: int
+    """Nodes with at most this many edges have no row either."""
+    few: int
+    """Under PRIORITY nor have nodes with at most this many edges of a positive weight."""
+    skips_zeros: bool
+    """Edges of weight 0 are never drawn, so that a row of no more edges than the fanout is searched for them too."""
+    pick: np.uint64
+    """The key of draws from rows, before a node is folded into it."""
+    residual: np.uint64
+    """That of residual draws."""
+
+
+class PoolRow(NamedTuple):
+    """The pool row of one node, and what drawing from it needs."""
+
+    positions: Int64s
+    """[size] physical, ascending."""
+    neighbors: Int64s
+    """[size] their dense ids, -1 where they are not known."""
+    chosen: Int64s
+    """[size] which of the row are drawn, ascending; later their ranks in the whole row."""
+    table: Int64s
+    """[table_size(size)] where ranks are sorted."""
+    bounds: Float64s
+    """[2] under PRIORITY: the greatest score in the row, and that of the edge that comes next."""
 
 
 @kernel
-def row_parts(keys: RowKeys) -> RowParts:
-    """What kernels hand on from row to row."""
-    own = keys.rounds.size > 0
-    return RowParts(keys.now, keys.later, keys.phase, keys.share, keys.round, keys.stem, keys.hop, keys.kind, own)
-
-
-@kernel
-def row_round(keys: RowParts, rounds: Int32s, node: _Number) -> _Number:
+def row_round(keys: RowKeys, node: _Number) -> _Number:
     """The round that a node's row is of."""
-    if keys.own:
-        return np.int64(rounds[node])
+    if keys.rounds.size > 0:
+        return np.int64(keys.rounds[node])
     if keys.share == np.uint64(0):
         return np.int64(keys.round)
     turn = (fold(keys.phase, np.uint64(node)) >> np.uint64(32)) + keys.share
@@ -71,9 +96,9 @@ def row_round(keys: RowParts, rounds: Int32s, node: _Number) -> _Number:
 
 
 @kernel
-def row_key(keys: RowParts, round_: _Number, node: _Number) -> np.uint64:
-    """The key that a node's row of a round is drawn by."""
-    if keys.own:
+def row_key(keys: RowKeys, round_: _Number, node: _Number) -> np.uint64:
+    """The key by which a node's row of a round is drawn."""
+    if keys.rounds.size > 0:
         prefix = fold(fold(fold(keys.stem, np.uint64(round_)), keys.hop), keys.kind)
     else:
         prefix = keys.now if round_ == keys.round else keys.later
@@ -81,13 +106,52 @@ def row_key(keys: RowParts, round_: _Number, node: _Number) -> np.uint64:
     return key
 
 
+# A row is drawn uniformly by Floyd's sampling of ranks, O(size) whatever the degree, or under PRIORITY by a pass over
+# all of the node's edges, O(degree). Ranks become positions by select queries where positions are dead.
 @kernel
-def place_row(
-    words: UInt64s, before: Int64s, spans: Int64s, span: int, positions: Int64s, begin: int, end: int
-) -> None:
+def draw_row(live: LiveArrays, key: np.uint64, spans: Int64s, span: int, row: PoolRow) -> None:
+    """Draws a row uniformly: its positions ascend."""
+    size = row.positions.size
+    draw_ranks_sorted(key, spans[span, DEGREE], size, row.table, row.positions)
+    place_row(live, spans, span, row.positions, 0, size)
+
+
+@kernel
+def draw_best(
+    walk: WalkArrays, key: np.uint64, few: int, spans: Int64s, span: int, draft: DraftArrays, row: PoolRow
+) -> tuple[int, _Number]:
+    """Draws a row under PRIORITY: the edges of a located row that have the smallest scores; their positions ascend.
+
+    Returns which of them has the greatest score, and the position of the edge that comes next, whose scores are
+    written to `bounds`. -1 where no more than `few` edges, which is `size` or more, have a positive weight.
+    """
+    candidates, size = draft.candidates, row.positions.size
+    places, floats = candidates.places, candidates.floats
+    count = int(list_spans(walk.rows.live.words, spans[span : span + 1], 1, places, np.int64(0)))
+    count = score_edges(PRIORITY, key, walk, count, candidates)
+    if count <= few:
+        return -1, np.int64(-1)
+    next_ = nth_smallest(candidates, count, size + 1)
+    at = 0
+    last = -1
+    best = -1
+    for i in range(count):
+        if comes_first(candidates, i, next_):
+            row.positions[at] = places[i]
+            if best < 0 or comes_first(candidates, best, i):
+                best, last = i, at
+            at += 1
+    row.bounds[0] = floats[best]
+    row.bounds[1] = floats[next_]
+    return last, places[next_]
+
+
+@kernel
+def place_row(live: LiveArrays, spans: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
     """Turns ranks in a located row into positions."""
-    first, kept, alive = spans[span, FIRST], spans[span, KEPT], spans[span, ALIVE]
-    second, rest = spans[span, SECOND], spans[span, REST]
+    words, before = live.words, live.before
+    first, kept, alive = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, BASE_LIVE]
+    second, rest = spans[span, DELTA_START], spans[span, DELTA_LEN]
     if alive == kept and rest == 0:
         for e in range(begin, end):
             positions[e] += first
@@ -108,96 +172,23 @@ def place_row(
 
 
 @kernel
-def rank_in(words: UInt64s, before: Int64s, spans: Int64s, span: int, position: _Number) -> _Number:
-    """Which of a located row's edges stands at a position; -1: none."""
-    first, second, start = spans[span, FIRST], spans[span, SECOND], np.int64(-1)
+def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _Number:
+    """The rank in a located row of the edge at a position; -1: the position is not in the row."""
+    first, second, start = spans[span, BASE_START], spans[span, DELTA_START], np.int64(-1)
     rank: _Number = np.int64(-1)
-    if position >= first and position - first < spans[span, KEPT]:
+    if position >= first and position - first < spans[span, BASE_LEN]:
         start, rank = first, np.int64(0)
-    elif position >= second and position - second < spans[span, REST]:
-        start, rank = second, spans[span, ALIVE]
+    elif position >= second and position - second < spans[span, DELTA_LEN]:
+        start, rank = second, spans[span, BASE_LIVE]
     if rank < 0:
         return rank
-    if words.size == 0:
+    if live.words.size == 0:
         return rank + position - start
-    return rank + live_before(words, before, position) - live_before(words, before, start)
+    return rank + live_before(live.words, live.before, position) - live_before(live.words, live.before, start)
 
 
-@kernel
-def draw_best(
-    walk: WalkArrays,
-    key: np.uint64,
-    size: int,
-    few: int,
-    spans: Int64s,
-    span: int,
-    places: Int64s,
-    scores: UInt64s,
-    floats: Float64s,
-    ties: Int64s,
-    heap: Int64s,
-    positions: Int64s,
-    bounds: Float64s,
-) -> tuple[int, _Number]:
-    """Draws the `size` edges of a located row that have the least scores under PRIORITY; their positions ascend.
-
-    Returns which of them has the greatest score, and the position of the edge that comes next; their scores go to
-    `bounds` [2]. -1 where no more than `few` edges weigh something, which is `size` or more.
-    """
-    count = int(list_spans(walk.rows.live.words, spans[span : span + 1], 1, places, np.int64(0)))
-    root, patch = walk.weight_root, walk.weight_patch
-    count = score_edges(PRIORITY, key, walk.id_root, walk.id_patch, root, patch, count, places, scores, floats, ties)
-    if count <= few:
-        return -1, np.int64(-1)
-    next_ = nth_smallest(scores, ties, count, size + 1, heap)
-    at = 0
-    last = -1
-    best = -1
-    for i in range(count):
-        if comes_first(scores, ties, i, next_):
-            positions[at] = places[i]
-            if best < 0 or comes_first(scores, ties, best, i):
-                best, last = i, at
-            at += 1
-    bounds[0] = floats[best]
-    bounds[1] = floats[next_]
-    return last, places[next_]
-
-
-@kernel
-def weight_at(root: Float64s, patch: Float64s, position: _Number) -> float:
-    """The weight of the edge at a position, 1 where edges have none."""
-    if root.size + patch.size == 0:
-        return 1.0
-    weight: float = value_at(root, patch, position)
-    return weight
-
-
-# How the edges of rows that serve many batches are drawn, and how likely each of them was under PRIORITY
-
-
-class KeptRule(NamedTuple):
-    """How the edges of one hop over one edge type are drawn."""
-
-    method: int
-    """FLOYD or PRIORITY."""
-    fanout: int
-    kept: int
-    """So many of the fanout come from the row."""
-    size: int
-    """So many edges has a row, fanout ≤ size; nodes that have no more of them have no row."""
-    above: int
-    """Nor have nodes that have no more than so many."""
-    few: int
-    """Under PRIORITY nor have nodes with at most N edges of a weight above 0."""
-    skips_zeros: bool
-    """Edges of weight 0 are not in a row, so that a row of no more edges than the fanout is looked through too."""
-    pick: np.uint64
-    """The key of draws from rows, before a node is folded into it."""
-    fresh: np.uint64
-    """That of the draws besides."""
-
-
+# The residual draw is uniform over the edges that the first draw left, so its ranks count without those: O(k²) steps
+# for k edges, which for fanouts of 5 to 50 is faster than a search.
 @kernel
 def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end: _Number) -> None:
     """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
@@ -208,57 +199,67 @@ def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end
         ranks[e] += passed
 
 
+# Horvitz-Thompson weights of draws from a PRIORITY row. Given the scores of all other edges, an edge is in the row with
+# chance weight * threshold, and is then drawn from it or by the residual draw; or it is not, and only the latter can
+# draw it. The weight is one over the total chance.
+@kernel
+def weight_at(walk: WalkArrays, position: _Number) -> float:
+    """The weight of the edge at a position, 1 where edges have none."""
+    if not has_values(walk.weights):
+        return 1.0
+    weight: float = value_at(walk.weights, position)
+    return weight
+
+
+class RowShare(NamedTuple):
+    """What of a PRIORITY row is eligible, among all eligible edges of its node."""
+
+    total: _Number
+    """All eligible edges, listed in the draft's candidates."""
+    held: _Number
+    """Those of the row."""
+    last: _Number
+    """The position of the row's edge with the greatest score; -1: the row holds every edge."""
+    following: _Number
+    """The position of the edge that comes next."""
+
+
 @kernel
 def weigh(
-    rule: KeptRule,
-    root: Float64s,
-    patch: Float64s,
-    places: Int64s,
-    total: _Number,
-    row: Int64s,
-    held: _Number,
-    last: _Number,
-    next_: _Number,
-    bounds: Float64s,
-    positions: Int64s,
-    begin: _Number,
-    end: _Number,
-    weights: Float64s,
+    rule: PoolRule, walk: WalkArrays, share: RowShare, row: PoolRow, draft: DraftArrays, begin: _Number, end: _Number
 ) -> None:
-    """Horvitz-Thompson weights under PRIORITY: one over the chance of each edge, given the scores of the others.
-
-    `held` edges of the row are eligible, places[:total] are all that are; no `last`: the row is all of those. With that
-    chance an edge is in the row, and drawn from it or besides, or it is not, and drawn besides.
-    """
-    fanout, kept = rule.fanout, rule.kept
-    if total <= fanout or last < 0:
+    """Writes the weights of the edges that were drawn from a row and beside it to weights[begin:end]."""
+    fanout, pooled, places, weights = rule.fanout, rule.pooled, draft.candidates.places, draft.weights
+    total, held = share.total, share.held
+    if total <= fanout or share.last < 0:
         for e in range(begin, end):
             weights[e] = 1.0 if total <= fanout else 1.0 / (fanout / total)
         return
-    picks = min(np.int64(kept), held)
-    others = held - 1 + np.int64(_is_in(places, total, next_))
-    besides = _chance_besides(min(np.int64(kept), others), fanout, total)
-    joined = held + 1 - np.int64(_is_in(places, total, last))
-    now = _chance_besides(picks, fanout, total)
+    picks = min(np.int64(pooled), held)
+    others = held - 1 + np.int64(_is_in(places, total, share.following))
+    without = _residual_chance(min(np.int64(pooled), others), fanout, total)
+    joined = held + 1 - np.int64(_is_in(places, total, share.last))
+    now = _residual_chance(picks, fanout, total)
     for e in range(begin, end):
-        p = positions[e]
-        inside = _is_in(row, held, p)
-        bound, some, all_ = (bounds[1], picks, held) if inside else (bounds[0], min(np.int64(kept), joined), joined)
-        chance = min(1.0, (weight_at(root, patch, p) * bound) * 2.0**-32)
-        share = some / all_
-        drawn = share + (1.0 - share) * _chance_besides(some, fanout, total)
-        weights[e] = 1.0 / (chance * drawn + (1.0 - chance) * (besides if inside else now))
+        p = draft.positions[e]
+        inside = _is_in(row.positions, held, p)
+        bound = row.bounds[1] if inside else row.bounds[0]
+        some, all_ = (picks, held) if inside else (min(np.int64(pooled), joined), joined)
+        chance = min(1.0, (weight_at(walk, p) * bound) * 2.0**-32)
+        part = some / all_
+        drawn = part + (1.0 - part) * _residual_chance(some, fanout, total)
+        weights[e] = 1.0 / (chance * drawn + (1.0 - chance) * (without if inside else now))
 
 
 @kernel
-def _chance_besides(picks: _Number, fanout: int, total: _Number) -> float:
-    """How likely an edge that is not among the picks is drawn besides."""
+def _residual_chance(picks: _Number, fanout: int, total: _Number) -> float:
+    """The probability that the residual draw takes an edge that is not among the picks."""
     return float((fanout - picks) / (total - picks)) if picks < fanout else 0.0
 
 
 @kernel
 def first_from(values: Int64s, count: _Number, value: _Number) -> _Number:
-    """The place of the first of `count` ascending values that is not less."""
+    """The place of the first of `count` ascending values that is not less, by binary search."""
     low, high = np.int64(0), np.int64(count)
     while low < high:
         middle = (low + high) >> 1

@@ -1,18 +1,22 @@
-"""Draws from rows that serve many batches where all edges of a node are eligible, and equally likely.
+"""Draws from pool rows, and from whole rows that a cache copies, where a node's edges are all eligible and equal.
 
-Then ranks decide alone: which of its row's edges a node takes, and which others besides. They become positions in the
-end; only where a cache holds the row are positions, and neighbours, known at once. A block of nodes is drawn, read and
-renumbered while all that belongs to it is in the processor's cache.
+Then ranks decide alone. A node with a pool row draws `pooled` of its fanout from the row and the rest from its other
+edges (the residual draw); a node without one draws once, from all of its edges. Ranks become positions at the end;
+only where a cache has the row's record are positions, and neighbours, known at once. A block of nodes is drawn, read
+and relabeled while all that belongs to it is in the processor's cache: with a record a node costs the read of it,
+2 to 5 lines, instead of a random read per edge.
+
+Naive twin: `serve` of tests/support/oracle/rows.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from snapdb.arrays import Array, Int32s, Int64s, UInt64s
-from snapdb.kernels.adjacency.forms import RowArrays
-from snapdb.kernels.adjacency.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, locate
-from snapdb.kernels.compiled import allocating_kernel, kernel
+from snapdb.arrays import Array, Int64s
+from snapdb.kernels.adjacency.forms import LiveArrays, RowArrays
+from snapdb.kernels.adjacency.spans import BASE_START, BLOCK, DEGREE, FIELDS, is_whole, locate
+from snapdb.kernels.compiled import allocating_kernel, kernel, load_first, prefetch
 from snapdb.kernels.draw.floyd import (
     SCANNED,
     draw_ranks,
@@ -23,358 +27,159 @@ from snapdb.kernels.draw.floyd import (
     table_size,
     take_all,
 )
+from snapdb.kernels.draw.hop import DraftArrays
+from snapdb.kernels.draw.relabel import LocalIds, relabel
 from snapdb.kernels.draw.scores import FLOYD
-from snapdb.kernels.draw.uniform import number
-from snapdb.kernels.intrinsics import load_first, prefetch
 from snapdb.kernels.neighbor_pool.cache import (
-    BASE_EDGES,
+    BEGIN,
+    BLOCK_FIELDS,
+    CACHED_EDGES,
     HEAD,
     HITS,
-    KEPT_EDGES,
     MISSES,
+    READ_EDGES,
+    RECORD,
+    SPAN,
     TORN,
-    BaseRows,
-    CachedRows,
+    UNREAD,
+    VERSION,
+    NeighborPool,
+    RowCopies,
     find_records,
     is_torn,
     take_recorded,
 )
-from snapdb.kernels.neighbor_pool.rows import (
-    KeptRule,
-    RowKeys,
-    RowParts,
-    pass_over,
-    place_row,
-    rank_in,
-    row_key,
-    row_parts,
-    row_round,
-)
+from snapdb.kernels.neighbor_pool.rows import PoolRow, PoolRule, pass_over, place_row, rank_in, row_key, row_round
 from snapdb.kernels.rng import fold
 
 _Number = int | np.int64
+
+COPY, ORIGIN = FIELDS, FIELDS + 1
+"""Two more columns of spans: the number of a row's copy (-1: none), and what is added to the ranks of a row in one
+range, 0 where it is not: the start of its copy, or its place in the adjacency."""
 
 
 @allocating_kernel
 def draw_unlimited(
     rows: RowArrays,
-    keys: RowKeys,
-    rule: KeptRule,
-    cached: CachedRows,
-    base: BaseRows,
+    pool: NeighborPool,
     frontier: Int64s,
     low: int,
     high: int,
-    limit: int,
-    nodes: Int64s,
-    met: int,
-    stamps: Int32s,
-    stamp: int,
-    positions: Int64s,
-    sides: Int64s,
-    neighbours: Int64s,
+    local: LocalIds,
+    num_nodes: int,
+    draft: DraftArrays,
     edges: int,
-    counts: Int64s,
 ) -> tuple[int, int, int, int]:
-    """Draws as the rule says for each of frontier[low:high], from edge number `edges` on.
+    """Draws by the pool's rule for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
-    Neighbours are 0 ≤ id < limit. Where there are stamps they become local ids, by `number`, of `met` nodes so far.
-    Returns where in the frontier it stopped (-1: damaged), how many edges and nodes there are then, and for how many
-    edges it needs room to go on.
+    Where nodes are shared by all seeds, neighbours become local ids. Returns where in the frontier it stopped (-1:
+    damaged), how many edges and nodes there are then, and for how many edges the draft needs room to go on.
     """
-    indices, tail, words, before = rows.indices, rows.patch.indices, rows.live.words, rows.live.before
-    records, parts, rounds, alone = cached.records, row_parts(keys), keys.rounds, rule.kept == rule.fanout
-    shifts, copies = base.shifts, base.neighbours
-    found, spans = np.empty((BLOCK, 2), np.int64), np.empty((BLOCK, FIELDS), np.int64)
-    apart, who, origins = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), np.empty((BLOCK, 2), np.int64)
-    starts, placed = np.empty(BLOCK + 1, np.int64), np.empty(BLOCK, np.int64)
-    row, chosen = np.empty(rule.size, np.int64), np.empty(rule.size, np.int64)
-    table = np.empty(table_size(rule.size), np.int64)
+    rule, block = pool.rule, np.empty((BLOCK + 1, BLOCK_FIELDS), np.int64)
+    spans, who = np.empty((BLOCK, FIELDS + 2), np.int64), np.empty(BLOCK, np.int64)
+    ids, table = np.empty(rule.size, np.int64), np.empty(table_size(rule.size), np.int64)
+    row = PoolRow(np.empty(rule.size, np.int64), ids, ids, table, np.zeros(2, np.float64))
     first = low
     while first < high:
         last, begin = min(first + BLOCK, high), edges
-        find_records(keys, cached, frontier, first, last, high, found)
-        count = _set_apart(alone, rows.indptr, base.places, frontier, first, last, found, apart, who)
+        find_records(pool.keys, pool.cached, frontier, first, last, high, block)
+        count = _list_uncached(rows, pool, frontier, first, last, block, who)
         if not locate(rows, who, 0, count, count, spans):
-            return -1, edges, met, 0
-        room = edges
-        for i in range(last - first):
-            room += min(int(spans[apart[i], DEGREE]), rule.fanout) if apart[i] >= 0 else rule.fanout
-        if room > sides.size:
-            return first, edges, met, room
-        _find_copies(base.places, shifts, who, count, spans, origins)
-        edges = _lay_out(rule.fanout, spans, first, last, apart, sides, edges, starts, placed)
-        _draw_whole(
-            rule, indices, copies, words, before, spans, origins, frontier, first, last, apart, starts, positions
-        )
-        known = _draw_recorded(
-            rule, records, frontier, first, last, found, apart, starts, placed, positions, neighbours, limit, stamps
-        )
+            return -1, edges, num_nodes, 0
+        edges = _lay_out(rule.fanout, spans, last - first, block, edges)
+        if edges > draft.positions.size:
+            return first, begin, num_nodes, edges
+        _find_copies(pool.copies, who, count, spans)
+        _draw_once(rows, pool, frontier, first, last, spans, block, draft)
+        known = _draw_recorded(pool, frontier, first, last, block, local, draft)
         if known >= 0 and count > 0:
-            more = _draw_kept(
-                rule,
-                parts,
-                rounds,
-                records,
-                indices,
-                copies,
-                words,
-                before,
-                spans,
-                origins,
-                frontier,
-                first,
-                last,
-                found,
-                apart,
-                starts,
-                placed,
-                positions,
-                neighbours,
-                limit,
-                stamps,
-                row,
-                chosen,
-                table,
-            )
-            known = known + more if more >= 0 else more
-        if known == TORN:  # all over again
+            known = _draw_twice(rows, pool, frontier, first, last, spans, block, local, draft, row)
+        if known == TORN:  # the whole block again
             edges = begin
             continue
-        if known < 0 or not _load_block(
-            indices,
-            tail,
-            copies,
-            shifts,
-            spans,
-            origins,
-            apart,
-            placed,
-            starts,
-            last - first,
-            limit,
-            stamps,
-            positions,
-            neighbours,
-            counts,
-        ):
-            return -1, edges, met, 0
-        if stamps.size > 0:
-            met = number(neighbours, begin, edges, nodes, met, stamps, stamp)
+        if known < 0 or not _load_block(rows, pool.copies, spans, block, last - first, local, draft):
+            return -1, edges, num_nodes, 0
+        if local.stamps.size > 0:
+            num_nodes = relabel(draft.neighbors, begin, edges, local, num_nodes)
+        for i in range(first, last):
+            for e in range(block[i - first, BEGIN], block[i - first + 1, BEGIN]):
+                draft.row_nodes[e] = i
         first = last
-    return high, edges, met, 0
+    return high, edges, num_nodes, 0
 
 
 @kernel
-def _set_apart(
-    alone: bool,
-    indptr: Int64s,
-    copied: Int32s,
-    frontier: Int64s,
-    first: int,
-    last: int,
-    found: Int64s,
-    apart: Int64s,
-    who: Int64s,
+def _list_uncached(
+    rows: RowArrays, pool: NeighborPool, frontier: Int64s, first: int, last: int, block: Int64s, who: Int64s
 ) -> int:
-    """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are.
+    """Lists in `who` the nodes whose record is not enough, and writes SPAN of all; returns how many are listed.
 
-    Where their rows, and copies of them, lie is asked for.
+    A record is enough where the whole fanout comes from the row. The bounds of the others' rows are prefetched.
     """
+    enough = pool.rule.pooled == pool.rule.fanout
     count = 0
     for i in range(first, last):
-        if alone and found[i - first, 0] >= 0:
-            apart[i - first] = -1
+        if enough and block[i - first, RECORD] >= 0:
+            block[i - first, SPAN] = -1
         else:
-            apart[i - first] = count
+            block[i - first, SPAN] = count
             who[count] = frontier[i]
-            prefetch(indptr, frontier[i])
-            prefetch(copied, frontier[i])
+            prefetch(rows.indptr, frontier[i])
+            prefetch(pool.copies.places, frontier[i])
             count += 1
     return count
 
 
 @kernel
-def _lay_out(
-    fanout: int,
-    spans: Int64s,
-    first: int,
-    last: int,
-    apart: Int64s,
-    sides: Int64s,
-    edges: int,
-    starts: Int64s,
-    placed: Int64s,
-) -> int:
-    """Writes where the edges of each row begin to `starts`, and for whom they are to `sides`; returns where they end.
+def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) -> int:
+    """Writes where the edges of each row begin to BEGIN and UNREAD; returns where the last ones end.
 
-    No neighbour is known yet: `placed` says how far. A row that is not set apart has more edges than are asked for.
+    A row with a record alone has more edges than the fanout.
     """
-    for i in range(first, last):
-        span, begin = apart[i - first], edges
-        starts[i - first] = placed[i - first] = begin
+    for i in range(count):
+        span = block[i, SPAN]
+        block[i, BEGIN] = block[i, UNREAD] = edges
         edges += min(int(spans[span, DEGREE]), fanout) if span >= 0 else fanout
-        for e in range(begin, edges):
-            sides[e] = i
-    starts[last - first] = edges
+    block[count, BEGIN] = edges
     return edges
 
 
+# Nodes that draw once: from all of their edges, as they have no row, or from a row of which a record is all that is
+# read. O(fanout) each, without a branch on the encoding per edge.
 @kernel
-def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
-    rule: KeptRule,
-    parts: RowParts,
-    rounds: Int32s,
-    records: Array,
-    indices: Array,
-    copies: Array,
-    words: UInt64s,
-    before: Int64s,
-    spans: Int64s,
-    origins: Int64s,
-    frontier: Int64s,
-    first: int,
-    last: int,
-    found: Int64s,
-    apart: Int64s,
-    starts: Int64s,
-    placed: Int64s,
-    positions: Int64s,
-    neighbours: Int64s,
-    limit: int,
-    stamps: Int32s,
-    row: Int64s,
-    chosen: Int64s,
-    table: Int64s,
-) -> int:
-    """Draws for the others, from their rows and besides; returns how many rows were read; -1: damaged, or TORN."""
-    kept, size, most, everything, known = rule.kept, rule.size, _drawn_once(rule), max(rule.size, rule.above), 0
-    sound: bool | np.bool_ = True
-    for i in range(first, last):
-        span, record, begin, end = apart[i - first], found[i - first, 0], starts[i - first], starts[i - first + 1]
-        if span < 0 or spans[span, DEGREE] <= most:
-            continue
-        degree = int(spans[span, DEGREE])
-        node, middle, every = frontier[i], begin + kept, degree <= everything
-        among, loaded = degree if every else size, begin
-        recorded, whole = record >= 0 and not every, spans[span, KEPT] == degree and spans[span, REST] == 0
-        _draw_floyd(fold(rule.pick, np.uint64(node)), 0, among, kept, indices, positions, begin)
-        if not (every or recorded):
-            draw_ranks_sorted(row_key(parts, row_round(parts, rounds, node), node), degree, size, table, row)
-        if middle < end:
-            sort_ranks(positions, begin, kept, among, table, chosen)
-            if recorded and whole:
-                for j in range(kept):
-                    chosen[j] = np.int64(records[record, HEAD + chosen[j]]) - spans[span, FIRST]
-            elif recorded:
-                sound &= _rank_recorded(words, before, spans, span, records, record, kept, chosen)
-            elif not every:
-                for j in range(kept):
-                    chosen[j] = row[chosen[j]]
-            _draw_floyd(fold(rule.fresh, np.uint64(node)), 0, degree - kept, end - middle, indices, positions, middle)
-            pass_over(chosen, kept, positions, middle, end)
-        if recorded:
-            loaded = middle
-            known += 1
-            sound &= take_recorded(records, record, size, limit, positions, neighbours, begin, middle)
-            for e in range(begin, middle):
-                prefetch(stamps, neighbours[e])
-            if is_torn(records, record, found[i - first, 1]):
-                return TORN
-        elif not every:
-            for e in range(begin, middle):
-                positions[e] = row[positions[e]]
-        placed[i - first] = loaded
-        if not whole and loaded < end:
-            place_row(words, before, spans, span, positions, loaded, end)
-        start = origins[span, 1]
-        if whole and origins[span, 0] >= 0:
-            for e in range(loaded, end):
-                positions[e] += start
-                prefetch(copies, positions[e])
-        else:
-            for e in range(loaded, end):
-                positions[e] += start
-                prefetch(indices, positions[e])
-    return known if sound else -1
-
-
-@kernel
-def _rank_recorded(
-    words: UInt64s,
-    before: Int64s,
-    spans: Int64s,
-    span: int,
-    records: Array,
-    record: _Number,
-    count: int,
-    chosen: Int64s,
-) -> bool:
-    """Turns numbers of a record's edges into ranks in the whole row; whether all of them are in it."""
-    inside: bool | np.bool_ = True
-    for j in range(count):
-        rank = rank_in(words, before, spans, span, np.int64(records[record, HEAD + chosen[j]]))
-        inside &= rank >= 0
-        chosen[j] = rank
-    return bool(inside)
-
-
-# Draws for nodes who draw once: from all of their edges, which then have no row, or from a row of the cache alone
-
-
-@kernel
-def _draw_whole(
-    rule: KeptRule,
-    indices: Array,
-    copies: Array,
-    words: UInt64s,
-    before: Int64s,
-    spans: Int64s,
-    origins: Int64s,
-    frontier: Int64s,
-    first: int,
-    last: int,
-    apart: Int64s,
-    starts: Int64s,
-    positions: Int64s,
-) -> None:
-    """Draws for those of first ≤ i < last who take all edges, or draw once from all: a row in one piece at its place,
-    in the adjacency or in its copy.
-
-    Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple, and a
-    call takes as long as an edge.
-    """
-    pick, fanout, most = rule.pick, rule.fanout, _drawn_once(rule)
-    for i in range(first, last):
-        span, begin = apart[i - first], starts[i - first]
-        if span < 0 or spans[span, DEGREE] > most:
-            continue
-        degree, start = int(spans[span, DEGREE]), int(origins[span, 1])
-        whole = spans[span, KEPT] == degree and spans[span, REST] == 0
-        if whole and origins[span, 0] >= 0:
-            _draw_once(pick, frontier[i], start, degree, fanout, copies, positions, begin)
-        else:
-            _draw_once(pick, frontier[i], start, degree, fanout, indices, positions, begin)
-        if not whole:
-            place_row(words, before, spans, span, positions, begin, starts[i - first + 1])
+def _drawn_once(rule: PoolRule) -> int:
+    """Nodes that have no more edges than this draw once from all of them, or take all."""
+    return max(rule.size, rule.above) if rule.pooled == rule.fanout else rule.fanout
 
 
 @kernel
 def _draw_once(
-    pick: np.uint64,
-    node: int | np.int64,
-    start: int,
-    degree: int,
-    fanout: int,
-    indices: Array,
-    positions: Int64s,
-    begin: int,
+    rows: RowArrays,
+    pool: NeighborPool,
+    frontier: Int64s,
+    first: int,
+    last: int,
+    spans: Int64s,
+    block: Int64s,
+    draft: DraftArrays,
 ) -> None:
-    """All of a row's edges, or Floyd's draw from them."""
-    if degree <= fanout:
-        take_all(start, degree, indices, positions, begin)
-    else:
-        _draw_floyd(fold(pick, np.uint64(node)), start, degree, fanout, indices, positions, begin)
+    """Draws for those of first ≤ i < last who take all edges, or draw once from all."""
+    rule, positions, most = pool.rule, draft.positions, _drawn_once(pool.rule)
+    for i in range(first, last):
+        span, begin = block[i - first, SPAN], block[i - first, BEGIN]
+        if span < 0 or spans[span, DEGREE] > most:
+            continue
+        degree, start = int(spans[span, DEGREE]), int(spans[span, ORIGIN])
+        whole = is_whole(spans, span)
+        source = pool.copies.neighbors if whole and spans[span, COPY] >= 0 else rows.indices
+        if degree <= rule.fanout:
+            take_all(start, degree, source, positions, begin)
+        else:
+            key = fold(rule.pick, np.uint64(frontier[i]))
+            _draw_floyd(key, start, degree, rule.fanout, source, positions, begin)
+        if not whole:
+            place_row(rows.live, spans, span, positions, begin, block[i - first + 1, BEGIN])
 
 
 @kernel
@@ -390,97 +195,151 @@ def _draw_floyd(key: np.uint64, start: int, total: int, k: int, indices: Array, 
 
 @kernel
 def _draw_recorded(
-    rule: KeptRule,
-    records: Array,
+    pool: NeighborPool, frontier: Int64s, first: int, last: int, block: Int64s, local: LocalIds, draft: DraftArrays
+) -> int:
+    """Draws for those whose record is enough; returns 0; -1: damaged, or TORN."""
+    rule, records = pool.rule, pool.cached.records
+    fanout, size = rule.fanout, rule.size
+    sound: bool | np.bool_ = True
+    for i in range(first, last):
+        if block[i - first, SPAN] >= 0:
+            continue
+        record, begin = block[i - first, RECORD], block[i - first, BEGIN]
+        block[i - first, UNREAD] = begin + fanout
+        _draw_floyd(fold(rule.pick, np.uint64(frontier[i])), 0, size, fanout, records, draft.positions, begin)
+        sound &= take_recorded(records, record, size, local.node_count, draft, begin, begin + fanout)
+        for e in range(begin, begin + fanout):
+            prefetch(local.stamps, draft.neighbors[e])
+        if is_torn(records, record, block[i - first, VERSION]):
+            return TORN
+    return 0 if sound else -1
+
+
+# Nodes that draw twice: `pooled` edges from their row, and the residual ones from their other edges. The row is read
+# from its record, or drawn on the spot, O(size). Ranks of the row's edges are needed only for the residual draw.
+@kernel
+def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share what they know
+    rows: RowArrays,
+    pool: NeighborPool,
     frontier: Int64s,
     first: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
-    starts: Int64s,
-    placed: Int64s,
-    positions: Int64s,
-    neighbours: Int64s,
-    limit: int,
-    stamps: Int32s,
+    spans: Int64s,
+    block: Int64s,
+    local: LocalIds,
+    draft: DraftArrays,
+    row: PoolRow,
 ) -> int:
-    """Draws for those who are not apart, by their records alone; returns how many; -1: damaged, or TORN."""
-    pick, fanout, size, known = rule.pick, rule.fanout, rule.size, 0
+    """Draws for the nodes with a row that are listed; returns 0; -1: damaged, or TORN."""
+    rule, records, positions = pool.rule, pool.cached.records, draft.positions
+    pooled, size, once, everything = rule.pooled, rule.size, _drawn_once(rule), max(rule.size, rule.above)
+    drawn, chosen, indices = row.positions, row.chosen, rows.indices
     sound: bool | np.bool_ = True
     for i in range(first, last):
-        if apart[i - first] >= 0:
+        span, record, begin, end = (
+            block[i - first, SPAN],
+            block[i - first, RECORD],
+            block[i - first, BEGIN],
+            block[i - first + 1, BEGIN],
+        )
+        if span < 0 or spans[span, DEGREE] <= once:
             continue
-        record, begin = found[i - first, 0], starts[i - first]
-        placed[i - first] = begin + fanout
-        known += 1
-        _draw_floyd(fold(pick, np.uint64(frontier[i])), 0, size, fanout, records, positions, begin)
-        sound &= take_recorded(records, record, size, limit, positions, neighbours, begin, begin + fanout)
-        for e in range(begin, begin + fanout):
-            prefetch(stamps, neighbours[e])
-        if is_torn(records, record, found[i - first, 1]):
-            return TORN
-    return known if sound else -1
+        degree = int(spans[span, DEGREE])
+        node, middle, every = frontier[i], begin + pooled, degree <= everything
+        among, unread = degree if every else size, begin
+        recorded, whole = record >= 0 and not every, is_whole(spans, span)
+        _draw_floyd(fold(rule.pick, np.uint64(node)), 0, among, pooled, indices, positions, begin)
+        if not (every or recorded):
+            key = row_key(pool.keys, row_round(pool.keys, node), node)
+            draw_ranks_sorted(key, degree, size, row.table, drawn)
+        if middle < end:
+            sort_ranks(positions, begin, pooled, among, row.table, chosen)
+            if recorded and whole:
+                for j in range(pooled):
+                    chosen[j] = np.int64(records[record, HEAD + chosen[j]]) - spans[span, BASE_START]
+            elif recorded:
+                sound &= _rank_recorded(rows.live, spans, span, records, record, pooled, chosen)
+            elif not every:
+                for j in range(pooled):
+                    chosen[j] = drawn[chosen[j]]
+            key = fold(rule.residual, np.uint64(node))
+            _draw_floyd(key, 0, degree - pooled, end - middle, indices, positions, middle)
+            pass_over(chosen, pooled, positions, middle, end)
+        if recorded:
+            unread = middle
+            sound &= take_recorded(records, record, size, local.node_count, draft, begin, middle)
+            for e in range(begin, middle):
+                prefetch(local.stamps, draft.neighbors[e])
+            if is_torn(records, record, block[i - first, VERSION]):
+                return TORN
+        elif not every:
+            for e in range(begin, middle):
+                positions[e] = drawn[positions[e]]
+        block[i - first, UNREAD] = unread
+        if not whole and unread < end:
+            place_row(rows.live, spans, span, positions, unread, end)
+        origin = spans[span, ORIGIN]
+        source = pool.copies.neighbors if whole and spans[span, COPY] >= 0 else indices
+        for e in range(unread, end):
+            positions[e] += origin
+            prefetch(source, positions[e])
+    return 0 if sound else -1
 
 
 @kernel
-def _drawn_once(rule: KeptRule) -> int:
-    """Nodes that have no more edges than this draw once from all of them, or take all."""
-    return max(rule.size, rule.above) if rule.kept == rule.fanout else rule.fanout
+def _rank_recorded(
+    live: LiveArrays, spans: Int64s, span: int, records: Array, record: _Number, count: int, chosen: Int64s
+) -> bool:
+    """Turns numbers of a record's edges into ranks in the whole row; whether all of them are in it."""
+    inside: bool | np.bool_ = True
+    for j in range(count):
+        rank = rank_in(live, spans, span, np.int64(records[record, HEAD + chosen[j]]))
+        inside &= rank >= 0
+        chosen[j] = rank
+    return bool(inside)
 
 
-# Neighbours of a block of rows: from copies of whole rows that a cache keeps, else from the adjacency
-
-
+# The neighbours of a block of rows: from copies of whole rows that a cache has, else from the adjacency. Positions in
+# a copy are used as they are, and become physical only when the neighbour has been read.
 @kernel
-def _find_copies(places: Int32s, shifts: Int64s, nodes: Int64s, count: int, spans: Int64s, origins: Int64s) -> None:
-    """Writes to `origins` the number of each located row's copy, -1 where it has none, and what ranks are added to.
-
-    Of a row in one piece that is where its copy begins, or its place in the adjacency; else 0.
-    """
+def _find_copies(copies: RowCopies, nodes: Int64s, count: int, spans: Int64s) -> None:
+    """Writes COPY and ORIGIN of the located rows."""
     for span in range(count):
-        whole = spans[span, KEPT] == spans[span, DEGREE] and spans[span, REST] == 0
-        origins[span, 0], origins[span, 1] = -1, spans[span, FIRST] if whole else 0
-    if places.size == 0:
+        spans[span, COPY], spans[span, ORIGIN] = -1, spans[span, BASE_START] if is_whole(spans, span) else 0
+    if copies.places.size == 0:
         return
     for span in range(count):
-        copy = np.int64(load_first(places, nodes[span]))
-        origins[span, 0] = copy
-        prefetch(shifts, 2 * max(copy, np.int64(0)))
+        copy = np.int64(load_first(copies.places, nodes[span]))
+        spans[span, COPY] = copy
+        prefetch(copies.shifts, 2 * max(copy, np.int64(0)))
     for span in range(count):
-        whole = spans[span, KEPT] == spans[span, DEGREE] and spans[span, REST] == 0
-        if whole and origins[span, 0] >= 0:
-            origins[span, 1] -= shifts[origins[span, 0], 0]
+        if is_whole(spans, span) and spans[span, COPY] >= 0:
+            spans[span, ORIGIN] -= copies.shifts[spans[span, COPY], 0]
 
 
 @kernel
 def _load_block(
-    indices: Array,
-    tail: Array,
-    copies: Array,
-    shifts: Int64s,
-    spans: Int64s,
-    origins: Int64s,
-    apart: Int64s,
-    placed: Int64s,
-    starts: Int64s,
-    count: int,
-    limit: int,
-    stamps: Int32s,
-    positions: Int64s,
-    neighbours: Int64s,
-    counts: Int64s,
+    rows: RowArrays, copies: RowCopies, spans: Int64s, block: Int64s, count: int, local: LocalIds, draft: DraftArrays
 ) -> bool:
-    """Reads the ids from placed[i] on up to the end of each row, and makes positions in copies physical.
+    """Reads the ids from UNREAD up to the end of each row, and makes positions in copies physical.
 
-    Returns whether all are 0 ≤ id < limit; what is read of each row, and was before, is counted.
+    Returns whether all are 0 ≤ id < node_count, and counts what was read.
     """
-    held, rows, hits, read = indices.size, 0, 0, np.int64(0)
+    indices, tail, copied, stamps, limit = (
+        rows.indices,
+        rows.delta.indices,
+        copies.neighbors,
+        local.stamps,
+        local.node_count,
+    )
+    positions, neighbors, counts = draft.positions, draft.neighbors, draft.reads
+    held, seen, hits, read = indices.size, 0, 0, np.int64(0)
     outside: bool | np.bool_ = False
     for i in range(count):
-        begin, end, span = placed[i], starts[i + 1], apart[i]
-        copy = origins[span, 0] if span >= 0 else np.int64(-1)
-        rows += int(starts[i] < end)
-        hits += int(starts[i] < begin or (copy >= 0 and begin < end))
+        begin, end, span = block[i, UNREAD], block[i + 1, BEGIN], block[i, SPAN]
+        copy = spans[span, COPY] if span >= 0 else np.int64(-1)
+        seen += int(block[i, BEGIN] < end)
+        hits += int(block[i, BEGIN] < begin or (copy >= 0 and begin < end))
         if begin == end:
             continue
         if copy < 0:
@@ -490,19 +349,19 @@ def _load_block(
                 node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
                 outside |= (node < 0) | (node >= limit)
                 prefetch(stamps, node)
-                neighbours[e] = node
+                neighbors[e] = node
             continue
-        first, second = shifts[copy, 0], shifts[copy, 1]
-        whole = spans[span, KEPT] == spans[span, DEGREE] and spans[span, REST] == 0
+        first, second = copies.shifts[copy, 0], copies.shifts[copy, 1]
+        whole = is_whole(spans, span)
         for e in range(begin, end):
             p = positions[e]
             p += first if whole else np.int64(0)
-            node = np.int64(copies[p - (second if p >= held else first)])
+            node = np.int64(copied[p - (second if p >= held else first)])
             outside |= (node < 0) | (node >= limit)
             prefetch(stamps, node)
-            positions[e], neighbours[e] = p, node
+            positions[e], neighbors[e] = p, node
     counts[HITS] += hits
-    counts[MISSES] += rows - hits
-    counts[KEPT_EDGES] += starts[count] - starts[0] - read
-    counts[BASE_EDGES] += read
+    counts[MISSES] += seen - hits
+    counts[CACHED_EDGES] += block[count, BEGIN] - block[0, BEGIN] - read
+    counts[READ_EDGES] += read
     return not outside

@@ -16,12 +16,12 @@ from snapdb.errors import CorruptError
 from snapdb.kernels import buffers
 from snapdb.kernels.adjacency.delta import (
     DAMAGED,
+    Base,
     Keys,
     Lists,
     Outline,
-    Root,
-    are_patch,
     find_changes,
+    is_delta,
     list_tails,
     merge_column,
     pick_parts,
@@ -85,7 +85,7 @@ def build_patch(
     removals = _lists(*_grouped(replace(removed, source=nowhere, weight=None, until=None), nodes, 1))
     heads, additions = _grouped(added, nodes, far_nodes)
     new = _lists(heads, additions)
-    whole = Root(plain_array(root.indptr, np.int64), _keys(root), FOREVER if last_time is None else last_time)
+    whole = Base(plain_array(root.indptr, np.int64), _keys(root), FOREVER if last_time is None else last_time)
     outline, positions = _outline(whole, old, base.kept, removals, new)
     origin = buffers.empty((int(outline.indptr[-1]),), np.int64)
     list_tails(whole, old, removals, new, outline, positions, origin)
@@ -129,7 +129,7 @@ def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
     sound = sound and list(rows.columns) == list(root.columns) and rows.indices.dtype == root.indices.dtype
     if sound:
         starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
-        sound = bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
+        sound = bool(is_delta(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
     if not sound:
         raise CorruptError(
             f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL",
@@ -202,7 +202,7 @@ def _lists(nodes: Int64s, rows: AdjacencyRows) -> Lists:
     return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
-def _outline(root: Root, old: Lists, held: Int64s, removals: Lists, new: Lists) -> tuple[Outline, Int64s]:
+def _outline(root: Base, old: Lists, held: Int64s, removals: Lists, new: Lists) -> tuple[Outline, Int64s]:
     """The outline of a new patch, and the position of each removed edge in the logical rows."""
     most = old.nodes.size + removals.nodes.size + new.nodes.size
     outline = Outline(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
@@ -280,5 +280,5 @@ def _merged_column(
     tails = patch.rows.columns[name][bounds[0] : bounds[-1]].astype(dtype)
     out = np.empty(int(indptr[high] - indptr[low]), dtype)
     nodes, kept = patch.nodes[first:last].copy(), patch.kept[first:last].copy()
-    merge_column(low, high, root.indptr, root.columns[name], nodes, kept, bounds - bounds[0], tails, out)
+    merge_column(low, high, root.indptr, root.columns[name], Outline(nodes, kept, bounds - bounds[0]), tails, out)
     return out

@@ -127,7 +127,7 @@ Fanout = tuple[EdgeKey, Direction, list[int]]
 class SampledEdge(NamedTuple):
     """One sampled edge, its ends as local ids."""
 
-    neighbour: int
+    neighbor: int
     seed_side: int
     edge_id: int
     outward: bool
@@ -250,7 +250,7 @@ class _Batch:
             rank
             for rank, e in enumerate(row)
             if may_see(e.edge, bounds)
-            and (born is None or born[e.neighbour] < bounds.high)
+            and (born is None or born[e.neighbor] < bounds.high)
             and not ((e.edge.since >= bounds.time or e.edge.since == ALWAYS) and _is_pair(e.edge, own))
         ]
 
@@ -268,8 +268,8 @@ class _Batch:
                     place = Place.of(self.options, self.seed, self.number, hop, et, node, ordinal)
                     for rank, weight in self.picks((edge, walked), hop, counts, row, seen, place):
                         far, stored, outward = row[seen[rank]]
-                        neighbour = self.numbering[reaches].local(tree, far)
-                        block.edges.append(SampledEdge(neighbour, near, stored.edge_id, outward, weight))
+                        neighbor = self.numbering[reaches].local(tree, far)
+                        block.edges.append(SampledEdge(neighbor, near, stored.edge_id, outward, weight))
                 yield block
 
     def picks(
@@ -408,6 +408,6 @@ def _result_rows(batch: int, result: Result) -> Iterator[Row]:
             source, name, destination = block.edge
             for edge in block.edges:
                 out = edge.outward
-                tail, head = (edge.seed_side, edge.neighbour) if out else (edge.neighbour, edge.seed_side)
+                tail, head = (edge.seed_side, edge.neighbor) if out else (edge.neighbor, edge.seed_side)
                 ends = result.nodes[source][tail], result.nodes[destination][head]
                 yield Row(batch, hop, name, "out" if out else "in", *ends, edge.edge_id)

@@ -36,7 +36,7 @@ class Edge:
 class Entry(NamedTuple):
     """One position of a logical row."""
 
-    neighbour: int
+    neighbor: int
     """Dense id of the far end."""
     edge: Edge
     outward: bool

@@ -94,9 +94,9 @@ class Place(NamedTuple):
         """The key of an edge, whatever the tree ("Weighted, hashed, ordered": BOTTOMK)."""
         return fold(_prefix(self.seed, HASH, self.batch, self.hop, self.et, self.node), edge_id & MASK)
 
-    def labor(self, neighbour: int, dependent: int) -> int:
+    def labor(self, neighbor: int, dependent: int) -> int:
         """The key of a neighbour, whoever asks ("Weighted, hashed, ordered": LABOR)."""
-        return fold(_prefix(self.seed, HASH, staggered(self, neighbour, dependent), self.hop), neighbour)
+        return fold(_prefix(self.seed, HASH, staggered(self, neighbor, dependent), self.hop), neighbor)
 
     @staticmethod
     def of(options: Options, seed: int, batch: int, hop: int, et: int, node: int, ordinal: int) -> Place:
@@ -115,9 +115,9 @@ class Pick(NamedTuple):
     """Horvitz-Thompson's, under PRIORITY."""
 
 
-def staggered(place: Place, neighbour: int, batches: int) -> int:
+def staggered(place: Place, neighbor: int, batches: int) -> int:
     """The batch number that a neighbour draws by: it moves once in so many batches, each neighbour in its own one."""
-    phase = fold(_prefix(place.seed, PHASE, place.hop, place.et), neighbour) >> 32
+    phase = fold(_prefix(place.seed, PHASE, place.hop, place.et), neighbor) >> 32
     return (((place.batch << 32) // batches) + phase) >> 32
 
 
@@ -186,7 +186,7 @@ def _bottomk(eligible: list[Entry], fanout: int, options: Options, place: Place)
 
 def _labor(eligible: list[Entry], fanout: int, options: Options, place: Place) -> list[Pick]:
     """METHOD LABOR: the smallest hashes of neighbours, the same for all who have them."""
-    hashes = {rank: place.labor(entry.neighbour, options.dependent) for rank, entry in enumerate(eligible)}
+    hashes = {rank: place.labor(entry.neighbor, options.dependent) for rank, entry in enumerate(eligible)}
     return _least(eligible, fanout, hashes)
 
 

@@ -1,0 +1,144 @@
+"""Neighbours read and relabeled: dense ids become local ids, which number a batch's nodes as they appear.
+
+A batch's nodes are in a map that is never cleared between batches: it holds stamps, and those of earlier batches are
+less than the batch's first stamp. Nodes shared by all seeds have one stamp per vertex, in an array. Nodes of disjoint
+trees are (tree, vertex) pairs, whose stamps are in a hash table that grows with batches. Either way relabeling costs
+one random access per edge, which is prefetched a block ahead.
+
+Naive twin: `_Numbering` of tests/support/oracle.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snapdb.arrays import Int32s, Int64s
+from snapdb.kernels.adjacency.forms import RowArrays
+from snapdb.kernels.adjacency.spans import AHEAD, BLOCK
+from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
+from snapdb.kernels.rng import GOLDEN, mix
+
+_Number = int | np.int64
+
+
+class LocalIds(NamedTuple):
+    """The nodes of one vertex type that a batch has met, where all seeds share them."""
+
+    nodes: Int64s
+    """By local id: dense ids. One more slot than there can be nodes."""
+    stamps: Int32s
+    """By dense id: `first` + local id for nodes of this batch, less than `first` for others. Empty: not shared."""
+    first: int
+    """The stamp of local id 0; first + nodes.size must fit into int32."""
+    node_count: int
+    """Neighbours are 0 ≤ id < node_count; others are damage."""
+
+
+@kernel
+def relabel(neighbors: Int64s, begin: int, end: int, local: LocalIds, num_nodes: int) -> int:
+    """Replaces the ids in neighbors[begin:end] by local ids, and appends new nodes to nodes[num_nodes:].
+
+    Returns how many nodes there are then. Free of branches, which would be mispredicted for half of the edges: each id
+    is written to the next free slot of `nodes`, which stays free when the id was known.
+    """
+    nodes, stamps, first = local.nodes, local.stamps, local.first
+    for e in range(begin, end):
+        node = neighbors[e]
+        stamp: _Number = np.int64(stamps[node])
+        new = stamp < first
+        stamp = first + num_nodes if new else stamp
+        nodes[num_nodes] = node
+        stamps[node] = stamp
+        num_nodes += int(new)
+        neighbors[e] = stamp - first
+    return num_nodes
+
+
+@kernel
+def relabel_all(neighbors: Int64s, local: LocalIds, num_nodes: int) -> int:
+    """`relabel` for all of them, whose stamps are prefetched a block ahead."""
+    stamps = local.stamps
+    for begin in range(0, neighbors.size, BLOCK):
+        end = min(begin + BLOCK, neighbors.size)
+        for e in range(end, min(end + BLOCK, neighbors.size)):
+            prefetch(stamps, neighbors[e])
+        num_nodes = relabel(neighbors, begin, end, local, num_nodes)
+    return num_nodes
+
+
+@kernel
+def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbors: Int64s) -> bool:
+    """Writes the ids at physical positions to `neighbors`; returns whether all are 0 ≤ id < node_count."""
+    outside: bool | np.bool_ = False
+    indices, tail = rows.indices, rows.delta.indices
+    held, last = indices.size, positions.size - 1
+    for e in range(positions.size):
+        prefetch(indices, min(positions[min(e + AHEAD, last)], held))
+        p = positions[e]
+        node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
+        outside |= (node < 0) | (node >= node_count)
+        neighbors[e] = node
+    return not outside
+
+
+# Nodes of disjoint trees: open addressing with linear probing. A slot holds first + local id, or less where it is free,
+# so the table is never cleared between batches. Its size is a power of two, at least twice the number of nodes.
+class TreeLocalIds(NamedTuple):
+    """The nodes of one vertex type that a batch of disjoint trees has met."""
+
+    nodes: Int64s
+    """By local id: dense ids."""
+    trees: Int64s
+    """By local id: the tree that each is in."""
+    table: Int64s
+    first: int
+    """The stamp of local id 0."""
+
+
+@kernel
+def _slot(tree: np.int64, node: np.int64, last: int) -> int:
+    """The slot at which the search for a pair begins."""
+    return int(np.int64(mix(np.uint64(node) + np.uint64(tree) * GOLDEN)) & last)
+
+
+@allocating_kernel
+def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local: TreeLocalIds, num_nodes: int) -> int:
+    """Replaces ids by local ids, and appends new nodes and their trees; returns how many nodes there are then.
+
+    Edge e belongs to the tree of its row's node, trees[row_nodes[e]]; `trees` may be those of `local`.
+    """
+    nodes, owners, table, first = local.nodes, local.trees, local.table, local.first
+    last = table.size - 1
+    slots = np.empty(BLOCK, np.int64)
+    for begin in range(0, neighbors.size, BLOCK):
+        end = min(begin + BLOCK, neighbors.size)
+        for e in range(begin, end):
+            slots[e - begin] = _slot(trees[row_nodes[e]], neighbors[e], last)
+            prefetch(table, slots[e - begin])
+        for e in range(begin, end):
+            node, tree, slot = neighbors[e], trees[row_nodes[e]], slots[e - begin]
+            at = table[slot] - first
+            while at >= 0 and (nodes[at] != node or owners[at] != tree):
+                slot = (slot + 1) & last
+                at = table[slot] - first
+            if at < 0:
+                at = np.int64(num_nodes)
+                table[slot] = first + num_nodes
+                nodes[num_nodes] = node
+                owners[num_nodes] = tree
+                num_nodes += 1
+            neighbors[e] = at
+    return num_nodes
+
+
+@kernel
+def enter_again(local: TreeLocalIds, count: int) -> None:
+    """Enters the first `count` nodes into a table in which every slot is free."""
+    table, last = local.table, local.table.size - 1
+    for at in range(count):
+        slot = _slot(local.trees[at], local.nodes[at], last)
+        while table[slot] >= local.first:
+            slot = (slot + 1) & last
+        table[slot] = local.first + at
