@@ -123,12 +123,16 @@ class Terminal:
         return len(re.findall(r"^snapdb[*!]?>", self.transcript, re.MULTILINE))
 
     def forget(self) -> None:
-        """Let what is and was on the screen be gone, at an empty prompt."""
+        """Clear the screen, at an empty prompt, and what was on it before.
+
+        The program clears it (Ctrl-L): a screen that is reset while output is on its way shows the rest in other places
+        than the program believes.
+        """
         self.ready()
-        self._screen.reset()
+        self.send("\f")
+        self._until(lambda: True if self._screen.cursor.y == 0 else None, "a clear screen")
+        self.ready()
         self._screen.history.top.clear()
-        self.send("\r")
-        self.ready()
 
     def end(self) -> int:
         """Wait until the program is over; its exit code."""
