@@ -12,6 +12,7 @@ from sqlite3 import Connection, Row
 from typing import Literal, NamedTuple
 
 from snapdb.errors import CorruptError, DatabaseError
+from snapdb.storage.array_files import drop_cached_pages
 from snapdb.storage.cache_reports import CacheReports
 from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.connection import (
@@ -257,8 +258,10 @@ def _remove_garbage(
                 yield _VacuumStep("keep", file.path, file.bytes, f"{file.why}, but a reader holds it")
             else:
                 yield _VacuumStep("remove", file.path, file.bytes, file.why)
-        if not dry_run:  # also the small reports of streams that have ended
-            CacheReports(store.db_dir).clear()
+        if not dry_run:
+            for path in store.db_dir.path.glob("*/**/*.npy"):  # arrays that were written before this was done at once
+                drop_cached_pages(path)
+            CacheReports(store.db_dir).clear()  # the small reports of streams that have ended
             with store.catalog_db.writing(counted=False) as connection:
                 forget_deleted(connection, store.db_dir)
     finally:

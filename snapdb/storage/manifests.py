@@ -19,7 +19,7 @@ import numpy as np
 from snapdb.arrays import Array
 from snapdb.errors import CorruptError, DatabaseError, FormatError, InputError
 from snapdb.release import __version__
-from snapdb.storage.array_files import prefer_huge_pages
+from snapdb.storage.array_files import drop_cached_pages, prefer_huge_pages
 from snapdb.storage.disk import Disk, hash_file, hidden_beside, unwritten
 
 MANIFEST = "manifest.json"
@@ -56,6 +56,8 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
         disk.settle(manifest)
         disk.settle(staging)
         disk.rename(staging, final)
+        for name in files:
+            drop_cached_pages(final / name)
     except OSError as error:
         disk.remove(staging)
         raise unwritten(final, error.strerror or str(error)) from error

@@ -204,6 +204,7 @@ def _root(
         nodes.append(PlanNode("Negatives", details.negatives(spec), key="negatives"))
     nodes.append(PlanNode("Seeds", details.seed_order(spec), key="seeds"))
     drawing = f"{details.method(plan.hints.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
+    drawing += details.page_size(walk.arrays.rows.indices for walk in stream.sampler.backend.host_walks)
     sample = PlanNode("Sample", drawing, tuple(nodes), key="sample")
     features = [
         PlanNode("Feature", details.feature_words(opened.view, kind, name, feature), key=("feature", kind, name))
