@@ -188,7 +188,8 @@ class BatchBuilder:
         scratch = self._scratch()
 
         def sample(rounds: Rounds | None = None) -> Subgraph:
-            self.cache.begin(seeds.number, rounds)
+            if self._caches is not None:
+                self.cache.begin(seeds.number, rounds)
             with self.meter.sampling(entry, seeds.number, rounds):
                 return self.sampler.sample(entry, seeds.number, scratch, rounds)
 

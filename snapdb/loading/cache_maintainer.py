@@ -52,10 +52,8 @@ class CacheHandle:
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
         """Call before a batch is sampled, from any thread; under SCOPE VISITED with the rounds of its rows."""
-        if self._source is None:
-            return
         maintainer = self._maintainer
-        if maintainer is None or not maintainer.here:
+        if self._source is not None and (maintainer is None or not maintainer.here):
             maintainer = self._opened(self._source)
         if maintainer is not None:
             maintainer.begin(batch, rounds)

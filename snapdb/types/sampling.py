@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from snapdb.types.graph import Direction, EdgeType
@@ -34,6 +35,12 @@ Backend = Literal["numba", "torch"]
 ZeroWeight = Literal["NEVER", "WITH ALL"]
 
 
+@lru_cache(1 << 10)
+def _hash_of(edge: EdgeType, direction: Direction) -> int:
+    """`EdgeType.type_hash`, which every hop of every batch asks for."""
+    return edge.type_hash(direction)
+
+
 class Relation(NamedTuple):
     """An edge type walked from the seed side to the neighbour side."""
 
@@ -54,7 +61,7 @@ class Relation(NamedTuple):
     @property
     def hash(self) -> int:
         """The edge type's and direction's part of the draw key."""
-        return self.edge.type_hash(self.direction)
+        return _hash_of(self.edge, self.direction)
 
     @property
     def key(self) -> EdgeType:
