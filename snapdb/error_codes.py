@@ -37,7 +37,7 @@ def load_codes() -> tuple[Code, ...]:
     return tuple(Code(code, **entry) for code, entry in _entries().items() if code != _DATABASE)
 
 
-def example_database() -> str:
+def _example_database() -> str:
     """The statements that create the small database in which every example runs."""
     return str(_entries()[_DATABASE])
 

@@ -18,7 +18,7 @@ import pytest
 
 import snapdb
 from snapdb import errors
-from snapdb.error_codes import Code, example_database, load_codes
+from snapdb.error_codes import Code, _example_database, load_codes
 from snapdb.errors import BindError, SnapdbError, Span
 from tests.support.places import ROOT
 
@@ -106,7 +106,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The database that every example starts from."""
     path = tmp_path_factory.mktemp("world") / "world.snapdb"
     with snapdb.connect(path) as db:
-        db.script(example_database())
+        db.script(_example_database())
     return path
 
 
@@ -152,7 +152,7 @@ def page(failures: dict[str, SnapdbError]) -> str:
     """The page about errors, with what the examples give."""
     tree = inspect.getdoc(errors) or ""
     drawn = "\n".join(line for line in tree.splitlines() if re.match(r" {4}(SnapdbError|[├│└])", line))
-    parts = [HEAD.format(tree=inspect.cleandoc(drawn), world=example_database().strip(), count=len(CODES))]
+    parts = [HEAD.format(tree=inspect.cleandoc(drawn), world=_example_database().strip(), count=len(CODES))]
     kind = ""
     for code in sorted(CODES, key=lambda c: (list(KINDS_IN_ORDER).index(c.kind), c.code)):
         if code.kind != kind:

@@ -85,6 +85,8 @@ def _gather_bytes(rows: UInt8s, count: int, ids: Int64s, out: UInt8s) -> int:
     return int(_copy_rows(rows, width, ids, out, ahead))
 
 
+# Non-temporal stores in whole cache lines: a plain store reads its line first, so that a gather of a large result moves
+# three bytes per byte instead of two, and evicts what the batch needs next.
 @kernel
 def _stream_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int, spliced: UInt8s) -> int:
     """Writes each row of at least a line to `out` in whole lines; the first bad index, or -1.
@@ -124,6 +126,7 @@ def _stream_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int,
     return int(bad)
 
 
+# Prefetching `ahead` rows hides the latency of random reads: without it the memory serves one row after another.
 @kernel
 def _copy_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int) -> int:
     """Writes each row to `out`; the first bad index, or -1."""

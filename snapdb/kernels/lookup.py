@@ -1,4 +1,8 @@
-"""Looking things up by dense tables: ids of integer keys, edges of given vertices."""
+"""Looking things up without hashing: ids of integer keys, edges of given vertices, members of sets of ids.
+
+Keys and ids are integers of a bounded range, so a dense table answers in one read, runs of consecutive keys in a binary
+search over runs, and a bitmap over the range tests membership in one bit per possible id.
+"""
 
 from __future__ import annotations
 
@@ -97,6 +101,7 @@ def find_edges(
     return out
 
 
+# A binary search by (time, edge id) in the row of each edge: O(log degree), where a pass over all would be O(edges)
 @kernel
 def _find_edges(
     indptr: Int64s, time: Int64s, edge_id: Array, nodes: Int64s, times: Int64s, ids: Int64s, out: Int64s
@@ -162,7 +167,7 @@ def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> in
     return count
 
 
-# Numbers that are looked for among many others: a bit for each that there may be
+# Membership in a set of ids: a bitmap over the range costs limit / 8 bytes, and one bit test per id that is tested
 def mark(numbers: Int64s, limit: int) -> UInt64s:
     """A bit for each number below the limit, set for those given, which are 0 ≤ number < limit."""
     words = np.zeros((limit + 63) // 64, np.uint64)

@@ -13,9 +13,11 @@ import numpy as np
 from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.compiled import allocating_kernel, kernel, multiply_high
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
+# A counter-based generator (Salmon et al., 2011): each number is a hash of the parts that name it, so that any thread
+# or device computes any draw alone, in any order. The mixer is that of splitmix64 (Steele, Lea and Flood, 2014).
 @kernel
 def mix(z: np.uint64) -> np.uint64:
     """splitmix64's finaliser: a bijection of 64 bits in which every bit of z stirs every bit of the result."""
@@ -27,15 +29,17 @@ def mix(z: np.uint64) -> np.uint64:
 @kernel
 def fold(key: np.uint64, part: np.uint64) -> np.uint64:
     """The key extended by one part; for a fixed key a bijection of the part. A key starts as fold(0, seed)."""
-    return mix((key ^ mix(part + GOLDEN)) + GOLDEN)
+    return mix((key ^ mix(part + _GOLDEN)) + _GOLDEN)
 
 
 @kernel
 def draw(key: np.uint64, slot: np.uint64) -> np.uint64:
     """The key's 64 random bits number `slot`."""
-    return mix(key + slot * GOLDEN)
+    return mix(key + slot * _GOLDEN)
 
 
+# Lemire (2019): a product instead of a division. Without his rejection step the bias is below n / 2^64, and each draw
+# takes exactly one random number.
 @kernel
 def below(bits: np.uint64, n: np.uint64) -> np.uint64:
     """floor(bits * n / 2^64): a number from 0 up to, not including, n ≥ 1."""
@@ -64,7 +68,7 @@ def fold_parts(seed: int, *parts: int) -> np.uint64:
     return key
 
 
-# A shuffle that is a pure function of its key
+# A shuffle that is a pure function of its key: sorting by hash costs O(n log n), where Fisher-Yates needs a state
 def shuffle(key: np.uint64, count: int) -> Int64s:
     """The numbers 0 ≤ i < count by ascending fold(key, i).
 

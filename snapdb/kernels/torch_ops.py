@@ -89,7 +89,8 @@ def unsigned_order(words: Tensor) -> Tensor:
     return words ^ _LEAST
 
 
-# Many rows at once, without a loop over them: spread out, searched, sorted each for itself, cut into chunks
+# Rows of different lengths without a loop over rows: elements are spread out with their row's number, and each operator
+# runs over all elements of all rows
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
     """For each element of rows of so many: which row it is in, and which one of the row it is.
 
@@ -174,7 +175,8 @@ def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
     return list(pairwise(sorted({0, *cuts, sizes.numel()})))
 
 
-# Floyd's draws without replacement for many rows at once: as many steps as draws, each over all rows
+# Floyd's sampling for many rows at once: k steps, each over all rows, and O(k²) comparisons per row, which a GPU does
+# faster than any scheme with a table per row. Naive twin: `floyd` of tests/support/oracle/numbers.py.
 MOST = 1024
 """More draws than this a row would be compared with all earlier ones for too long."""
 
@@ -249,7 +251,7 @@ def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
     return local[known.numel() :], fresh.nonzero().squeeze(1)
 
 
-# What weighted draws compare: integers and single operations on float64, so that every device has the same bits
+# What weighted draws compare: integers, and single operations on float64, which IEEE 754 rounds alike on every device
 def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
     """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: how long an edge of weight 1 takes in the race.
 

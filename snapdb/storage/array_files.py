@@ -110,7 +110,7 @@ class ArrayArchive:
 
 _GROUPS = Path("/sys/fs/cgroup")
 
-HUGE_PAGE = 1 << 21
+_HUGE_PAGE = 1 << 21
 _SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SMALL = 1 << 21
 """Bytes up to which a separate map does not pay."""
@@ -177,7 +177,7 @@ def prefer_huge_pages(array: Array) -> None:
 
     A file as large as a quarter of the available memory is excluded: its pages must be loaded and reclaimed singly.
     """
-    if array.nbytes >= HUGE_PAGE and array.nbytes <= available_memory() // 4:
+    if array.nbytes >= _HUGE_PAGE and array.nbytes <= available_memory() // 4:
         _advise(array, "MADV_HUGEPAGE")
 
 
@@ -187,10 +187,10 @@ def drop_cached_pages(path: Path) -> None:
     A write caches part of a file in small pages, and no advice changes pages that are cached. Pages that a process maps
     stay. Nothing is done for files for which `prefer_huge_pages` does not ask for huge pages.
     """
-    if not hasattr(os, "posix_fadvise") or not huge_pages():
+    if not hasattr(os, "posix_fadvise") or not _has_huge_pages():
         return
     with suppress(OSError):  # it only costs speed
-        if not HUGE_PAGE <= path.stat().st_size <= available_memory() // 4:
+        if not _HUGE_PAGE <= path.stat().st_size <= available_memory() // 4:
             return
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -199,7 +199,12 @@ def drop_cached_pages(path: Path) -> None:
             os.close(descriptor)
 
 
-def huge_pages() -> bool:
+def lacks_huge_pages(arrays: Iterable[Array]) -> bool:
+    """Whether one of these is large enough for huge pages, and the kernel has none."""
+    return not _has_huge_pages() and any(array.nbytes >= _HUGE_PAGE for array in arrays)
+
+
+def _has_huge_pages() -> bool:
     """Whether the kernel has huge pages for maps that ask for them; for files, the file system must have them too."""
     with suppress(OSError):
         return "[never]" not in _SWITCH.read_text()
@@ -211,7 +216,7 @@ def read_singly(arrays: Sequence[Array], room: int) -> bool:
 
     Read-ahead of random reads would evict pages that are needed.
     """
-    mapped = [array for array in arrays if isinstance(_root(array), mmap.mmap) and array.nbytes >= HUGE_PAGE]
+    mapped = [array for array in arrays if isinstance(_root(array), mmap.mmap) and array.nbytes >= _HUGE_PAGE]
     if not mapped or not hasattr(mmap, "MADV_RANDOM"):
         return False
     if sum(array.nbytes for array in mapped) <= room:

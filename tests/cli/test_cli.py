@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from snapdb import Database, connect
-from snapdb.error_codes import example_database
+from snapdb.error_codes import _example_database
 from snapdb.errors import CommitConflict, LockedError
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
@@ -256,7 +256,7 @@ def test_a_path_that_cannot_be_a_database_fails_with_its_reason(tmp_path: Path) 
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A small database with a graph, a snapshot and a tag."""
     with connect(tmp_path_factory.mktemp("graph") / "world.snapdb") as db:
-        db.script(example_database())
+        db.script(_example_database())
         yield db
 
 

@@ -15,7 +15,8 @@ import pytest
 
 import snapdb
 from snapdb.storage import array_files, gc, manifests
-from snapdb.storage.array_files import HUGE_PAGE, drop_cached_pages, huge_pages
+from snapdb.storage.array_files import drop_cached_pages
+from tests.support.inside.storage import _HUGE_PAGE, _has_huge_pages
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says which pages of a file are cached")
 
@@ -69,13 +70,13 @@ def on_disk() -> Iterator[Path]:
 
 @linux
 def test_a_large_file_leaves_the_page_cache_and_a_small_one_stays(on_disk: Path) -> None:
-    large, small = written(on_disk / "large", 2 * HUGE_PAGE), written(on_disk / "small", HUGE_PAGE // 2)
-    if not huge_pages():
+    large, small = written(on_disk / "large", 2 * _HUGE_PAGE), written(on_disk / "small", _HUGE_PAGE // 2)
+    if not _has_huge_pages():
         pytest.skip("this kernel has no huge pages")
-    assert cached(large) == 2 * HUGE_PAGE
+    assert cached(large) == 2 * _HUGE_PAGE
     drop_cached_pages(large)
     drop_cached_pages(small)
-    if cached(large) == 2 * HUGE_PAGE:
+    if cached(large) == 2 * _HUGE_PAGE:
         pytest.skip("this file system keeps its files in memory")
     assert cached(large) == 0
     assert cached(small) > 0
@@ -86,11 +87,11 @@ def test_without_huge_pages_nothing_is_dropped(tmp_path: Path, monkeypatch: pyte
     switch = tmp_path / "enabled"
     switch.write_text("always madvise [never]\n")
     monkeypatch.setattr(array_files, "_SWITCH", switch)
-    file = written(tmp_path / "large", 2 * HUGE_PAGE)
+    file = written(tmp_path / "large", 2 * _HUGE_PAGE)
     drop_cached_pages(file)
-    assert cached(file) == 2 * HUGE_PAGE
+    assert cached(file) == 2 * _HUGE_PAGE
     monkeypatch.setattr(array_files, "_SWITCH", tmp_path / "no such switch")
-    assert not huge_pages()
+    assert not _has_huge_pages()
 
 
 def test_a_file_that_is_gone_costs_nothing(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """The detail of each operator of a sample: which back end, method and form of the rows, and why."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from snapdb.arrays import Array
 from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.adjacency import outgoing_artifact, serves_outgoing
@@ -11,7 +10,6 @@ from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Feature
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable
-from snapdb.storage.array_files import HUGE_PAGE, huge_pages
 from snapdb.storage.artifacts import find_artifact
 from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit
 
@@ -117,13 +115,6 @@ def row_form(
     ):
         return "rows by source from the disk, where they were sorted once"
     return f"rows sorted by source in memory, because they lie by destination as {form}"
-
-
-def page_size(arrays: Iterable[Array]) -> str:
-    """A note where topologies are large and the kernel has no huge pages to map them by, else nothing."""
-    if huge_pages() or all(array.nbytes < HUGE_PAGE for array in arrays):
-        return ""
-    return "; this kernel has no huge pages for files: random reads of the topology miss the TLB"
 
 
 def count_words(count: int) -> str:

@@ -26,6 +26,7 @@ from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
 from snapdb.plan.snapshots import event_unit
+from snapdb.storage.array_files import lacks_huge_pages
 from snapdb.types import EdgeType
 from snapdb.types.text import counted
 
@@ -204,7 +205,8 @@ def _root(
         nodes.append(PlanNode("Negatives", details.negatives(spec), key="negatives"))
     nodes.append(PlanNode("Seeds", details.seed_order(spec), key="seeds"))
     drawing = f"{details.method(plan.hints.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
-    drawing += details.page_size(walk.arrays.rows.indices for walk in stream.sampler.backend.host_walks)
+    if lacks_huge_pages(walk.arrays.rows.indices for walk in stream.sampler.backend.host_walks):
+        drawing += "; this kernel has no huge pages for files: random reads of the topology miss the TLB"
     sample = PlanNode("Sample", drawing, tuple(nodes), key="sample")
     features = [
         PlanNode("Feature", details.feature_words(opened.view, kind, name, feature), key=("feature", kind, name))

@@ -127,6 +127,7 @@ def delta_arrays(
     )
 
 
+# One bit per node says whether it is touched, and the ranks of words which row of the delta is its own: O(1) per node
 @kernel
 def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
     before = np.int64(-1)
@@ -183,6 +184,7 @@ def has_values(column: Column) -> bool:
     return column.base.size + column.delta.size > 0
 
 
+# A branch instead of one concatenated array: base and delta are memory-mapped files, which a refresh must not copy
 @kernel
 def value_at(column: Column, position: int | np.int64) -> Any:
     """A column's value at a physical position."""

@@ -1,4 +1,9 @@
-"""A radix sort into rows, one column at a time: by bucket of nodes, by node, and within rows by (time, edge id)."""
+"""A radix sort into rows, one column at a time: by bucket of nodes, by node, and within rows by (time, edge id).
+
+Two stable passes, O(edges) each: the first puts edges into buckets whose counters fit into the cache, the second sorts
+one bucket, which fits too. Most rows are then time-sorted already, as edges arrive by time, and cost one comparison per
+edge; others are merge-sorted. Naive twin: `np.lexsort` in tests/storage/test_topology.py.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +54,7 @@ def pick(values: Array, order: Array, out: Array) -> None:
         out[p] = values[order[p]]
 
 
+# Within a bucket: count the edges of each node, turn the counts into starts, and put each edge at its node's cursor.
 @kernel
 def order_nodes(local: Array, ends: Int64s, order: Array) -> None:
     """A stable counting sort: fills `order` with edges by node, and `ends`, zeros before, with each row's end."""
@@ -81,6 +87,8 @@ def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None
         start = stop
 
 
+# Insertion sort up to _SHORT edges, then merges of runs of doubling length: stable, O(d log d) per row of d edges. The
+# keys move as three arrays, since an array of tuples would be sorted by Python comparisons.
 @allocating_kernel
 def _sort(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
     """A merge sort from blocks that insertion sorted; blocks that follow each other already are left alone."""

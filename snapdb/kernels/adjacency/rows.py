@@ -93,6 +93,7 @@ def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
     return values
 
 
+# Blocks of rows are located together, and then listed or counted while their bounds are in the cache
 @allocating_kernel
 def _count_rows(rows: RowArrays, degrees: Int64s) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)

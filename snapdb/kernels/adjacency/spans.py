@@ -35,6 +35,8 @@ def is_plain(rows: RowArrays) -> bool:
     return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.delta.touched.size == 0
 
 
+# Passes over a block instead of one pass per row: each pass prefetches what the next one reads, and a case that an
+# encoding lacks costs one branch per block
 @kernel
 def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
     """Writes where the rows of nodes[low:high] are to spans[0:]; returns whether all are within their arrays.
@@ -104,6 +106,8 @@ def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int,
             prefetch(before, (start + length) >> 9 << 1)
 
 
+# Few nodes are touched, so a bitmap with ranks keeps the test of a node in one cache line, and only touched nodes cost
+# two more reads
 @kernel
 def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
     """Where the delta takes over; a row of the base that is shorter than what the delta keeps of it is damaged."""

@@ -138,6 +138,7 @@ def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
     return rank
 
 
+# Binary search over the known candidates by how many free ones precede each: O(log known) rank queries per draw
 @kernel
 def _count_passed(
     listed: Int64s, ranks: Int64s, excluded: int, rank: _Number, order: BirthOrder, there: _Number

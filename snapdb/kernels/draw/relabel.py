@@ -18,7 +18,7 @@ from snapdb.arrays import Int32s, Int64s
 from snapdb.kernels.adjacency.forms import RowArrays
 from snapdb.kernels.adjacency.spans import AHEAD, BLOCK
 from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
-from snapdb.kernels.rng import GOLDEN, mix
+from snapdb.kernels.rng import mix
 
 _Number = int | np.int64
 
@@ -36,6 +36,7 @@ class LocalIds(NamedTuple):
     """Neighbours are 0 ≤ id < node_count; others are damage."""
 
 
+# Per edge one read and one write of a stamp at random, no branch and no hash: PyG's and DGL's samplers hash each id
 @kernel
 def relabel(neighbors: Int64s, begin: int, end: int, local: LocalIds, num_nodes: int) -> int:
     """Replaces the ids in neighbors[begin:end] by local ids, and appends new nodes to nodes[num_nodes:].
@@ -68,6 +69,7 @@ def relabel_all(neighbors: Int64s, local: LocalIds, num_nodes: int) -> int:
     return num_nodes
 
 
+# Positions are random, so each neighbour is prefetched AHEAD edges before it is read
 @kernel
 def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbors: Int64s) -> bool:
     """Writes the ids at physical positions to `neighbors`; returns whether all are 0 ≤ id < node_count."""
@@ -100,7 +102,7 @@ class TreeLocalIds(NamedTuple):
 @kernel
 def _slot(tree: np.int64, node: np.int64, last: int) -> int:
     """The slot at which the search for a pair begins."""
-    return int(np.int64(mix(np.uint64(node) + np.uint64(tree) * GOLDEN)) & last)
+    return int(np.int64(mix(np.uint64(node) ^ (np.uint64(tree) << np.uint64(32)))) & last)
 
 
 @allocating_kernel

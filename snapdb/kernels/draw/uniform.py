@@ -86,6 +86,8 @@ def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: 
     return -1 if outside else int(total)
 
 
+# The kernel of plain sampling: per block of 128 rows draw, place, load and relabel, O(fanout) per row. Cases are chosen
+# per row, by its length and by the fanout, never per edge.
 @allocating_kernel
 def sample_uniform(
     rows: RowArrays,

@@ -131,6 +131,7 @@ def find_records(
             block[i - first, RECORD] = -1
 
 
+# The reader's half: an acquire fence, so that no read of the record moves past the second read of the sequence
 @kernel
 def is_torn(records: Array, record: _Number, version: _Number) -> bool:
     """Whether a record may have been written to since its SEQUENCE was this, so that what was read of it is void."""
@@ -305,6 +306,7 @@ def _list_stale(keys: RowKeys, records: Array, nodes: Int64s, first: int, last: 
     return count
 
 
+# The writer of a seqlock: odd sequence, release fence, data, even sequence with a release store. Readers never wait.
 @kernel
 def _write(
     rows: RowArrays,
