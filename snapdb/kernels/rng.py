@@ -62,9 +62,15 @@ def fold_parts(seed: int, *parts: int) -> np.uint64:
     >>> hex(fold_parts(42, 2, 7, 1, 0x860DA7D90BDD38F6, 123456))
     '0xf0a625c1c1ab29d8'
     """
+    return np.uint64(_fold_all(np.array((seed, *parts), np.uint64)))
+
+
+# All parts in one array: numba dispatches a call with a bare uint64 through Python, in 12 µs or more instead of 0.1
+@kernel
+def _fold_all(parts: UInt64s) -> np.uint64:
     key = np.uint64(0)
-    for part in (seed, *parts):
-        key = np.uint64(fold(key, np.uint64(part)))
+    for part in parts:
+        key = fold(key, part)
     return key
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from snapdb.kernels.adjacency.forms import row_arrays
 from snapdb.kernels.adjacency.spans import PLAIN_FIELDS, is_plain
 from snapdb.kernels.draw.relabel import LocalIds, relabel
+from snapdb.kernels.draw.scores import DrawKeys
 from snapdb.kernels.draw.uniform import EdgeBuffers, count_edges, sample_uniform
 from snapdb.kernels.features import STREAMED, gather
-from snapdb.kernels.rng import fold, fold_each
+from snapdb.kernels.rng import fold_each, fold_parts
 
 _warm = Event()
 
@@ -36,15 +37,15 @@ def load_kernels() -> None:
     """Samples one edge and gathers a few rows: afterwards the kernels are loaded, compiled where there is no cache."""
     one = np.zeros(1, np.int64)
     rows = row_arrays(np.array([0, 1]), np.zeros(1, np.int32))
-    prefix = fold(np.uint64(0), np.uint64(0))
-    fold_each(prefix, one)
+    keys = DrawKeys(*[fold_parts(0)] * 5)
+    fold_each(keys.pick, one)
     is_plain(rows)
     spans, nodes = np.empty((1, PLAIN_FIELDS), np.int64), np.zeros(2, np.int64)
     local = LocalIds(nodes, np.zeros(1, np.int32), 1, 1)
     relabel(one.copy(), 0, 1, local, 0)
     count_edges(rows, 1, nodes, 0, 1, spans)
     drawn = EdgeBuffers(one.copy(), *np.zeros((2, 1), np.int64))
-    sample_uniform(rows, prefix, 1, nodes, 0, 1, spans, local, 1, drawn, 0)
+    sample_uniform(rows, keys, 1, nodes, 0, 1, spans, local, 1, drawn, 0)
     gather(np.zeros(1), one)
     gather(np.zeros((1, 16), np.float32), one)
     gather(np.zeros((1, min(STREAMED, 1 << 22)), np.uint8), one)

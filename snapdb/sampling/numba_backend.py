@@ -296,8 +296,7 @@ def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edge
     reached.reserve(new)
     edges = _longer(before, new)
     drawn, local, count = EdgeBuffers(edges.position, *edges.index), reached.local_ids, reached.count
-    prefix = hop.keys().pick
-    count, _ = sample_uniform(rows, prefix, fanout, frontier, low, high, spans, local, count, drawn, old)
+    count, _ = sample_uniform(rows, hop.keys(), fanout, frontier, low, high, spans, local, count, drawn, old)
     if count < 0:
         raise damaged(walk.relation)
     reached.count = count

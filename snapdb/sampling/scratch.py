@@ -60,11 +60,14 @@ class NodeMap:
 
     def enter_each(self, ids: Int64s) -> Int64s:
         """The same, but each has a number of its own, and later edges to a vertex lead to the first of them."""
-        room = self.stamps.size + ids.size + 1
-        if np.unique(ids).size < ids.size and self.nodes.size < room:
-            self.nodes = np.concatenate([self.nodes[: self.count], np.empty(room - self.count, np.int64)])
-        self.reserve(ids.size)
-        before, self.count = self.count, self.count + ids.size
+        before, room = self.count, self.stamps.size + ids.size + 1
+        local = self.enter(ids, self.trees)
+        if self.count == before + ids.size:
+            return local
+        if self.nodes.size < room:
+            self.nodes = np.concatenate([self.nodes[:before], np.empty(room - before, np.int64)])
+            self.reserve(ids.size)
+        self.count = before + ids.size
         self.nodes[before : self.count] = ids
         self._stamp(before)
         return np.arange(before, self.count, dtype=np.int64)

@@ -249,7 +249,7 @@ class _NegativeDraws:
             CorruptError: a row leads out of its arrays.
         """
         numbers = np.full((sources.size, self.count), -1, np.int64)
-        prefix = fold_parts(self._seed, Domain.NEG, epoch)
+        prefix = (fold_parts(self._seed, Domain.NEG, epoch),)
         moments = _NONE if times is None else times
         distinct, rows = np.unique(sources, return_inverse=True)
         order = np.argsort(rows, kind="stable")  # those of one source one after another
@@ -267,7 +267,7 @@ class _NegativeDraws:
         return np.where(numbers < 0, -1, ids[numbers]) if ids.size else numbers
 
     def _fill(
-        self, prefix: np.uint64, ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
+        self, prefix: tuple[np.uint64], ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
     ) -> None:
         every = self._candidates
         if every.weights is None:

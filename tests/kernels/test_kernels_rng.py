@@ -18,6 +18,7 @@ from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.kernels import (
     PLAIN_FIELDS,
+    DrawKeys,
     EdgeBuffers,
     LocalIds,
     count_edges,
@@ -48,7 +49,7 @@ def floyd(key: int, degree: int, k: int) -> list[int]:
     spans = np.empty((1, PLAIN_FIELDS), np.int64)
     assert count_edges(rows, k, frontier, 0, 1, spans) == k
     local, drawn = LocalIds(nodes, np.zeros(degree, np.int32), 1, degree), EdgeBuffers(positions, neighbors, row_nodes)
-    count, edges = sample_uniform(rows, prefix, k, frontier, 0, 1, spans, local, 0, drawn, 0)
+    count, edges = sample_uniform(rows, DrawKeys(*[prefix] * 5), k, frontier, 0, 1, spans, local, 0, drawn, 0)
     assert (count, edges) == (k, k)
     return positions.tolist()
 

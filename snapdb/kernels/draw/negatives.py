@@ -62,12 +62,19 @@ class Born(NamedTuple):
 
 @allocating_kernel
 def draw_by_rank(
-    prefix: np.uint64, ordinals: Int64s, times: Int64s, rows: Int64s, known: Known, born: Born, count: int, out: Int64s
+    prefix: tuple[np.uint64],
+    ordinals: Int64s,
+    times: Int64s,
+    rows: Int64s,
+    known: Known,
+    born: Born,
+    count: int,
+    out: Int64s,
 ) -> None:
     """Fills out [seeds, slots] with numbers of candidates, uniformly; slots beyond the last candidate stay as they are.
 
     Args:
-        prefix: The key, to which a seed's ordinal and the slot are folded.
+        prefix: [1] the key, to which a seed's ordinal and the slot are folded; see `rng.fold_parts`.
         ordinals: [seeds]
         times: [seeds] or empty: a vertex that is not born by then is no candidate.
         rows: [seeds] its source's row of `known`; equal ones next to each other are listed once where they can be.
@@ -84,7 +91,7 @@ def draw_by_rank(
             excluded = _list_known(known, rows[i], time, born.by_number, listed)
             for k in range(excluded):
                 ranks[k] = listed[k] if there == count else -1
-        key, left = fold(prefix, np.uint64(ordinals[i])), there - excluded
+        key, left = fold(prefix[0], np.uint64(ordinals[i])), there - excluded
         for slot in range(min(slots, left)):
             bits = draw(fold(key, np.uint64(slot)), np.uint64(0))
             rank = _pass_taken(taken, slot, np.int64(below(bits, np.uint64(left - slot))))
@@ -161,7 +168,7 @@ def _count_passed(
 
 @allocating_kernel
 def draw_by_race(
-    prefix: np.uint64,
+    prefix: tuple[np.uint64],
     ordinals: Int64s,
     times: Int64s,
     rows: Int64s,
@@ -174,7 +181,7 @@ def draw_by_race(
     """Fills out [seeds, slots] with numbers of candidates by weight; slots beyond the last candidate stay as they are.
 
     Args:
-        prefix: The key, to which a seed's ordinal and the candidate's id are folded.
+        prefix: [1] the key, to which a seed's ordinal and the candidate's id are folded.
         ordinals: As in `draw_by_rank`, like times and rows.
         born: By number, or empty.
         ids: By number.
@@ -185,7 +192,7 @@ def draw_by_race(
     for i in range(ordinals.size):
         time = times[i] if times.size > 0 else np.int64(0)
         excluded = _list_known(known, rows[i], time, born, listed)
-        key = fold(prefix, np.uint64(ordinals[i]))
+        key = fold(prefix[0], np.uint64(ordinals[i]))
         held, at = 0, 0
         for number in range(ids.size):
             if at < excluded and listed[at] == number:

@@ -32,6 +32,7 @@ from snapdb.kernels.bits import last_zeros, live_before, select_live
 from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
 from snapdb.kernels.draw.floyd import SCANNED, floyd_mask, floyd_scan, floyd_table, table_for, take_all
 from snapdb.kernels.draw.relabel import LocalIds, relabel
+from snapdb.kernels.draw.scores import DrawKeys
 from snapdb.kernels.rng import fold
 
 _Number = int | np.int64
@@ -91,7 +92,7 @@ def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: 
 @allocating_kernel
 def sample_uniform(
     rows: RowArrays,
-    prefix: np.uint64,
+    keys: DrawKeys,
     fanout: int,
     frontier: Int64s,
     low: int,
@@ -104,9 +105,10 @@ def sample_uniform(
 ) -> tuple[int, int]:
     """Draws up to `fanout` edges for each of frontier[low:high]; returns how many nodes and edges there are then.
 
-    -1 nodes: an index is not a node. The rows must have passed `count_edges`, which left their `spans`. The pick key
-    of a node is fold(prefix, node). The frontier may be the array of local nodes.
+    -1 nodes: an index is not a node. The rows must have passed `count_edges`, which left their `spans`. The frontier
+    may be the array of local nodes. Keys come in a tuple: see `rng.fold_parts`.
     """
+    prefix = keys.pick
     table = np.empty(0, np.int64)
     indices, tail, positions = rows.indices, rows.delta.indices, drawn.positions
     length = BASE_LEN if is_plain(rows) else DEGREE
