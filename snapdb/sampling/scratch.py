@@ -15,23 +15,14 @@ _LIMIT = 2**31 - 1
 """Stamps are int32: half the bytes of the map that every sampled edge touches at random."""
 
 
-class NodeMap:
-    """The nodes of one vertex type that a batch has met. Memory is touched only where batches reach."""
+class _Nodes:
+    """The nodes of one vertex type that a batch has met: `nodes` and, of disjoint trees, `trees` by local id."""
 
-    trees: Int64s = np.empty(0, np.int64)
-    """Nodes are shared by all seeds."""
-
-    def __init__(self, node_count: int) -> None:
+    def __init__(self, node_count: int, nodes: int, trees: int) -> None:
         self.node_count = node_count
-        self.nodes: Int64s = np.empty(node_count + 1, np.int64)  # one slot is the kernel's spare
-        self.count = 0
-        self.stamps = np.zeros(node_count, np.int32)
-        self.first_stamp = 1
-
-    @property
-    def local_ids(self) -> LocalIds:
-        """As kernels that relabel read it."""
-        return LocalIds(self.nodes, self.stamps, self.first_stamp, self.node_count)
+        self.nodes: Int64s = np.empty(nodes, np.int64)
+        self.trees: Int64s = np.empty(trees, np.int64)
+        self.count, self.first_stamp = 0, 1
 
     @property
     def frontier(self) -> Frontier:
@@ -42,6 +33,19 @@ class NodeMap:
         """Forgets the last batch: its stamps are less than the new first one."""
         self.first_stamp += self.count
         self.count = 0
+
+
+class NodeMap(_Nodes):
+    """Nodes that all seeds share. Memory is touched only where batches reach."""
+
+    def __init__(self, node_count: int) -> None:
+        super().__init__(node_count, node_count + 1, 0)  # one slot is the kernel's spare
+        self.stamps = np.zeros(node_count, np.int32)
+
+    @property
+    def local_ids(self) -> LocalIds:
+        """As kernels that relabel read it."""
+        return LocalIds(self.nodes, self.stamps, self.first_stamp, self.node_count)
 
     def reserve(self, edges: int) -> None:
         """Make sure that this many more edges, each perhaps a new node, do not overflow a stamp."""
@@ -82,31 +86,17 @@ class NodeMap:
         self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.first_stamp
 
 
-class _TreeNodeMap:
-    """The nodes of one vertex type that a batch of disjoint trees has met, each in one tree; it grows with batches."""
+class _TreeNodeMap(_Nodes):
+    """Nodes of disjoint trees, each in one tree; it grows with batches, and its int64 stamps do not run out."""
 
     def __init__(self, node_count: int) -> None:
-        self.node_count = node_count
-        self.nodes: Int64s = np.empty(1 << 10, np.int64)
-        self.trees: Int64s = np.empty(1 << 10, np.int64)
-        self.count = 0
+        super().__init__(node_count, 1 << 10, 1 << 10)
         self.table: Int64s = np.zeros(1 << 11, np.int64)
-        self.first_stamp = 1  # a table of int64 does not run out of stamps
 
     @property
     def local_ids(self) -> TreeLocalIds:
         """As kernels that relabel read it."""
         return TreeLocalIds(self.nodes, self.trees, self.table, self.first_stamp)
-
-    @property
-    def frontier(self) -> Frontier:
-        """As kernels that draw read it."""
-        return Frontier(self.nodes, self.trees)
-
-    def start(self) -> None:
-        """Forgets the last batch: its stamps are less than the new first one."""
-        self.first_stamp += self.count
-        self.count = 0
 
     def reserve(self, edges: int) -> None:
         """Make room for this many more edges, each perhaps a new node."""

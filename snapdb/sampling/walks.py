@@ -213,15 +213,9 @@ def _arrays(
             "the adjacency of a type walked BOTH ways is damaged; create the snapshot again", code="damaged-snapshot"
         )
     ids, times, ends, weights = (column_arrays(column, kind, rows) for column, kind in columns)
-    return WalkArrays(
-        rows,
-        ids,
-        times,
-        ends,
-        weights,
-        plain_array(np.empty(0) if outward is None else outward, np.bool_),
-        plain_array(np.empty(0) if born is None else born, np.int64),
-    )
+    plain_outward = plain_array(np.empty(0) if outward is None else outward, np.bool_)
+    plain_born = plain_array(np.empty(0) if born is None else born, np.int64)
+    return WalkArrays(rows, ids, times, ends, weights, plain_outward, plain_born)
 
 
 def _method(drawing: Drawing, relation: Relation) -> int:

@@ -236,12 +236,8 @@ def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share w
     drawn, chosen, indices = row.positions, row.chosen, rows.indices
     sound: bool | np.bool_ = True
     for i in range(first, last):
-        span, record, begin, end = (
-            block[i - first, SPAN],
-            block[i - first, RECORD],
-            block[i - first, BEGIN],
-            block[i - first + 1, BEGIN],
-        )
+        span, record = block[i - first, SPAN], block[i - first, RECORD]
+        begin, end = block[i - first, BEGIN], block[i - first + 1, BEGIN]
         if span < 0 or spans[span, DEGREE] <= once:
             continue
         degree = int(spans[span, DEGREE])
