@@ -32,7 +32,7 @@ lint: $(INSTALLED) ## style of every file
 types: $(INSTALLED) ## mypy, strict
 	$(BIN)/mypy
 
-contracts: $(INSTALLED) ## rooms import downwards only
+contracts: $(INSTALLED) ## layers import downwards only
 	$(BIN)/lint-imports
 
 unit: $(INSTALLED) ## the tests of single layers that take no processes and no long draws: below three minutes

@@ -70,8 +70,8 @@ def save_pyg(
     for key, fields in edges.items():
         _fill_graph(data if single else data[tuple(key)], fields)
     for apart in _APART:
-        if found := {name: fields[apart] for name, fields in vertices.items() if apart in fields}:
-            data[apart] = found
+        if kept_whole := {name: fields[apart] for name, fields in vertices.items() if apart in fields}:
+            data[apart] = kept_whole
     with open(path, "wb") as file:  # whose errors are those of the disk, where torch's own would be anything
         torch.save(data, file)
 
@@ -213,8 +213,8 @@ def _sources(batch: Batch) -> dict[str, Any]:
 
 def _others(batch: Batch) -> dict[str, Any]:
     """What PyG keeps with the type of their destinations."""
-    found = {"dst_pos_index": batch.dst_pos_index, "dst_neg_index": batch.dst_neg_index, "seed_time": batch.seed_time}
-    return _known(found)
+    columns = {"dst_pos_index": batch.dst_pos_index, "dst_neg_index": batch.dst_neg_index, "seed_time": batch.seed_time}
+    return _known(columns)
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
@@ -269,8 +269,8 @@ def _label_columns(batch: Batch) -> dict[str, pa.Array]:
     columns = {"source": source, "destination": destination, "edge_label": batch.edge_label}
     columns |= {"input_id": _of_pairs(batch, batch.input_id), "seed_time": _of_pairs(batch, batch.seed_time)}
     of_seeds = _known({"y": batch.y}) | dict(batch.seed_columns)
-    found = {name: _column(values) for name, values in _known(columns).items()}
-    return found | {name: _padded(_column(values), len(source)) for name, values in of_seeds.items()}
+    arrays = {name: _column(values) for name, values in _known(columns).items()}
+    return arrays | {name: _padded(_column(values), len(source)) for name, values in of_seeds.items()}
 
 
 def _padded(values: pa.Array, rows: int) -> pa.Array:

@@ -99,7 +99,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
         return 0
     seed = EdgeType(*batch.seed_type)
     pairs = _codes(batch, seed, *_array(batch.edge_label_index)[:, : batch.batch_size])
-    found = 0
+    violations = 0
     for key, source, destination, either in _oriented(batch, seed, said):
         seen = np.isin(_codes(batch, seed, source, destination), pairs)
         if said["exclude"] == "BOTH" and seed.source == seed.destination:
@@ -109,8 +109,8 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
         if batch.temporal is not None and batch.seed_time is not None:
             near = _array(batch.batch[key.destination])[_array(batch.edge_index[key])[1]]
             seen &= _not_before(batch, key, _array(batch.seed_time)[near])
-        found += int(seen.sum())
-    return found
+        violations += int(seen.sum())
+    return violations
 
 
 def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator[tuple[EdgeType, Int64s, Int64s, bool]]:
@@ -129,8 +129,8 @@ def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
     if key not in batch.edge_time:
         return np.ones(seed.size, np.bool_)
     time = _array(batch.edge_time[key])
-    found: Bools = (time >= seed) | (time == STATIC)
-    return found
+    late: Bools = (time >= seed) | (time == STATIC)
+    return late
 
 
 def _known_negatives(batch: Batch, said: Mapping[str, Any]) -> int:
@@ -155,5 +155,5 @@ def _lasts(key: EdgeType, names: list[str] | None) -> bool:
 
 
 def _array(tensor: Any) -> Array:
-    found: Array = tensor.cpu().numpy()
-    return found
+    values: Array = tensor.cpu().numpy()
+    return values

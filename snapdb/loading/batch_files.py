@@ -58,13 +58,13 @@ class _Flat(NamedTuple):
         Raises:
             KeyError, RuntimeError, TypeError, ValueError: the pieces do not fit together.
         """
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, hint in _hints().items():
             if name in self.facts:
-                found[name] = _field(hint, self.facts[name])
+                fields[name] = _field(hint, self.facts[name])
             elif name in self.facts["keys"] or name in self.values:  # else it is newer than the file
-                found[name] = _gathered(self, name)
-        return Batch(**found)
+                fields[name] = _gathered(self, name)
+        return Batch(**fields)
 
 
 def _array_facts(values: _Values) -> _ArrayFacts:
@@ -108,8 +108,8 @@ def _gathered(flat: _Flat, path: str) -> Any:
         indptr, indices, values = (tensor_of(flat.values[f"{path}/{part}"]) for part in _CSR)
         # A damaged file may hold indices that lead out of the row.
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=True)
-    found = flat.values[path]
-    return found if isinstance(found, pa.Array) else tensor_of(found)
+    array = flat.values[path]
+    return array if isinstance(array, pa.Array) else tensor_of(array)
 
 
 @cache
@@ -296,9 +296,9 @@ def _write_pt(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None
 
 
 def _read_pt(content: bytes) -> tuple[_Arrays, str]:
-    found = torch.load(io.BytesIO(content), weights_only=True)
-    facts = found.pop(_FACTS)
-    return {name: tensor.numpy() for name, tensor in found.items()}, facts
+    tensors = torch.load(io.BytesIO(content), weights_only=True)
+    facts = tensors.pop(_FACTS)
+    return {name: tensor.numpy() for name, tensor in tensors.items()}, facts
 
 
 CONTAINERS = {

@@ -50,15 +50,15 @@ class _Residents:
         return self._rows.get((kind, name))
 
     def _uploaded(self) -> dict[tuple[str, str], Tensor]:
-        found, room = {}, _room(self._device) if self._room is None else self._room
+        uploaded, room = {}, _room(self._device) if self._room is None else self._room
         for kind, named in self._features.items():
             for name, feature in named.items():
                 size = int(np.prod(feature.shape)) * feature.dtype.itemsize
                 # Sparse rows have no fixed place, and values that change in time depend on the seed.
                 if 0 < size <= room and not isinstance(feature, SparseReader | HistoryFeature):
-                    found[kind, name] = _upload(feature, self._device)
+                    uploaded[kind, name] = _upload(feature, self._device)
                     room -= size
-        return found
+        return uploaded
 
 
 class DeviceTransfer:
@@ -129,11 +129,11 @@ class DeviceTransfer:
 
     def _joined(self, batch: Batch, kind: str) -> dict[str, Tensor]:
         """All features of a node type, in the order of the graph."""
-        found: Held[str, Tensor] = Held()
+        features: Held[str, Tensor] = Held()
         for name in self._features.get(kind, batch.features[kind]):
             rows = self._residents.rows(kind, name)
-            found[name] = batch.features[kind][name] if rows is None else rows.index_select(0, batch.n_id[kind])
-        return found
+            features[name] = batch.features[kind][name] if rows is None else rows.index_select(0, batch.n_id[kind])
+        return features
 
 
 def one_ahead(source: Iterator[_T]) -> Iterator[_T]:

@@ -118,7 +118,7 @@ class MeteredStream(BatchStream):
         """
         if not self.meter.inputs:
             return {}
-        scratch, found = self._plain.scratch(), {}
+        scratch, seconds = self._plain.scratch(), {}
         whole = self._timed(self._plain, scratch) * self.spec.hops * len(self._plain.walks)
         if not 0 < whole <= patience:
             return {}
@@ -128,9 +128,9 @@ class MeteredStream(BatchStream):
             for place, walk in enumerate(self._plain.walks):
                 if any(walk.fanout.counts[hop : hop + 1]):
                     until = max(before, self._seconds(hop, place + 1, scratch))
-                    found[walk.relation.key, hop] = until - before
+                    seconds[walk.relation.key, hop] = until - before
                     before = until
-        return found
+        return seconds
 
     def recent(self) -> Recent | None:
         """The last few batches that were sampled; None: there was none."""
@@ -138,7 +138,7 @@ class MeteredStream(BatchStream):
             return None
         (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
         again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self.meter.inputs)
-        return Recent(number, rounds, tuple(found.nodes for found in again))
+        return Recent(number, rounds, tuple(subgraph.nodes for subgraph in again))
 
     def pages(self, cache: CacheReader | None) -> float:
         """Bytes of whole pages of neighbours that one of `recent` reads beside a cache, on average; numba samples.
@@ -149,7 +149,7 @@ class MeteredStream(BatchStream):
         beside.cache = cache  # a lookup that counts neither hits nor misses
         (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
         again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self.meter.inputs)
-        return sum(_pages_read(beside, found, number, rounds) for found in again) / len(self.meter.inputs)
+        return sum(_pages_read(beside, subgraph, number, rounds) for subgraph in again) / len(self.meter.inputs)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
         """How long it takes to sample one of `recent`, by another statement or with a cache, when it is in memory."""
@@ -211,35 +211,35 @@ _AT_ONCE = 1 << 16
 """Edges that are searched for in their rows at once: each takes as much memory as a row."""
 
 
-def _pages_read(sampler: NeighborSampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
+def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
     """The bytes of the pages of neighbors that a batch reads of topologies, without those that the sampler's cache has.
 
     The operating system counts the same for a file that is read page by page and is not in memory.
 
     Args:
-        found: The sampled neighborhood of batch number `batch`.
+        subgraph: The sampled neighborhood of batch number `batch`.
         rounds: Those of its rows, under SCOPE VISITED.
     """
     total = 0
     for walk in sampler.backend.host_walks:
         rows = walk.arrays.rows
-        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found, batch, rounds)])
+        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, subgraph, batch, rounds)])
         tail = missed >= rows.indices.size
         total += _pages(rows.indices, missed[~tail]) + _pages(rows.delta.indices, missed[tail] - rows.indices.size)
     return total * mmap.PAGESIZE
 
 
 def _missed(
-    sampler: NeighborSampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None
+    sampler: NeighborSampler, walk: Walk, subgraph: Subgraph, batch: int, rounds: Rounds | None
 ) -> Iterator[Int64s]:
     """Positions of the edges that are in no row of the cache, hop after hop."""
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
     copies = None if cache is None else cache.copies(relation)
-    for hop, blocks in enumerate(found.hops):
+    for hop, blocks in enumerate(subgraph.hops):
         for block in blocks:
             if block.relation != relation:
                 continue
-            nodes, count = found.nodes[relation.expands][block.seed_side], walk.count(hop)
+            nodes, count = subgraph.nodes[relation.expands][block.seed_side], walk.count(hop)
             missed = np.ones(nodes.size, np.bool_) if copies is None else copies.places[nodes] < 0
             if cache is not None and spec.refresh is not None and count > 0:
                 size = spec.refresh.row_size(walk.fanout, count)
@@ -254,13 +254,13 @@ def _missed(
 
 def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
     """Which edges of a block are in the records of these numbers; -1: there is none."""
-    found = np.zeros(numbers.size, np.bool_)
+    recorded = np.zeros(numbers.size, np.bool_)
     for low in range(0, numbers.size, _AT_ONCE):
         some = slice(low, low + _AT_ONCE)
         which = np.flatnonzero(numbers[some] >= 0) + low
         rows = records.records[numbers[which], HEAD : HEAD + size]
-        found[which] = (rows == block.position[which, None]).any(axis=1)
-    return found
+        recorded[which] = (rows == block.position[which, None]).any(axis=1)
+    return recorded
 
 
 def _pages(array: Array, places: Int64s) -> int:

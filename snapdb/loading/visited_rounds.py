@@ -77,9 +77,9 @@ class VisitedRounds:
 
         Those must be sampled already, or be in progress on other threads.
         """
-        found = sample(self._opened(number // self.every))
-        self._record_access(number, found)
-        return found
+        subgraph = sample(self._opened(number // self.every))
+        self._record_access(number, subgraph)
+        return subgraph
 
     def fail(self) -> None:
         """Report that a batch failed, so that no thread waits for it."""
@@ -127,9 +127,9 @@ class VisitedRounds:
         """
         with self._changed:
             known = [window for window in self._windows if window <= number // self.every]
-            found = max(known, default=0)
-            rounds = self._windows[found].rounds if found else {}
-        return _packed(found, rounds) if found else None
+            latest = max(known, default=0)
+            rounds = self._windows[latest].rounds if latest else {}
+        return _packed(latest, rounds) if latest else None
 
     def _opened(self, window: int) -> Rounds:
         """The rounds of a window, once it has opened."""
@@ -148,7 +148,7 @@ class VisitedRounds:
                 self._changed.wait()
             return self._windows[window].rounds
 
-    def _record_access(self, number: int, found: Subgraph) -> None:
+    def _record_access(self, number: int, subgraph: Subgraph) -> None:
         """Mark the rows of all nodes that a batch expanded; the last batch of a window opens the next one."""
         at = number // self.every
         window = self._windows.get(at)
@@ -156,7 +156,7 @@ class VisitedRounds:
             return
         if at + 1 not in self._windows:
             for rows in self._rows:
-                window.next[rows.name][self._expanded(found, rows)] = at + 1
+                window.next[rows.name][self._expanded(subgraph, rows)] = at + 1
         with self._changed:
             window.sampled.add(number)
             if len(window.sampled) == self.every and at == self._last:
@@ -164,11 +164,11 @@ class VisitedRounds:
                 self._last = at + 1
                 self._changed.notify_all()
 
-    def _expanded(self, found: Subgraph, rows: _Rows) -> Int64s:
+    def _expanded(self, subgraph: Subgraph, rows: _Rows) -> Int64s:
         """The dense ids of the nodes that a batch expanded at a hop."""
-        met = [0, *accumulate(found.nodes_per_hop[rows.relation.expands])]
+        met = [0, *accumulate(subgraph.nodes_per_hop[rows.relation.expands])]
         low = 0 if self._blocks else met[rows.hop]
-        return _on_host(found.nodes[rows.relation.expands][low : met[rows.hop + 1]])
+        return _on_host(subgraph.nodes[rows.relation.expands][low : met[rows.hop + 1]])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_changed"}

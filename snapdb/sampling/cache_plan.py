@@ -40,23 +40,23 @@ def expected_accesses(
         CorruptError: a row leads out of its arrays.
     """
     new = _entering(spec, seeds, node_counts)
-    met, found = new, {}
+    met, accesses = new, {}
     for hop in range(spec.hops):
         frontier = met if spec.layout == "BLOCKS" else new
         reached = {name: np.zeros(count) for name, count in node_counts.items()}
         for walk in walks:
             if walk.count(hop):
-                found[walk.relation, hop] = frontier[walk.relation.expands]
+                accesses[walk.relation, hop] = frontier[walk.relation.expands]
                 if hop + 1 < spec.hops:
                     _hand_on(walk, hop, frontier, reached, check)
         new = reached if spec.disjoint else {name: -np.expm1(-many) * (1 - met[name]) for name, many in reached.items()}
         met = {name: before + new[name] for name, before in met.items()}
-    return found
+    return accesses
 
 
 def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, Float64s]:
     """How often each node is among those that enter a batch; of trees that share no node, in how many it is."""
-    found = {name: np.zeros(count) for name, count in node_counts.items()}
+    accesses = {name: np.zeros(count) for name, count in node_counts.items()}
     share = min(1.0, spec.batch_size / max(1, seeds.ids.size))
     if spec.link is None or seeds.ends is None:
         entering = [(seeds.type, seeds.ids)]
@@ -64,10 +64,10 @@ def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) ->
         entering = list(zip((spec.link.edge.source, spec.link.edge.destination), seeds.ends, strict=True))
         if spec.link.negatives is not None:
             other = spec.link.edge.destination
-            found[other] += spec.batch_size * spec.link.negatives.count / max(1, node_counts[other])
+            accesses[other] += spec.batch_size * spec.link.negatives.count / max(1, node_counts[other])
     for name, ids in entering:
-        found[name] += np.bincount(ids, minlength=node_counts[name]) * share
-    return found if spec.disjoint else {name: np.minimum(many, 1.0) for name, many in found.items()}
+        accesses[name] += np.bincount(ids, minlength=node_counts[name]) * share
+    return accesses if spec.disjoint else {name: np.minimum(many, 1.0) for name, many in accesses.items()}
 
 
 def _hand_on(
@@ -159,11 +159,11 @@ def choose_rows(
     Where not all fit, a row is worth the edges that batches are expected to read of it, per byte; only then are the
     expected accesses of `visits` computed.
     """
-    found = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
-    if room is None or _bytes(found) <= room:
-        return tuple(found)
+    choices = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
+    if room is None or _bytes(choices) <= room:
+        return tuple(choices)
     known = visits()
-    return _best([(choice, _worth(spec, choice, known)) for choice in found], room)
+    return _best([(choice, _worth(spec, choice, known)) for choice in choices], room)
 
 
 def bytes_wanted(spec: SampleSpec, walks: Sequence[Walk]) -> int:
@@ -229,11 +229,11 @@ def aliased(spec: SampleSpec, size: int) -> int:
 
 def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
     """How many edges a batch reads of each of the rows, on average."""
-    found = np.zeros(choice.nodes.size)
+    reads = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):
         if choice.walk.count(hop):
-            found += visits[choice.walk.relation, hop][choice.nodes] * edges_read(spec, choice, hop)
-    return found
+            reads += visits[choice.walk.relation, hop][choice.nodes] * edges_read(spec, choice, hop)
+    return reads
 
 
 def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:

@@ -59,13 +59,13 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
     refresh = spec.refresh
     if refresh is None:
         return ()
-    found = [
+    tables = [
         RowTable(walk, slot_of(spec, hop), refresh.row_size(walk.fanout, count), refresh.above)
         for walk in walks
         for hop, count in enumerate(walk.fanout.counts)
         if count > 0
     ]
-    return tuple({(table.walk.relation, *table[1:]): table for table in found}.values())
+    return tuple({(table.walk.relation, *table[1:]): table for table in tables}.values())
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
@@ -241,8 +241,8 @@ def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None
     many = np.where(drawn, degrees, fanout + 1.0)
     row = np.minimum(size, many)
     towards = kept / fanout * (many - fanout) / (many - kept)
-    found: Float64s = np.where(drawn, towards**2 * (1 / row - 1 / many) / (1 / fanout - 1 / many), 0.0)
-    return found
+    correlation: Float64s = np.where(drawn, towards**2 * (1 / row - 1 / many) / (1 / fanout - 1 / many), 0.0)
+    return correlation
 
 
 def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, kept: int | None = None) -> Float64s:
@@ -255,5 +255,5 @@ def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, k
     7.33
     """
     pairs = np.maximum(np.asarray(draws, np.float64) - 1, 0)
-    found: Float64s = 1 + pairs * _draw_correlation(degree, size, fanout, kept)
-    return found
+    factor: Float64s = 1 + pairs * _draw_correlation(degree, size, fanout, kept)
+    return factor

@@ -145,9 +145,9 @@ class SeedExpansion:
         if self._draws is None:
             return SamplerInput(groups, ordinals, times, excluded)
         drawn = self._draws.draw(source, ordinals, times, epoch)
-        found = drawn >= 0
-        negatives = SeedGroup(edge.destination, drawn[found], np.repeat(trees, found.sum(axis=1)))
-        places = np.where(found, np.cumsum(found).reshape(found.shape) - 1, -1)
+        drawn_there = drawn >= 0
+        negatives = SeedGroup(edge.destination, drawn[drawn_there], np.repeat(trees, drawn_there.sum(axis=1)))
+        places = np.where(drawn_there, np.cumsum(drawn_there).reshape(drawn_there.shape) - 1, -1)
         return SamplerInput((*groups, negatives), ordinals, times, excluded, places)
 
 
@@ -257,11 +257,11 @@ class _NegativeDraws:
         for low, high, known in self._parts(distinct):
             stop = int(np.searchsorted(rows[order], high))
             chosen = order[done:stop]
-            found = numbers[chosen]
+            slots = numbers[chosen]
             self._fill(
-                prefix, ordinals[chosen], moments[chosen] if moments.size else _NONE, rows[chosen] - low, known, found
+                prefix, ordinals[chosen], moments[chosen] if moments.size else _NONE, rows[chosen] - low, known, slots
             )
-            numbers[chosen] = found
+            numbers[chosen] = slots
             done = stop
         ids = self._candidates.ids
         return np.where(numbers < 0, -1, ids[numbers]) if ids.size else numbers

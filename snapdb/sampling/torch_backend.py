@@ -193,15 +193,15 @@ class _TorchSubgraph:
     def _drawn(self, how: HopDraws, frontier: Frontier, hidden: Hidden | None) -> Drawn:
         """The edges drawn for a frontier; rows that must be searched are processed in chunks."""
         walk, limits = how.walk, self._limits
-        found = stretches(walk, frontier, limits)
+        eligible = stretches(walk, frontier, limits)
         listed = _listed(walk, frontier, limits, hidden)
         if is_scored(how.drawing, walk):
-            sizes = (found if how.kept is None else stretches(walk, frontier, None)).degrees
+            sizes = (eligible if how.kept is None else stretches(walk, frontier, None)).degrees
         else:
-            sizes = torch.zeros_like(frontier.nodes) if listed is None else torch.where(listed, found.degrees, 0)
+            sizes = torch.zeros_like(frontier.nodes) if listed is None else torch.where(listed, eligible.degrees, 0)
         parts = []
         for low, high in chunks(sizes, _LOOKED_THROUGH):
-            part, some = frontier.part(low, high), found.part(low, high)
+            part, some = frontier.part(low, high), eligible.part(low, high)
             if listed is not None:
                 some = eligible_edges(walk, part, limits, hidden, some, listed[low:high])
             drawn = how.draw_edges(part, some)
@@ -214,8 +214,8 @@ class _TorchSubgraph:
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
     """The parts one after another; nothing where there are none."""
-    found = [part for part in parts if part is not None]
-    return torch.cat(found) if found else None
+    tensors = [part for part in parts if part is not None]
+    return torch.cat(tensors) if tensors else None
 
 
 def _values(tensor: Tensor | None) -> Ints:

@@ -137,9 +137,9 @@ def _draw_from_rows(
 
 def _held(rows: _Rows, eligible: Eligible) -> tuple[Tensor, Tensor]:
     """The ranks of what rows hold of the eligible edges, FAR behind them; of all rows, how many these are."""
-    ranks, found = eligible.ranks(rows.which.nonzero().squeeze(1), rows.positions)
-    held, _ = ranks.where(found, FAR).sort(1)
-    return held, eligible.degrees.masked_scatter(rows.which, found.sum(1))
+    ranks, inside = eligible.ranks(rows.which.nonzero().squeeze(1), rows.positions)
+    held, _ = ranks.where(inside, FAR).sort(1)
+    return held, eligible.degrees.masked_scatter(rows.which, inside.sum(1))
 
 
 def _chosen(keys: Tensor, k: int, rows: _Rows, held: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,16 +164,16 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
         ranks, _ = floyd(keys, whole.degrees, kept.size).sort(1)
         return _Rows(which, whole.starts[0][:, None] + ranks, None, None)
     assert walk.edge_id is not None
-    found = candidates(walk, whole).of_weight()
-    ids = walk.edge_id[found.positions].to(torch.int64)
-    scores = priority(high_half(fold(keys[found.rows], ids)), found.weights)
-    order = order_in_rows(found.rows, scores, ids)
-    less = found.counts > kept.few
-    places = torch.where(less[found.rows], spread(found.counts)[1], kept.size + 1)  # of rows that hold all: none
+    edges = candidates(walk, whole).of_weight()
+    ids = walk.edge_id[edges.positions].to(torch.int64)
+    scores = priority(high_half(fold(keys[edges.rows], ids)), edges.weights)
+    order = order_in_rows(edges.rows, scores, ids)
+    less = edges.counts > kept.few
+    places = torch.where(less[edges.rows], spread(edges.counts)[1], kept.size + 1)  # of rows that hold all: none
     last, after = order[places == kept.size - 1], order[places == kept.size]
-    positions, _ = found.positions[order[places < kept.size]].reshape(-1, kept.size).sort(1)
+    positions, _ = edges.positions[order[places < kept.size]].reshape(-1, kept.size).sort(1)
     which = which.masked_scatter(which, less)
-    return _Rows(which, positions, (scores[last], scores[after]), (found.positions[last], found.positions[after]))
+    return _Rows(which, positions, (scores[last], scores[after]), (edges.positions[last], edges.positions[after]))
 
 
 def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held: Tensor, delivered: Tensor) -> Tensor:
@@ -300,70 +300,70 @@ def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys
     return _Picks(torch.full_like(degrees, k), ranks.reshape(-1))
 
 
-def _by_score(hop: HopDraws, frontier: Frontier, found: Candidates) -> _Picks:
+def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
     """Draws that look at every eligible edge."""
     if hop.drawing.replace:
-        found = found.of_weight() if hop.skips_zeros else found
-        return _with_replacement(found, hop.fanout, hop.keys.picks(frontier), skips_zeros=hop.skips_zeros)
+        edges = edges.of_weight() if hop.skips_zeros else edges
+        return _with_replacement(edges, hop.fanout, hop.keys.picks(frontier), skips_zeros=hop.skips_zeros)
     if hop.drawing.method in ("UNIFORM", "PRIORITY"):
-        found = found.of_weight()
-    return _least(found, hop.fanout, _scores(hop, frontier, found), weigh=hop.drawing.method == "PRIORITY")
+        edges = edges.of_weight()
+    return _least(edges, hop.fanout, _scores(hop, frontier, edges), weigh=hop.drawing.method == "PRIORITY")
 
 
-def _scores(hop: HopDraws, frontier: Frontier, found: Candidates) -> tuple[Tensor, ...]:
+def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tensor, ...]:
     """What the candidates of a row are sorted by: the least are drawn."""
     walk, drawing, keys = hop.walk, hop.drawing, hop.keys
     assert walk.edge_id is not None
-    ids = walk.edge_id[found.positions].to(torch.int64)
-    nodes = frontier.nodes[found.rows]
+    ids = walk.edge_id[edges.positions].to(torch.int64)
+    nodes = frontier.nodes[edges.rows]
     match drawing.method:
         case "TOPK":
-            return 0.0 - found.weights, ~ids  # so that there is no -0
+            return 0.0 - edges.weights, ~ids  # so that there is no -0
         case "LATEST":
-            return (~ids,) if walk.time is None else (~walk.time[found.positions], ~ids)
+            return (~ids,) if walk.time is None else (~walk.time[edges.positions], ~ids)
         case "BOTTOMK":
             return unsigned_order(keys.edges(nodes, ids)), ids
         case "LABOR":
-            far = walk.indices[found.positions].to(torch.int64)
+            far = walk.indices[edges.positions].to(torch.int64)
             return unsigned_order(keys.neighbors(far, drawing.dependent)), ids
         case "PRIORITY":
-            return priority(high_half(keys.edges(nodes, ids)), found.weights), ids
+            return priority(high_half(keys.edges(nodes, ids)), edges.weights), ids
         case _:
-            return race(high_half(keys.edges(nodes, ids)), found.weights, hop.table), ids
+            return race(high_half(keys.edges(nodes, ids)), edges.weights, hop.table), ids
 
 
-def _least(found: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
+def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
     """The k least of each row, by ascending rank; weighed by one over the chance to be less than the next."""
-    order = order_in_rows(found.rows, *scores)
-    _, places = spread(found.counts)
+    order = order_in_rows(edges.rows, *scores)
+    _, places = spread(edges.counts)
     chosen = torch.zeros_like(order, dtype=torch.bool)
     chosen[order[places < k]] = True
     weights = None
     if weigh:
         after = order[places == k]
-        threshold = torch.full(found.counts.shape, torch.inf, dtype=torch.float64, device=order.device)
-        threshold[found.rows[after]] = scores[0][after]
-        chances = (found.weights[chosen] * threshold[found.rows[chosen]]) * 2.0**-32
+        threshold = torch.full(edges.counts.shape, torch.inf, dtype=torch.float64, device=order.device)
+        threshold[edges.rows[after]] = scores[0][after]
+        chances = (edges.weights[chosen] * threshold[edges.rows[chosen]]) * 2.0**-32
         weights = 1.0 / chances.clamp(max=1.0)
-    return _Picks(found.counts.clamp(max=k), found.ranks[chosen], weights)
+    return _Picks(edges.counts.clamp(max=k), edges.ranks[chosen], weights)
 
 
-def _with_replacement(found: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
+def _with_replacement(edges: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
     """k draws from each row, with probability proportional to weight; none from a row of weight 0.
 
     `skips_zeros`: all candidates weigh something, and where there are no more than k they are taken once each.
     """
-    most = torch.zeros(found.counts.shape, dtype=torch.float64, device=keys.device)
-    most = most.scatter_reduce(0, found.rows, found.weights, "amax")
-    upto = torch.nn.functional.pad(heavy(found.weights, most[found.rows]).cumsum(0), (1, 0))
-    ends = found.counts.cumsum(0)
-    base, total = upto[ends - found.counts], upto[ends] - upto[ends - found.counts]
+    most = torch.zeros(edges.counts.shape, dtype=torch.float64, device=keys.device)
+    most = most.scatter_reduce(0, edges.rows, edges.weights, "amax")
+    upto = torch.nn.functional.pad(heavy(edges.weights, most[edges.rows]).cumsum(0), (1, 0))
+    ends = edges.counts.cumsum(0)
+    base, total = upto[ends - edges.counts], upto[ends] - upto[ends - edges.counts]
     rows = (total > 0).nonzero().squeeze(1)
     slots = torch.arange(k, device=keys.device)
     at = base[rows, None] + below(draw(keys[rows, None], slots), total[rows, None])
     drawn, sizes = torch.searchsorted(upto[1:], at, right=True), torch.where(total > 0, k, 0)
     if not skips_zeros:
-        return _Picks(sizes, found.ranks[drawn.reshape(-1)])
-    sizes, first = found.counts.clamp(max=k), ends - found.counts
-    drawn = torch.where((found.counts <= k)[rows, None], first[rows, None] + slots, drawn)
-    return _Picks(sizes, found.ranks[drawn[slots < sizes[rows, None]]])
+        return _Picks(sizes, edges.ranks[drawn.reshape(-1)])
+    sizes, first = edges.counts.clamp(max=k), ends - edges.counts
+    drawn = torch.where((edges.counts <= k)[rows, None], first[rows, None] + slots, drawn)
+    return _Picks(sizes, edges.ranks[drawn[slots < sizes[rows, None]]])

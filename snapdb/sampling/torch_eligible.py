@@ -133,27 +133,27 @@ class Eligible(NamedTuple):
         `positions` are [rows, n].
         """
         before = torch.zeros_like(rows)[:, None]
-        found, ranks = torch.zeros_like(positions, dtype=torch.bool), torch.zeros_like(positions)
+        inside_any, ranks = torch.zeros_like(positions, dtype=torch.bool), torch.zeros_like(positions)
         for start, count in zip(self.starts[:, rows, None], self.counts[:, rows, None], strict=True):
             inside = (positions >= start) & (positions < start + count)
             ranks = torch.where(inside, before + positions - start, ranks)
-            found |= inside
+            inside_any |= inside
             before = before + count
         if self.listed is None or self.listed.numel() == 0:
-            return ranks, found
+            return ranks, inside_any
         start, count = self.starts[0][rows, None] - self.held, self.counts[0][rows, None]
         low, count = start.clamp(min=0), torch.where(start < 0, 0, count)
         steps = int(count.max()).bit_length() if count.numel() else 0
         at = lower_bound(self.listed, low, low + count, positions, steps)
         inside = (at < low + count) & (self.listed[at.clamp(max=self.listed.numel() - 1)] == positions)
-        return torch.where(inside, at - low, ranks), found | inside
+        return torch.where(inside, at - low, ranks), inside_any | inside
 
     def positions(self, rows: Tensor, ranks: Tensor) -> Tensor:
         """The positions of ranks among the eligible edges of rows."""
-        found = place(self.starts, self.counts, rows, ranks)
+        positions = place(self.starts, self.counts, rows, ranks)
         if self.listed is None or self.listed.numel() == 0:
-            return found
-        return torch.where(found < self.held, found, self.listed[(found - self.held).clamp(min=0)])
+            return positions
+        return torch.where(positions < self.held, positions, self.listed[(positions - self.held).clamp(min=0)])
 
 
 def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
@@ -179,28 +179,28 @@ def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eli
 
 
 def eligible_edges(
-    walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None, found: Eligible, which: Tensor
+    walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None, eligible: Eligible, which: Tensor
 ) -> Eligible:
-    """The stretches `found` without the edges that have ended, lead to the unborn or are hidden.
+    """The stretches `eligible` without the edges that have ended, lead to the unborn or are hidden.
 
     Only rows of `which` are looked through; they are listed.
     """
-    rows, slots = spread(torch.where(which, found.degrees, 0))
-    positions = found.positions(rows, slots)
+    rows, slots = spread(torch.where(which, eligible.degrees, 0))
+    positions = eligible.positions(rows, slots)
     trees = frontier.trees[rows] if limits is not None else None
     kept = _visible(walk, positions, limits, trees)
     if hidden is not None:
         kept &= ~_hidden(walk, hidden, frontier.nodes[rows], positions, limits, trees)
-    return found.only(which, positions, kept)
+    return eligible.only(which, positions, kept)
 
 
-def eligible_by_weight(walk: TorchWalk, found: Eligible, which: Tensor) -> Eligible:
-    """The edges `found` without those of weight 0 in the rows of `which`."""
+def eligible_by_weight(walk: TorchWalk, eligible: Eligible, which: Tensor) -> Eligible:
+    """The edges `eligible` without those of weight 0 in the rows of `which`."""
     if walk.weight is None:
-        return found
-    rows, slots = spread(torch.where(which, found.degrees, 0))
-    positions = found.positions(rows, slots)
-    return found.only(which, positions, walk.weight[positions] > 0)
+        return eligible
+    rows, slots = spread(torch.where(which, eligible.degrees, 0))
+    positions = eligible.positions(rows, slots)
+    return eligible.only(which, positions, walk.weight[positions] > 0)
 
 
 class Candidates(NamedTuple):
@@ -253,11 +253,11 @@ def _hidden(
         source, destination = torch.where(outward, nodes, far), torch.where(outward, far, nodes)
     else:
         source, destination = (nodes, far) if outward else (far, nodes)
-    found = hidden.holds(source, destination, 0 if trees is None else trees)
+    hides = hidden.holds(source, destination, 0 if trees is None else trees)
     if limits is not None and trees is not None and walk.time is not None:
         times = walk.time[positions]
-        found &= (times >= limits.since[trees]) | (times == _ALWAYS)
-    return found
+        hides &= (times >= limits.since[trees]) | (times == _ALWAYS)
+    return hides
 
 
 def _find(values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

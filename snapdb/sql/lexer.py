@@ -210,7 +210,7 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
     return pairs
 
 
-class Part(NamedTuple):
+class StatementTokens(NamedTuple):
     """One statement's tokens, before it is parsed; never empty."""
 
     tokens: tuple[Token, ...]
@@ -223,7 +223,7 @@ class Part(NamedTuple):
         return Span(self.tokens[0].span.start, self.tokens[-1].span.stop)
 
 
-def parts(text: str) -> Iterator[Part]:
+def parts(text: str) -> Iterator[StatementTokens]:
     """The statements of a script as tokens, one after another; empty ones are skipped."""
     check_characters(text)
     current: list[Token] = []
@@ -237,12 +237,12 @@ def parts(text: str) -> Iterator[Part]:
                 depth = max(depth - 1, 0)  # a stray closer is reported when the statement is parsed
             elif mark == ";" and depth == 0:
                 if current:
-                    yield Part(tuple(current), ended=True)
+                    yield StatementTokens(tuple(current), ended=True)
                 current = []
                 continue
         current.append(token)
     if current:
-        yield Part(tuple(current), ended=False)
+        yield StatementTokens(tuple(current), ended=False)
 
 
 def split(text: str) -> tuple[Span, ...]:

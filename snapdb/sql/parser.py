@@ -14,7 +14,7 @@ from lark.parsers.lalr_parser_state import ParserState
 
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.sql import caches, explain, exports, graphs, maintenance, samples, show, snapshots, tables, tasks, versions
-from snapdb.sql.lexer import Part, Token, fold, parts, says
+from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
 from snapdb.sql.queries import LEADING, Query, check_query, find_travels
 from snapdb.sql.syntax import RESERVED, Family, Leaf, Place, Reader, SqlFragment, Statement, Tree, span_of, trees
 from snapdb.sql.syntax_errors import explain_unexpected
@@ -231,7 +231,7 @@ def _statements(text: str) -> tuple[Statement, ...]:
     return tuple(_statement(part, text) for part in parts(text))
 
 
-def _statement(part: Part, text: str) -> Statement:
+def _statement(part: StatementTokens, text: str) -> Statement:
     family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
     find_travels(part.tokens, text)  # a wrong one is shown in the whole text, whoever rewrites it later
@@ -251,7 +251,7 @@ def _statement(part: Part, text: str) -> Statement:
     return family.nesting[rule](tree, place, reader)
 
 
-def _inside(part: Part, leaf: Leaf) -> Part:
+def _inside(part: StatementTokens, leaf: Leaf) -> StatementTokens:
     """Return the tokens of a statement that were folded into one leaf."""
     start, stop = span_of(leaf)
-    return Part(tuple(token for token in part.tokens if start <= token.span.start < stop), part.ended)
+    return StatementTokens(tuple(token for token in part.tokens if start <= token.span.start < stop), part.ended)

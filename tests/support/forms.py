@@ -13,7 +13,7 @@ from snapdb.kernels.adjacency.selection import STATIC
 from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.graph import Adjacency, AdjacencyOpener, GraphView, rows_adjacency
-from tests.support.inside.kernels import EdgeSelection, Part, live_arrays, logical_parts, plain_array, select_edges
+from tests.support.inside.kernels import EdgeSelection, RowRange, live_arrays, logical_parts, plain_array, select_edges
 from tests.support.inside.storage import EdgeArrays, build_patch
 
 KNOWS = EdgeType("customer", "knows", "customer")
@@ -112,6 +112,6 @@ def changing(seed: int, nodes: int, edges: int, hub: int = 0) -> Changing:
     return Changing(nodes, listed, old, gone, rng.random(count) < rng.choice([0.1, 0.7, 0.95]))
 
 
-def selected_rows(rows: RowArrays, selection: EdgeSelection, most: int = 1 << 22) -> Iterator[Part]:
+def selected_rows(rows: RowArrays, selection: EdgeSelection, most: int = 1 << 22) -> Iterator[RowRange]:
     """The rows of the selected edges, some `most` edges a part."""
     return logical_parts(rows._replace(live=live_arrays(selection.words)), most)

@@ -156,37 +156,37 @@ def parts_of(values: ByPosition) -> tuple[Array, Array | None]:
     return (values[0], values[1]) if isinstance(values, tuple) else (values.base, values.delta)
 
 
-class Column(NamedTuple):
+class ColumnArrays(NamedTuple):
     """A column of edges as kernels read it, by physical position; both parts are empty where it is not needed."""
 
     base: Array
     delta: Array
 
 
-def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArrays) -> Column:
+def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArrays) -> ColumnArrays:
     """The values of a column of these rows as kernels read them; no values where it is None.
 
     Raises:
         CorruptError: there is not one value for each physical position.
     """
     if values is None:
-        return Column(plain_array(np.empty(0), kind), plain_array(np.empty(0), kind))
+        return ColumnArrays(plain_array(np.empty(0), kind), plain_array(np.empty(0), kind))
     base, delta = parts_of(values)
     delta = np.empty(0, base.dtype) if delta is None else delta
     if base.size != rows.indices.size or delta.size != rows.delta.indices.size:
         raise CorruptError(DAMAGED)
-    return Column(plain_array(base, kind), plain_array(delta, kind))
+    return ColumnArrays(plain_array(base, kind), plain_array(delta, kind))
 
 
 @kernel
-def has_values(column: Column) -> bool:
+def has_values(column: ColumnArrays) -> bool:
     """Whether a column has values, which it does not where it is not needed, or where there are no edges."""
     return column.base.size + column.delta.size > 0
 
 
 # A branch instead of one concatenated array: base and delta are memory-mapped files, which a refresh must not copy
 @kernel
-def value_at(column: Column, position: int | np.int64) -> Any:
+def value_at(column: ColumnArrays, position: int | np.int64) -> Any:
     """A column's value at a physical position."""
     base = column.base
     return base[position] if position < base.size else column.delta[position - base.size]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from snapdb.arrays import Array, Bools, Float64s, Int64s, UInt64s
 from snapdb.errors import CorruptError
-from snapdb.kernels.adjacency.forms import DAMAGED, ByPosition, Column, RowArrays, column_arrays, neighbor_at
+from snapdb.kernels.adjacency.forms import DAMAGED, ByPosition, ColumnArrays, RowArrays, column_arrays, neighbor_at
 from snapdb.kernels.adjacency.spans import (
     BASE_LEN,
     BASE_START,
@@ -32,7 +32,7 @@ from snapdb.kernels.features import gather
 _Number = int | np.int64
 
 
-class Part(NamedTuple):
+class RowRange(NamedTuple):
     """The logical rows of nodes low, low + 1, …"""
 
     low: int
@@ -54,7 +54,7 @@ def degrees_of(rows: RowArrays) -> Int64s:
     return degrees
 
 
-def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[Part]:
+def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[RowRange]:
     """The positions of every logical row, some `most` edges a part (one row may hold more), in bounded memory.
 
     Raises:
@@ -68,7 +68,7 @@ def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[Part]:
         high = min(max(high, low + 1), rows.nodes)
         positions = np.empty(int(indptr[high] - indptr[low]), np.int64)
         _list_rows(rows, low, high, positions)
-        yield Part(low, indptr[low : high + 1], positions)
+        yield RowRange(low, indptr[low : high + 1], positions)
         low = high
 
 
@@ -143,7 +143,9 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
 
 
 @allocating_kernel
-def _search(rows: RowArrays, times: Column, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int) -> bool:
+def _search(
+    rows: RowArrays, times: ColumnArrays, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int
+) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     held = rows.indices.size
     for low in range(begin, end, BLOCK):

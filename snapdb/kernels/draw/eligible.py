@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdb.arrays import Bools, Int64s, UInt64s
-from snapdb.kernels.adjacency.forms import Column, RowArrays, has_values, neighbor_at, value_at
+from snapdb.kernels.adjacency.forms import ColumnArrays, RowArrays, has_values, neighbor_at, value_at
 from snapdb.kernels.adjacency.rows import count_before
 from snapdb.kernels.adjacency.spans import BASE_LEN, BASE_START, DELTA_LEN, DELTA_START, locate
 from snapdb.kernels.bits import is_set, live_before
@@ -39,13 +39,13 @@ class WalkArrays(NamedTuple):
     """A relation's rows and the columns that draws read; one that is not needed is empty."""
 
     rows: RowArrays
-    ids: Column
+    ids: ColumnArrays
     """Edge ids, int32 or int64."""
-    times: Column
+    times: ColumnArrays
     """Event times, int64."""
-    ends: Column
+    ends: ColumnArrays
     """When edges end, int64."""
-    weights: Column
+    weights: ColumnArrays
     """float64"""
     outward: Bools
     """For BOTH: by position, whether the edge is walked from its source."""
@@ -110,7 +110,7 @@ def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Num
 
 
 @kernel
-def drop_zeros(weights: Column, places: Int64s, count: _Number) -> _Number:
+def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number:
     """Moves the edges of places[:count] that have a positive weight to the front; returns how many. No weights: all."""
     if not has_values(weights):
         return np.int64(count)
@@ -262,7 +262,7 @@ def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
 
 @kernel
 def _cut(
-    times: Column, bounds: TimeBounds, bounded: bool, trees: Int64s, first: int, count: int, windows: Int64s
+    times: ColumnArrays, bounds: TimeBounds, bounded: bool, trees: Int64s, first: int, count: int, windows: Int64s
 ) -> None:
     """Leaves of each part its static edges, and the dated ones that are in its tree's time.
 

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from snapdb.arrays import Float64s, Int64s, UInt64s
-from snapdb.kernels.adjacency.forms import Column, RowArrays, has_values, neighbor_at, value_at
+from snapdb.kernels.adjacency.forms import ColumnArrays, RowArrays, has_values, neighbor_at, value_at
 from snapdb.kernels.adjacency.spans import BASE_LEN, BASE_START, BLOCK, DELTA_LEN, DELTA_START, FIELDS, locate_range
 from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import allocating_kernel, kernel
@@ -145,7 +145,7 @@ def _reverse(scores: UInt64s, count: int) -> None:
 
 
 @kernel
-def score_times(times: Column, count: int, edges: Candidates) -> None:
+def score_times(times: ColumnArrays, count: int, edges: Candidates) -> None:
     """Gives the latest edges the smallest scores; without times all are equal."""
     timed = has_values(times)
     for i in range(count):
@@ -251,7 +251,7 @@ def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -
 
 
 @allocating_kernel
-def find_bad_weights(rows: RowArrays, weights: Column, signed: bool, shown: Int64s) -> tuple[int, int]:
+def find_bad_weights(rows: RowArrays, weights: ColumnArrays, signed: bool, shown: Int64s) -> tuple[int, int]:
     """How many edges of the rows have a weight that is not valid, and how many the weight 0; -1: damaged.
 
     A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite. `signed`:
