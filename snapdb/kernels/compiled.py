@@ -52,8 +52,8 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
 def kernel(function: _F) -> _F:
     """The function compiled by numba at its first call, once for each tuple of argument types.
 
-    It allocates nothing and returns no array, for it is compiled without reference counts: whoever calls it holds the
-    arrays that it is handed. With the counts, which are atomic, a call that hands on a tuple of six arrays costs 23 ns,
+    It allocates nothing and returns no array, for it is compiled without reference counts: its caller holds the arrays
+    that it is handed. With the counts, which are atomic, a call that hands on a tuple of six arrays costs 23 ns,
     as much as five edges; without them 0.4 ns. So kernels hand on tuples from row to row.
 
     Never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under fork.

@@ -1,6 +1,6 @@
 """Rows of an array by their numbers, as fast as memory gives them.
 
-Rows are asked for some time before they are read, for hardware does not foresee random ones. Big results go past the
+Rows are prefetched, as hardware does not foresee random ones. Big results are written past the
 caches in whole lines, which are written without being read first: a line that spans two rows is put together in a
 small buffer, so that rows may be of any width.
 """
@@ -21,13 +21,13 @@ from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import copy_line, fence_streams, kernel, prefetch, stream_line
 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
-"""Bytes from which a result goes past the caches: a smaller one is still there when it is used."""
+"""Bytes from which a result is written past the caches: a smaller one is still cached when it is used."""
 _LINE = 64
 """Bytes that caches and memory exchange."""
 _FORESEEN = 4096
-"""About so many bytes of rows are asked for ahead: more would not stay in the nearest cache."""
+"""Bytes of rows that are prefetched, at most: more would not stay in the first-level cache."""
 FEWEST, MOST = 2, 16
-"""Rows that are asked for ahead."""
+"""Rows that are prefetched, at least and at most."""
 
 _WORDS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -41,7 +41,7 @@ def gather(rows: Array, ids: Array) -> Array:
     """A new array of rows' dtype: [n, ...] for `rows` of one or more dimensions, where row i is rows[ids[i]].
 
     Raises IndexError when an id is not a row. Values are copied bit for bit; `rows` may be memory-mapped. Big results
-    live in recycled memory (`buffers`). An array that is not contiguous, or of objects, goes the way of numpy.
+    live in recycled memory (`buffers`). An array that is not contiguous, or of objects, is gathered by numpy.
     """
     numbers = _as_words(ids if ids.dtype == np.int64 else ids.astype(np.int64)).view(np.int64)
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:

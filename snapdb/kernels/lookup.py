@@ -176,7 +176,7 @@ def mark(numbers: Int64s, limit: int) -> UInt64s:
 
 
 def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
-    """The places in `numbers` at which one stands whose bit is set.
+    """The places in `numbers` of those whose bit is set.
 
     Raises:
         CorruptError: one is not 0 ≤ number < limit.

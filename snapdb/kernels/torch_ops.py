@@ -92,7 +92,7 @@ def unsigned_order(words: Tensor) -> Tensor:
 # Rows of different lengths without a loop over rows: elements are spread out with their row's number, and each operator
 # runs over all elements of all rows
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """For each element of rows of so many: which row it is in, and which one of the row it is.
+    """For each element of rows of `counts` elements: the number of its row, and its rank in the row.
 
     >>> [found.tolist() for found in spread(torch.tensor([2, 0, 3]))]
     [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
@@ -184,8 +184,8 @@ MOST = 1024
 def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -> Tensor:
     """[rows, k] distinct places of each row of `degrees` > k places, in draw order.
 
-    Where `counts` are given, of each row only so many are drawn, 0 ≤ count ≤ k, and what stands behind them means
-    nothing.
+    Where `counts` are given, of each row only `counts` are drawn, 0 ≤ count ≤ k, and the values behind them have no
+    meaning.
 
     >>> from snapdb.kernels.torch_ops import signed
     >>> floyd(torch.tensor([signed(0xF0A625C1C1AB29D8)]), torch.tensor([20]), 5).tolist()
@@ -213,7 +213,7 @@ def past(chosen: Tensor, ranks: Tensor) -> Tensor:
     [[1, 3, 5], [3, 4, 5]]
     """
     ordered, _ = chosen.sort(1)
-    free = ordered - torch.arange(chosen.shape[1], device=chosen.device)  # so many are not chosen before each
+    free = ordered - torch.arange(chosen.shape[1], device=chosen.device)  # free places before each
     return ranks + torch.searchsorted(free, ranks.contiguous(), right=True)
 
 

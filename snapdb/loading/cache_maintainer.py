@@ -221,7 +221,7 @@ class _Filler(threading.Thread):
                 self._due = _or_never(next_pass(self.rows.spec.refresh, self._now()))
                 self.rows.fill(self._now, lambda: self._rounds, self._check)
         except _ClosedError:
-            pass
+            return
         except Exception as error:  # whatever it is, batches do not depend on it
             self.fail(error)
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapdb.arrays import Bools, Float64s, Int64s
-from snapdb.kernels.adjacency.rows import spread
+from snapdb.kernels.adjacency.rows import row_lengths, spread
 from snapdb.kernels.draw.scores import PRIORITY
 from snapdb.kernels.draw.uniform import EVERY
-from snapdb.kernels.neighbor_pool.cache import physical_lengths, record_width
+from snapdb.kernels.neighbor_pool.cache import record_width
 from snapdb.sampling.rounds import RowTable, row_tables, slot_of
 from snapdb.sampling.subgraph import Seeds
 from snapdb.sampling.walks import Walk, damaged
@@ -203,7 +203,7 @@ def lengths_of(walk: Walk) -> Int64s:
         CorruptError: one leads out of its arrays.
     """
     lengths = np.empty(walk.arrays.rows.nodes, np.int64)
-    if not physical_lengths(walk.arrays.rows, lengths):
+    if not row_lengths(walk.arrays.rows, True, lengths):
         raise damaged(walk.relation)
     return lengths
 

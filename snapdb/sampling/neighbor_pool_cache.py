@@ -86,7 +86,7 @@ def fill_rows(
 def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
     """Copy rows low ≤ number < high to their starts, and return the number of edges.
 
-    Row i is of nodes[i], and as long as `physical_lengths` says. Batches may read on.
+    Row i is of nodes[i], and as long as `lengths_of` returns. Batches may read on.
 
     Raises:
         CorruptError: a row leads out of its arrays, or does not fit.

@@ -506,7 +506,7 @@ def _run_apart(
     threading.Thread(target=run, name="snapdb-writer", daemon=True).start()
     try:
         while not done.wait(_WRITER_POLL) and not stopped.is_set():
-            pass
+            continue
     except BaseException:  # Ctrl-C, where nobody turns it into an interrupt
         _end(cursor, done, abandon)
         raise

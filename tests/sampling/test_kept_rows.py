@@ -21,8 +21,8 @@ from tests.support.inside.kernels import (
     RowCopies,
     degrees_of,
     draw_ranks_sorted,
-    physical_lengths,
     record_width,
+    row_lengths,
     table_size,
 )
 from tests.support.inside.sampling import Draft, RowTable, _Filled, fill_copies, fill_rows, row_keys, row_tables
@@ -76,7 +76,7 @@ class Kept:
     def _copied(self, relation: Relation, sampler: NeighborSampler) -> RowCopies:
         walk = next(walk for walk in sampler.walks if walk.relation == relation)
         lengths = np.empty(walk.arrays.rows.nodes, np.int64)
-        assert physical_lengths(walk.arrays.rows, lengths)
+        assert row_lengths(walk.arrays.rows, True, lengths)
         nodes = np.flatnonzero(lengths < 20)
         starts = np.concatenate([[0], np.cumsum(lengths[nodes])])
         places, shifts = np.full(lengths.size, -1, np.int32), np.empty((nodes.size, 2), np.int64)

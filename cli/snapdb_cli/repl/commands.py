@@ -9,7 +9,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -271,7 +271,7 @@ def _watch(session: ReplSession, argument: str) -> None:
     seconds, count = _pace(argument)
     text = _last(session)
     runs = 0
-    try:
+    with suppress(KeyboardInterrupt):
         while text:
             runs += 1
             session.say(
@@ -280,8 +280,6 @@ def _watch(session: ReplSession, argument: str) -> None:
             if session.shell.execute(text) is not ExitCode.OK or runs == count:
                 break
             time.sleep(seconds)
-    except KeyboardInterrupt:
-        pass
     if text:
         session.say(f"stopped after {counted(runs, 'run')}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -246,7 +246,7 @@ def _open(text: str) -> bool:
 def _question(database: Database, statement: Statement) -> str | None:
     """The question before a statement runs; None when it removes nothing, or fails anyway."""
     idle = database.transaction_state == "idle"  # in a transaction the others raise anyway
-    try:
+    with suppress(SnapdbError):
         match statement:
             case Drop():
                 return _drop(database, statement)
@@ -254,8 +254,6 @@ def _question(database: Database, statement: Statement) -> str | None:
                 return _expire(database, statement)
             case Vacuum(dry_run=False) if idle:
                 return _vacuum(database, statement)
-    except SnapdbError:
-        pass
     return None
 
 

@@ -127,7 +127,7 @@ def delta_arrays(
     )
 
 
-# One bit per node says whether it is touched, and the ranks of words which row of the delta is its own: O(1) per node
+# One bit per node marks it as touched, and the ranks of words give its row's number in the delta: O(1) per node
 @kernel
 def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
     before = np.int64(-1)

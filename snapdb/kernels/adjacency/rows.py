@@ -49,7 +49,7 @@ def degrees_of(rows: RowArrays) -> Int64s:
         CorruptError: a row leads out of its arrays.
     """
     degrees = np.empty(rows.nodes, np.int64)
-    if not _count_rows(rows, degrees):
+    if not row_lengths(rows, False, degrees):
         raise CorruptError(DAMAGED)
     return degrees
 
@@ -95,14 +95,15 @@ def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
 
 # Blocks of rows are located together, and then listed or counted while their bounds are in the cache
 @allocating_kernel
-def _count_rows(rows: RowArrays, degrees: Int64s) -> bool:
+def row_lengths(rows: RowArrays, physical: bool, lengths: Int64s) -> bool:
+    """How many positions each row has, live ones or, where `physical`, all; whether rows are within their arrays."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):
         count = min(BLOCK, rows.nodes - low)
         if not locate_range(rows, low, count, nodes, spans):
             return False
         for i in range(count):
-            degrees[low + i] = spans[i, DEGREE]
+            lengths[low + i] = spans[i, BASE_LEN] + spans[i, DELTA_LEN] if physical else spans[i, DEGREE]
     return True
 
 
@@ -265,7 +266,7 @@ def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
 # Expected accesses: one pass over all rows per hop, O(edges)
 @allocating_kernel
 def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
-    """Adds to `reached` how often edges lead there that nodes low ≤ id < high draw, visited as often as `visits` says.
+    """Adds the expected accesses of neighbours that nodes low ≤ id < high draw, from the nodes' own `visits`.
 
     A node draws each of its d edges with chance min(fanout, d) / d. False: a row leads out of its arrays or its nodes.
     """

@@ -59,16 +59,21 @@ def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans
 
 
 @kernel
+def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
+    """Where a node's row of the base starts, and its length; an empty one for a node beyond the base."""
+    if node >= indptr.size - 1:
+        return np.int64(0), np.int64(0)
+    return indptr[node], indptr[node + 1] - indptr[node]
+
+
+@kernel
 def _locate_plain(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
     """All that `locate` writes where there is only a base."""
     outside: bool | np.bool_ = False
     for i in range(low, high):
         prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
-        node, span = nodes[i], i - low
-        start, length = np.int64(0), np.int64(0)
-        if node < indptr.size - 1:
-            start = indptr[node]
-            length = indptr[node + 1] - start
+        span = i - low
+        start, length = _base_range(indptr, nodes[i])
         outside |= (start < 0) | (length < 0) | (length > held - start)
         spans[span, BASE_START] = start
         spans[span, BASE_LEN] = length
@@ -87,10 +92,7 @@ def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int,
     for i in range(low, high):
         prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
         node, span = nodes[i], i - low
-        start, length = np.int64(0), np.int64(0)
-        if node < indptr.size - 1:
-            start = indptr[node]
-            length = indptr[node + 1] - start
+        start, length = _base_range(indptr, node)
         spans[span, BASE_START] = start
         spans[span, BASE_LEN] = length
         spans[span, DELTA_LEN] = 0

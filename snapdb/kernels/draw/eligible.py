@@ -48,7 +48,7 @@ class WalkArrays(NamedTuple):
     weights: ColumnArrays
     """float64"""
     outward: Bools
-    """For BOTH: by position, whether the edge is walked from its source."""
+    """For BOTH: by position, whether the edge is traversed from its source."""
     born: Int64s
     """By neighbour: when it begins to exist."""
 
@@ -79,7 +79,7 @@ class ExcludedPairs(NamedTuple):
 
 
 class Eligibility(NamedTuple):
-    """What decides which edges of a row are eligible, besides the row itself."""
+    """The time bounds and excluded pairs that decide which edges of a row are eligible."""
 
     bounds: TimeBounds
     excluded: ExcludedPairs
@@ -122,7 +122,7 @@ def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number
 
 
 # A row as a list of positions, for draws by more than rank. The cost is one bit test per position of the ranges and,
-# only where LISTED, one read per edge of the columns that are asked for.
+# only where LISTED, one read per edge of the columns that the bounds need.
 @kernel
 def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
     """Writes the live positions of a row's ranges, by rank, to `out`; returns how many."""

@@ -232,7 +232,7 @@ def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s
 
 @kernel
 def _clear_bits(table: Int64s, degree: int) -> None:
-    """Clears the bits of so many ranks."""
+    """Clears the bits of ranks below a degree."""
     for word in range((degree + 63) >> 6):
         table[word] = 0
 

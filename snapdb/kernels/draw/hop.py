@@ -2,7 +2,7 @@
 
 Blocks of rows are located and cut to what is in time. Rows where ranks decide are drawn by rank, O(fanout) each; the
 others are listed, O(degree) each, and scored where they have more edges than the fanout. What is drawn is written to a
-draft that grows: the kernel stops before a block that might not fit, and goes on from there.
+draft that grows: the kernel stops before a block that might not fit, and is called again from there.
 
 Naive twin: `choose` of tests/support/oracle/methods.py.
 """

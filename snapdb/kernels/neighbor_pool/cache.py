@@ -24,7 +24,6 @@ from snapdb.kernels.adjacency.spans import (
     DELTA_START,
     FIELDS,
     locate,
-    locate_range,
 )
 from snapdb.kernels.compiled import (
     allocating_kernel,
@@ -365,16 +364,3 @@ def fill_copies(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: 
             store_last(copies.places, nodes[i], i)
             edges += kept + rest
     return int(edges)
-
-
-@allocating_kernel
-def physical_lengths(rows: RowArrays, lengths: Int64s) -> bool:
-    """How many positions each node's row holds, dead ones included; whether all rows are within their arrays."""
-    nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
-    for low in range(0, rows.nodes, BLOCK):
-        count = min(BLOCK, rows.nodes - low)
-        if not locate_range(rows, low, count, nodes, spans):
-            return False
-        for i in range(count):
-            lengths[low + i] = spans[i, BASE_LEN] + spans[i, DELTA_LEN]
-    return True

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -451,12 +451,10 @@ def statement_of(sampler: Sampler) -> Sample:
     Raises:
         CorruptError: it keeps something else.
     """
-    try:
+    with suppress(ValueError, ParseError):
         (statement,) = parse(sampler.text)
         if isinstance(statement, Sample):
             return statement
-    except (ValueError, ParseError):
-        pass
     raise CorruptError(
         f"sampler {sampler.name} keeps no SAMPLE statement that can be read but {sampler.text[:40]!r}; make it anew "
         f"with CREATE OR REPLACE SAMPLER {quote_odd(sampler.name)}",

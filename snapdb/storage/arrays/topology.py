@@ -300,8 +300,7 @@ class EdgeArrays:
         out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
         chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
         with _RowSort(shape, 0) as sort:
-            for _ in sort.take(chunks):
-                pass
+            deque(sort.take(chunks), maxlen=0)  # the sizes are for progress reports
             node = position = 0
             for bucket in sort.buckets():
                 stop = position + bucket.columns["edge_id"].size
