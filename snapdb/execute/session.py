@@ -15,6 +15,7 @@ from snapdb.catalog import Catalog, load
 from snapdb.errors import SnapdbError
 from snapdb.execute.results import Outcome, Result, Rows
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
+from snapdb.kernels import buffers
 from snapdb.loading.budgets import CacheBudget
 from snapdb.plan import FAMILIES, RULES, Plan, bind, optimize
 from snapdb.plan.plan import NothingPlan, QueryPlan
@@ -232,7 +233,8 @@ class DatabaseSession:
         self.store.sql_engine.interrupt()
 
     def close(self) -> None:
-        """Roll back an open transaction, and close the store."""
+        """Roll back an open transaction, close the store, and free the buffers that streams have left."""
         self.transactions.close()
         self._caches.close()
         self.store.close()
+        buffers.release_free()

@@ -1,6 +1,12 @@
-"""Big arrays whose memory goes round: a fresh page costs as much to touch as a row costs to copy."""
+"""Big arrays in recycled memory: a page's first touch costs more than the row that is copied there.
+
+In a virtual machine it may cost microseconds, because the host takes a page of its own for it. So the blocks of a batch
+serve the next one, whose arrays are about as large: each block has some room to spare, and a free one that is somewhat
+larger is taken rather than a fresh one. Blocks are kept from stream to stream, until the database is closed.
+"""
 
 from collections import deque
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +18,8 @@ _SMALLEST = 1 << 18
 _KEPT = 8
 """Free blocks of one size that wait for their next use."""
 _ALIGNMENT = 64
+_LARGER = 4
+"""Size classes above its own in which an array looks for a free block: it may take half as much again."""
 
 _free: dict[int, deque[UInt8s]] = {}
 
@@ -22,8 +30,7 @@ class _Lease:
     __slots__ = ("__array_interface__", "block", "size")
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.block = _take(size)
+        self.size, self.block = _take(size)
         address = self.block.ctypes.data
         self.__array_interface__ = {
             "shape": (size,),
@@ -54,19 +61,31 @@ def free_bytes() -> int:
     return sum(size * len(blocks) for size, blocks in list(_free.items()))
 
 
+def keep_free(blocks: int) -> None:
+    """Give free blocks back to the system, all but so many of each size."""
+    for free in list(_free.values()):
+        while len(free) > blocks:
+            with suppress(IndexError):  # another thread took it meanwhile
+                free.popleft()
+
+
 def release_free() -> None:
-    """Gives the free blocks back to the system; those on loan stay good, and come back later."""
+    """Give the free blocks back to the system; those on loan stay good, and come back later."""
     _free.clear()
 
 
-def _take(size: int) -> UInt8s:
-    try:
-        return _free[size].pop()
-    except (KeyError, IndexError):
-        return np.empty(size + _ALIGNMENT, np.uint8)
+def _take(wanted: int) -> tuple[int, UInt8s]:
+    """A block of at least this many bytes, which is a size class, and its size."""
+    size = wanted
+    for _ in range(_LARGER + 1):
+        with suppress(KeyError, IndexError):
+            return size, _free[size].pop()
+        size = _size_class(size + 1)
+    size = _size_class(wanted + 1)  # room to spare: memory that no batch touches takes no page
+    return size, np.empty(size + _ALIGNMENT, np.uint8)
 
 
 def _size_class(size: int) -> int:
-    """The size rounded up to an eighth of its power of two: batches vary a little, and still share blocks."""
+    """The size rounded up to an eighth of its power of two."""
     step = 1 << max(size.bit_length() - 4, 0)
     return -(-size // step) * step

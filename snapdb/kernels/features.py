@@ -24,7 +24,7 @@ STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
 """Bytes from which a result is written past the caches: a smaller one is still cached when it is used."""
 _LINE = 64
 """Bytes that caches and memory exchange."""
-_FORESEEN = 4096
+_FORESEEN = 8192
 """Bytes of rows that are prefetched, at most: more would not stay in the first-level cache."""
 FEWEST, MOST = 2, 16
 """Rows that are prefetched, at least and at most."""

@@ -108,10 +108,8 @@ class BatchBuilder:
         """The rounds of rows before batch 0, or before the window that was saved."""
         return VisitedRounds(self.spec, self.sampler.walks, saved)
 
-    def build(
-        self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds
-    ) -> Batch | _SampledBatch | _TransformedBatch:
-        """The batch as far as a worker builds it, which `send` and `receive` complete; runs on any thread.
+    def sampled(self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds) -> _SampledBatch:
+        """The first step of a batch, its neighborhood; runs on any thread.
 
         Args:
             visits: The rounds of its rows, where these depend on the batches before.
@@ -120,9 +118,14 @@ class BatchBuilder:
             for other in seeds.between:
                 self.sample_only(visits, other)
             with self._about(seeds, visits):
-                sampled = _SampledBatch(seeds, *self._sampled(visits, seeds), lineage)
-                if not self._fused:
-                    return sampled
+                return _SampledBatch(seeds, *self._sampled(visits, seeds), lineage)
+
+    def fetched(self, sampled: _SampledBatch) -> Batch | _SampledBatch | _TransformedBatch:
+        """The second step, its features, which `send` and `receive` complete; runs on any thread."""
+        if not self._fused:
+            return sampled
+        with self.meter.building():
+            with self._about(sampled.seeds):
                 batch = self._fetched(sampled)
             if self.transform is None or self.device.type != "cpu":
                 return batch
@@ -240,7 +243,7 @@ def _bytes(batch: Batch, subgraph: Subgraph) -> int:
     tensors = [part for tensor in batch.tensors() for part in parts(tensor)]
     later = [values for drawn in subgraph.edges.values() for values in (drawn.position, drawn.weight)]
     size = sum(int(values.nbytes) for values in (*tensors, *later) if values is not None)
-    return size + size // 8  # the buffers that are reused are larger than their contents by this much at most
+    return size + size // 8  # reused buffers are larger than their contents; what no batch has touched takes no memory
 
 
 def _check_picklable(transform: Callable[[Batch], Any] | None) -> None:

@@ -106,7 +106,7 @@ class StreamOptions:
     threads: int | None = None
     """Threads that build batches; None: one per core, or two where a GPU samples; 0: the consumer's thread does."""
     prefetch: int | None = None
-    """Batches that may be complete or in progress at once; None: twice the number of threads."""
+    """Batches that may be complete or in progress at once; None: one more than there are threads."""
     memory: int | None = None
     """Bytes for scratch and for batches, complete or in progress; None: as many as threads and prefetch take."""
     max_threads: int | None = None
@@ -130,7 +130,7 @@ class StreamOptions:
         if self.threads is not None and self.threads < 0:
             raise ValueError(f"threads is 0 or more, or None for all cores, found {self.threads}")
         if self.prefetch is not None and self.prefetch < 1:
-            raise ValueError(f"prefetch is 1 or more, or None for twice the threads, found {self.prefetch}")
+            raise ValueError(f"prefetch is 1 or more, or None for one more than the threads, found {self.prefetch}")
         if self.memory is not None and self.memory < 1:
             raise ValueError(f"memory is 1 byte or more, found {self.memory}")
         if self.transform is not None and not callable(self.transform):
@@ -157,7 +157,7 @@ class StreamOptions:
 
     def ahead(self, threads: int) -> int:
         """The number of batches that may be complete or in progress at once."""
-        return 2 * threads if self.prefetch is None else self.prefetch
+        return threads + 1 if self.prefetch is None else self.prefetch
 
 
 def cores() -> int:

@@ -242,7 +242,7 @@ class BatchStream(IterableDataset[Given]):
         self._closed = True
         for workers in (self._workers, *self._retired):
             workers.end()
-        buffers.release_free()
+        buffers.keep_free(self.threads + 1)
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,11 +36,18 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
     """
 
     def __init__(
-        self, work: Callable[[_I], _O], items: Iterable[_I], *, threads: int, room: Callable[[int], int]
+        self,
+        work: Callable[[_I], Any],
+        items: Iterable[_I],
+        *,
+        threads: int,
+        room: Callable[[int], int],
+        finish: Callable[[Any], _O] | None = None,
     ) -> None:
-        self._work = work
+        """`finish` completes what `work` returns, maybe on another thread; None: it is complete."""
         self._items = iter(items)
         self._room = room
+        self._steps: _Steps[_I, _O] = _Steps(work, finish, max(1, threads // 2))
         self._pending: deque[Future[_O]] = deque()
         self._closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="snapdb-batch")
@@ -68,11 +76,13 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
 
     def _end(self) -> None:
         self._items = iter(())
+        self._steps.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pending.clear()
 
     def __del__(self) -> None:
         # The last reference may be dropped on one of the threads, which cannot wait for itself.
+        self._steps.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self) -> None:
@@ -82,7 +92,69 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
                 item = next(self._items)
             except StopIteration:
                 return
-            self._pending.append(self._pool.submit(self._work, item))
+            self._pending.append(self._steps.add(item))
+            self._pool.submit(self._steps.run)
+
+
+class _Steps(Generic[_I, _O]):
+    """Items whose work takes two steps, each on any thread.
+
+    The second step of a batch, its features, is bound by the memory's bandwidth, which few threads exhaust. So while
+    there are first steps to do, only some threads do second ones: the two kinds run beside each other, instead of all
+    threads waiting for memory at once. No thread is idle for it.
+    """
+
+    def __init__(self, begin: Callable[[_I], Any], finish: Callable[[Any], _O] | None, most: int) -> None:
+        """`most` threads do second steps while there are first ones to do."""
+        self._begin, self._finish, self._most = begin, finish, most
+        self._fresh: deque[tuple[Future[_O], _I]] = deque()
+        self._begun: deque[tuple[Future[_O], Any]] = deque()
+        self._finishing = 0
+        self._lock = threading.Lock()
+
+    def add(self, item: _I) -> Future[_O]:
+        """Queue an item, for which a thread must call `run`."""
+        future: Future[_O] = Future()
+        with self._lock:
+            self._fresh.append((future, item))
+        return future
+
+    def run(self) -> None:
+        """Do steps until none is left; what this thread begins, it or another one finishes."""
+        while True:
+            with self._lock:
+                finishing = bool(self._begun) and (self._finishing < self._most or not self._fresh)
+                if not finishing and not self._fresh:
+                    return
+                future, value = self._begun.popleft() if finishing else self._fresh.popleft()
+                self._finishing += finishing
+            try:
+                self._step(future, value, finishing)
+            finally:
+                del future, value  # a finished batch is its consumer's
+                with self._lock:
+                    self._finishing -= finishing
+
+    def stop(self) -> None:
+        """Drop what was not begun and what was not finished; their futures are cancelled."""
+        with self._lock:
+            dropped = [future for future, _ in (*self._fresh, *self._begun)]
+            self._fresh.clear()
+            self._begun.clear()
+        for future in dropped:
+            future.cancel()
+
+    def _step(self, future: Future[_O], value: Any, finishing: bool) -> None:
+        try:
+            value = self._finish(value) if finishing and self._finish is not None else self._begin(value)
+        except BaseException as error:
+            future.set_exception(error)
+            return
+        if finishing or self._finish is None:
+            future.set_result(value)
+            return
+        with self._lock:
+            self._begun.append((future, value))
 
 
 class OrderedWorkers:
@@ -124,7 +196,7 @@ class OrderedWorkers:
             seeds = self._with_others(visits, seeds)
         threads, (_, processes) = self.threads, place_among_workers()
         room = partial(self.builder.room, threads, self.options.ahead(threads), processes)
-        return self._map(partial(self.builder.build, lineage, visits), seeds, threads, room)
+        return self._map(partial(self.builder.sampled, lineage, visits), seeds, threads, room, self.builder.fetched)
 
     def result(self, lineage: Lineage, seeds: BatchSeeds) -> Any:
         """What the builder makes of one batch, on the calling thread."""
@@ -132,7 +204,7 @@ class OrderedWorkers:
         if self.builder.spec.in_order:
             visits = self._knowing({seeds.number})
             self._catch_up(visits, visits.opens(seeds.number))
-        return self.builder.build(lineage, visits, seeds)
+        return self.builder.fetched(self.builder.sampled(lineage, visits, seeds))
 
     def state(self, number: int) -> dict[str, Any]:
         """The entries of `state_dict` that resuming from a batch needs, as plain values for JSON."""
@@ -216,11 +288,17 @@ class OrderedWorkers:
             after = max(after or 0, seeds.number + 1)
 
     def _map(
-        self, work: Callable[[BatchSeeds], Any], batches: Iterator[BatchSeeds], threads: int, room: Callable[[int], int]
+        self,
+        work: Callable[[BatchSeeds], Any],
+        batches: Iterator[BatchSeeds],
+        threads: int,
+        room: Callable[[int], int],
+        finish: Callable[[Any], Any] | None = None,
     ) -> Iterator[Any]:
         if threads == 0:
-            return map(work, batches)
-        results = OrderedMap(work, batches, threads=threads, room=room)
+            begun = map(work, batches)
+            return begun if finish is None else map(finish, begun)
+        results = OrderedMap(work, batches, threads=threads, room=room, finish=finish)
         self._maps.add(results)
         return results
 

@@ -185,7 +185,9 @@ class _Threaded:
     def __iter__(self) -> Iterator[Data | HeteroData]:
         epoch, self._epoch = self._epoch, self._epoch + 1
         threads, ahead = self._options.threads, self._options.ahead
-        results = OrderedMap(self._batch, self._tasks(epoch), threads=threads, room=lambda under_way: ahead)
+        results: OrderedMap[Any, Data | HeteroData] = OrderedMap(
+            self._batch, self._tasks(epoch), threads=threads, room=lambda under_way: ahead
+        )
         try:
             yield from results
         finally:

@@ -198,6 +198,28 @@ def test_memory_is_used_again_once_its_last_view_is_gone() -> None:
     assert buffers.empty((1 << 20,), np.float32).ctypes.data == address
 
 
+def test_a_somewhat_smaller_array_takes_a_free_block_too() -> None:
+    buffers.release_free()
+    array = buffers.empty((1 << 20,), np.uint8)
+    address = array.ctypes.data
+    del array
+    smaller = buffers.empty((900_000,), np.uint8)
+    assert smaller.ctypes.data == address
+    del smaller
+    assert buffers.empty((500_000,), np.uint8).ctypes.data != address  # half of the block would be lost
+
+
+def test_free_blocks_are_given_back_but_for_some_of_each_size() -> None:
+    buffers.release_free()
+    arrays = [buffers.empty((1 << 20,), np.uint8) for _ in range(5)]
+    del arrays
+    whole = buffers.free_bytes()
+    buffers.keep_free(2)
+    assert buffers.free_bytes() == whole * 2 // 5
+    buffers.release_free()
+    assert buffers.free_bytes() == 0
+
+
 def test_threads_share_recycled_memory_without_harm() -> None:
     wrong = []
 

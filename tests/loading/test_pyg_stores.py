@@ -39,7 +39,8 @@ def assert_same_fields(batch: Any, theirs: dict[str, list[str]]) -> None:
     """The same names in each store; torch-sparse counts no hops, where pyg-lib does."""
     counts = {"num_sampled_nodes", "num_sampled_edges"}
     found = peer.fields(batch)
-    assert {key: sorted(set(names) - counts) for key, names in found.items()} == theirs
+    ours, peers = ({key: sorted(set(names) - counts) for key, names in each.items()} for each in (found, theirs))
+    assert ours == peers
     assert all(counts & set(names) for names in found.values() if names)
 
 

@@ -6,7 +6,9 @@ import gc
 import json
 import os
 import pickle
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
@@ -40,6 +42,7 @@ from tests.support.streams import (
     subset_stream,
     workers_alive,
 )
+from tests.support.waiting import PATIENCE
 
 
 def test_an_epoch_takes_every_seed_once_in_the_oracles_order() -> None:
@@ -408,6 +411,53 @@ def test_slow_items_do_not_change_the_order() -> None:
     assert list(OrderedMap(work, range(30), threads=4, room=lambda _: 8)) == list(range(30))
 
 
+def test_two_steps_of_an_item_may_be_on_two_threads() -> None:
+    def finish(item: int) -> int:
+        if item == 17:
+            raise OSError("disk on fire")
+        return -item
+
+    results = OrderedMap(lambda item: item, range(100), threads=3, room=lambda _: 7, finish=finish)
+    assert [next(results) for _ in range(17)] == [-item for item in range(17)]
+    with pytest.raises(OSError, match="disk on fire"):
+        next(results)
+    with pytest.raises(StopIteration):
+        next(results)
+
+
+def test_while_items_wait_to_be_begun_few_threads_finish() -> None:
+    """Two of four threads finish; the other two begin what there is, and only then finish too."""
+    finishing, most, begun, guard = [0], [0], [0], threading.Lock()
+    filled, all_begun = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from range(8)
+        filled.set()
+
+    def begin(item: int) -> int:
+        filled.wait(PATIENCE)
+        with guard:
+            begun[0] += 1
+            if begun[0] == 8:
+                all_begun.set()
+        return item
+
+    def finish(item: int) -> int:
+        with guard:
+            finishing[0] += 1
+            if not all_begun.is_set():
+                most[0] = max(most[0], finishing[0])
+        all_begun.wait(PATIENCE)
+        with guard:
+            finishing[0] -= 1
+        return item
+
+    assert list(OrderedMap(begin, items(), threads=4, room=lambda _: 9, finish=finish)) == list(range(8))
+    # The last item is taken from the queue before it counts as begun: a third thread may finish from then on.
+    assert begun[0] == 8
+    assert most[0] <= 3
+
+
 PREAMBLE = "from tests.support.streams import stream\nimport os, signal, threading, time\n"
 
 
@@ -494,7 +544,7 @@ def test_threads_are_those_that_were_asked_for_or_all_cores() -> None:
     options = StreamOptions(threads=None)
     assert options.threads_of(1, on_gpu=True) == 2  # they only tell it what to do
     assert options.threads_of(10**6) == 1
-    assert (options.ahead(3), replace(options, prefetch=5).ahead(3)) == (6, 5)
+    assert (options.ahead(3), replace(options, prefetch=5).ahead(3)) == (4, 5)
 
 
 def test_batches_are_made_for_the_device() -> None:

@@ -152,6 +152,27 @@ def test_memory_is_said_in_sql_or_beside_it(tmp_path: Path) -> None:
             db.stream(query, memory=0)
 
 
+def test_buffers_wait_for_the_next_stream_until_the_database_is_closed(tmp_path: Path) -> None:
+    buffers.release_free()
+    with snapdb.connect(tmp_path / "db") as db:
+        db.script("""
+            CREATE TABLE person AS SELECT range AS id, [range]::FLOAT[1] AS f FROM range(100_000);
+            CREATE TABLE met AS SELECT range AS a, range AS b FROM range(100_000);
+            CREATE PROPERTY GRAPH town VERTEX TABLES (person KEY (id) FEATURES (f AS x))
+              EDGE TABLES (met SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person);
+            CREATE SNAPSHOT now OF town;
+        """)
+        query = "SAMPLE FROM now SEEDS (SELECT id FROM person) AS person FANOUT (met => [1]) BATCH 50_000"
+        sizes = []
+        for _ in range(2):
+            with db.stream(query, threads=1) as opened:
+                for batch in opened:
+                    del batch
+            sizes.append(buffers.free_bytes())
+        assert sizes[0] == sizes[1] > 0
+    assert buffers.free_bytes() == 0
+
+
 def test_nothing_stays_after_a_loop_that_is_left(watched: Watched) -> None:
     for _ in stream(watched, threads=3):
         break

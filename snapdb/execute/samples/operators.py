@@ -65,7 +65,9 @@ def _sampled_rows(
     if threads <= 1:
         yield from _read(context, plan, map(rows_of, tasks), total)
         return
-    results = OrderedMap(rows_of, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1))
+    results: OrderedMap[_BatchSeeds, list[pa.RecordBatch]] = OrderedMap(
+        rows_of, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1)
+    )
     try:
         yield from _read(context, plan, results, total)
     finally:

@@ -125,7 +125,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
         with context.store.sql_engine.session() as session:
             lookup = run_lookup(session, id_map, context.store.db_dir.path)
         if lookup is not None:
-            return lookup(table.column(0).cast(pa.int64()).fill_null(NO_KEY).to_numpy())
+            return lookup(_numbers(table.column(0).cast(pa.int64()), NO_KEY))
     keys = [f"k{i}" for i in range(len(id_map.columns))]
     numbered = table.rename_columns(keys).append_column("n", pa.array(np.arange(table.num_rows)))
     types = {
@@ -137,7 +137,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
     dense = np.full(table.num_rows, -1, np.int64)
     with context.store.sql_engine.session(Names(sources={"seeds": numbered})) as session:
         result = session.table(query)
-    dense[result["n"].to_numpy()] = result["dense"].to_numpy()
+    dense[_numbers(result["n"])] = _numbers(result["dense"])
     return dense
 
 
@@ -230,7 +230,7 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
             "give each one, or leave them out",
             code="seed-time",
         )
-    moments: Int64s = times.to_numpy()
+    moments: Int64s = _numbers(times)
     if (static := np.flatnonzero(moments == STATIC)).size:
         shown = _shown_keys(plan, table, static)
         raise DataError(
@@ -246,8 +246,7 @@ def _edge_ids(values: pa.ChunkedArray) -> Int64s:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
         whole = pa.array([v if v is not None and 0 <= v < 2**63 else None for v in values.to_pylist()], pa.int64())
-    ids_array: Int64s = whole.fill_null(-1).to_numpy()
-    return ids_array
+    return _numbers(whole, -1)
 
 
 def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
@@ -257,7 +256,7 @@ def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
         DataError: a value is beyond 64 bits or float32.
     """
     if _dtype(type_) in (np.bool_, np.int64):
-        return _each_place(values, lambda part: _whole(part, "y").fill_null(-1).to_numpy())
+        return _each_place(values, lambda part: _numbers(_whole(part, "y"), -1))
     return _each_place(values, _single)
 
 
@@ -277,7 +276,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
             code="seed-null",
         )
     if dtype is np.int64:
-        return _each_place(values, lambda part: _whole(part, column.name).to_numpy())
+        return _each_place(values, lambda part: _numbers(_whole(part, column.name)))
     return _each_place(values, lambda part: part.cast(pa.from_numpy_dtype(dtype)).to_numpy())
 
 
@@ -353,3 +352,12 @@ def _find_ends(
     if sources.size and not -1 <= int(sources.min()) <= int(sources.max()) < view.node_counts[edge.source]:
         raise CorruptError(DAMAGED, code="damaged-snapshot")
     return sources[places], destinations[places]
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray, null: int | None = None) -> Array:
+    """[rows] a column of numbers, with `null` for NULL; without NULLs it does not import pandas, as `to_numpy` does."""
+    if column.null_count:
+        return np.asarray(column.fill_null(null).to_numpy())
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
+    return np.concatenate(parts) if parts else np.empty(0, column.type.to_pandas_dtype())
