@@ -30,7 +30,7 @@ from snapdb.sql.syntax import Statement
 from snapdb.sql_engine import absolute_paths
 from snapdb.sql_engine.sources import as_source
 from snapdb.storage.disk import Disk
-from snapdb.types import Published
+from snapdb.types import IdType, Published
 
 if TYPE_CHECKING:
     from snapdb.graph import OpenSnapshot
@@ -177,6 +177,7 @@ class Database:
         seeds: object = None,
         prefetch: int | None = None,
         memory: int | str | None = None,
+        ids: IdType | None = None,
         params: Parameters = None,
         follow: bool = False,
     ) -> loading.BatchStream[Given]:
@@ -196,15 +197,17 @@ class Database:
             transform: A pure function of a batch. What it returns is given in the batch's place. It runs on the thread
                 that made the batch, or in the reader's where batches go to a GPU.
             seeds: Another seed set through the same sampler: a SELECT, or ids as a tensor, array, list or Arrow.
-            prefetch: How many batches may be ready or under way; None: twice the threads.
+            prefetch: How many batches may be complete or in progress; None: one more than the threads.
             memory: What the threads' scratch and batches that are ready or under way may take, as bytes or as a size
                 such as '2GB'; None: as the statement's WITH (memory = …) says, else as much as they need.
+            ids: 'int32' or 'int64', the type of the batches' node ids: `n_id`, `edge_index` and what else has local
+                ids; None: as the statement's WITH (ids = …) says, else int64.
             follow: Begin each epoch with what was published by then, as `stream.renew()` does; for one process.
 
         Raises:
             BindError: There is no such sampler, it is no SAMPLE statement, or a name in it leads nowhere.
             DataError: Seeds are not in the snapshot.
-            InputError: The device is not there, or the memory is not enough.
+            InputError: The device is not there, the memory is not enough, or 'int32' does not fit the snapshot.
         """
         return samples.open_stream(
             self._session,
@@ -219,6 +222,7 @@ class Database:
             seeds=seeds,
             prefetch=prefetch,
             memory=memory,
+            ids=ids,
             params=params,
             follow=follow,
         )

@@ -43,7 +43,7 @@ def gather(rows: Array, ids: Array) -> Array:
     Raises IndexError when an id is not a row. Values are copied bit for bit; `rows` may be memory-mapped. Big results
     live in recycled memory (`buffers`). An array that is not contiguous, or of objects, is gathered by numpy.
     """
-    numbers = _as_words(ids if ids.dtype == np.int64 else ids.astype(np.int64)).view(np.int64)
+    numbers = _numbers(ids)
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:
         return np.take(rows, numbers, axis=0)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
@@ -51,7 +51,7 @@ def gather(rows: Array, ids: Array) -> Array:
     return out
 
 
-def _gather_rows(rows: Array, numbers: Int64s, out: Array) -> None:
+def _gather_rows(rows: Array, numbers: Array, out: Array) -> None:
     """The same into an array that is there, all of them contiguous; `numbers` are read-only, as `as_words` gives."""
     if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
         bad = _gather_values(_as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
@@ -71,12 +71,18 @@ def _as_words(array: Array) -> Array:
     return words
 
 
+def _numbers(ids: Array) -> Array:
+    """The ids as read-only int64, or int32 where they are."""
+    wide = ids if ids.dtype in (np.int64, np.int32) else ids.astype(np.int64)
+    return _as_words(wide).view(wide.dtype)
+
+
 def _as_bytes(array: Array) -> UInt8s:
     """The memory of a contiguous array."""
     return array.view(np.ndarray).reshape(-1).view(np.uint8)
 
 
-def _gather_bytes(rows: UInt8s, count: int, ids: Int64s, out: UInt8s) -> int:
+def _gather_bytes(rows: UInt8s, count: int, ids: Array, out: UInt8s) -> int:
     """Rows of any width and type; the index of the first bad id, or -1."""
     width = rows.size // count
     ahead = max(FEWEST, min(_FORESEEN // width, MOST))
@@ -88,7 +94,7 @@ def _gather_bytes(rows: UInt8s, count: int, ids: Int64s, out: UInt8s) -> int:
 # Non-temporal stores in whole cache lines: a plain store reads its line first, so that a gather of a large result moves
 # three bytes per byte instead of two, and evicts what the batch needs next.
 @kernel
-def _stream_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int, spliced: UInt8s) -> int:
+def _stream_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int, spliced: UInt8s) -> int:
     """Writes each row of at least a line to `out` in whole lines; the first bad index, or -1.
 
     What is left of a row when no whole line is, `left` bytes, waits in spliced[LINE:]. Moves of a whole line fill it,
@@ -128,7 +134,7 @@ def _stream_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int,
 
 # Prefetching `ahead` rows hides the latency of random reads: without it the memory serves one row after another.
 @kernel
-def _copy_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int) -> int:
+def _copy_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int) -> int:
     """Writes each row to `out`; the first bad index, or -1."""
     count = rows.size // width
     reach = min(width, _FORESEEN)
@@ -146,7 +152,7 @@ def _copy_rows(rows: UInt8s, width: int, ids: Int64s, out: UInt8s, ahead: int) -
 
 
 @kernel
-def _gather_values(rows: Array, ids: Int64s, out: Array) -> int:
+def _gather_values(rows: Array, ids: Array, out: Array) -> int:
     """out[i] = rows[ids[i]]; the first bad index, or -1."""
     for i in range(ids.size):
         row = ids[i]
@@ -169,7 +175,7 @@ def gather_mapped(rows: Array, ids: Array) -> Array:
     """What `gather` gives, with its errors, for `rows` of a map whose advice is to read no page ahead."""
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or not hasattr(mmap, "MADV_WILLNEED"):
         return gather(rows, ids)
-    numbers = _as_words(ids.astype(np.int64, copy=False)).view(np.int64)
+    numbers = _numbers(ids)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
     base, width = int(rows.ctypes.data), rows.nbytes // rows.shape[0]
     for first in range(0, numbers.size + _BLOCK, _BLOCK):
@@ -180,7 +186,7 @@ def gather_mapped(rows: Array, ids: Array) -> Array:
 
 
 @kernel
-def _ask(base: int, width: int, count: int, ids: Int64s, page: int, advice: int) -> None:
+def _ask(base: int, width: int, count: int, ids: Array, page: int, advice: int) -> None:
     """Asks for the pages of these rows, of which those that are no rows are passed."""
     for i in range(ids.size):
         row = ids[i]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from snapdb.arrays import Array
 from snapdb.errors import InputError
+from snapdb.loading.lazy import Held
 from snapdb.types import EdgeType
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class FlowBlock:
     """The edges along which one layer passes messages, from source nodes to the destination nodes among them."""
 
     edge_index: Mapping[EdgeType, Tensor]
-    """[2, edges] int64 [source; destination], local ids of the batch."""
+    """[2, edges] [source; destination], local ids in the batch's type."""
     num_sources: Mapping[str, int]
     """By node type, the number of leading nodes whose states the layer reads."""
     num_destinations: Mapping[str, int]
@@ -131,7 +132,8 @@ def to_pyg(batch: Batch) -> Any:
     """`torch_geometric.data.Data` for one node type and one edge type, `HeteroData` otherwise.
 
     Field for field what NeighborLoader gives, except that `y` holds the seeds' targets only; of seed edges what
-    LinkNeighborLoader gives, in binary and in triplet mode. Nodes and edges of one feature name do not fit in a Data:
+    LinkNeighborLoader gives, in binary and in triplet mode. Ids are int64, which PyG's layers need, whatever they are
+    in the batch. Nodes and edges of one feature name do not fit in a Data:
     they come as HeteroData.
 
     Raises:
@@ -145,7 +147,7 @@ def to_pyg(batch: Batch) -> Any:
             "hops up; take to_blocks(), or sample with LAYOUT NODES",
             code="not-for-pyg",
         )
-    pyg = pyg_package("to_pyg()")
+    pyg, batch = pyg_package("to_pyg()"), _with_int64(batch)
     single = _fits_data(batch)
     data = pyg.Data() if single else pyg.HeteroData()
     for name in batch.n_id:
@@ -159,6 +161,23 @@ def to_pyg(batch: Batch) -> Any:
     seeds = batch.seed_type if isinstance(batch.seed_type, str) else tuple(batch.seed_type)
     _add_columns(data if single else data[seeds], batch)
     return data
+
+
+def _with_int64(batch: Batch) -> Batch:
+    """The batch with node ids as int64."""
+    return replace(
+        batch,
+        n_id=Held({name: ids.long() for name, ids in batch.n_id.items()}),
+        edge_index=Held({key: index.long() for key, index in batch.edge_index.items()}),
+        edge_label_index=_long(batch.edge_label_index),
+        src_index=_long(batch.src_index),
+        dst_pos_index=_long(batch.dst_pos_index),
+        dst_neg_index=_long(batch.dst_neg_index),
+    )
+
+
+def _long(ids: Tensor | None) -> Tensor | None:
+    return None if ids is None else ids.long()
 
 
 def _fits_data(batch: Batch) -> bool:

@@ -157,7 +157,8 @@ def _with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) ->
 
     `entered` are the local ids of sources, destinations and, where the sampler draws them, negatives.
     """
-    source, positive, *others = map(tensor_of, entered)
+    dtype = batch.n_id[batch.seed_type.source].dtype
+    source, positive, *others = (tensor_of(ids).to(dtype) for ids in entered)
     ones = torch.ones(len(source), device=source.device)
     if entry.negatives is None:
         pairs = torch.stack([source, positive])
@@ -165,7 +166,7 @@ def _with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) ->
     where = entry.negatives
     seed, slot = (torch.from_numpy(places).to(source.device) for places in np.nonzero(where >= 0))
     drawn = others[0][torch.from_numpy(where[where >= 0]).to(source.device)]
-    negative = torch.full(where.shape, -1, dtype=torch.int64, device=source.device)
+    negative = torch.full(where.shape, -1, dtype=dtype, device=source.device)
     negative[seed, slot] = drawn
     pairs = torch.stack([torch.cat([source, source[seed]]), torch.cat([positive, drawn])])
     return replace(

@@ -47,11 +47,11 @@ class Batch:
     y: Tensor | None
     """[batch_size] targets, or [batch_size, n]; None when neither the seed query nor the graph names one."""
     n_id: Mapping[str, Tensor]
-    """[nodes] int64 dense ids; see `ids` for the user's."""
+    """[nodes] dense ids, int64 or, where the stream was opened with `ids="int32"`, int32; see `ids` for the user's."""
     features: Mapping[str, Mapping[str, Tensor]]
     """Node type → name → [nodes, width] in the feature's type; sparse features are CSR tensors."""
     edge_index: Mapping[EdgeType, Tensor]
-    """[2, edges] int64 local ids [neighbour; seed side], hop after hop: messages flow toward the seeds."""
+    """[2, edges] local ids in n_id's type [neighbour; seed side], hop after hop: messages flow toward the seeds."""
     num_sampled_nodes: Mapping[str, list[int]]
     """New nodes at the seeds and at each hop: hops + 1 numbers."""
     num_sampled_edges: Mapping[EdgeType, list[int]]
@@ -78,13 +78,13 @@ class Batch:
     seed_columns: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_SEED_COLUMN))
     """[batch_size], or [batch_size, n]: the other columns of the seed query, by name."""
     edge_label_index: Tensor | None = None
-    """[2, pairs] int64 local ids [source; destination]: seed edges, then negatives. None unless seeds are edges."""
+    """[2, pairs] local ids in n_id's type [source; destination], negatives last. None unless seeds are edges."""
     edge_label: Tensor | None = None
     """[pairs] float32: 1 for seed edges, 0 for negatives."""
     src_index: Tensor | None = None
-    """[batch_size] int64 local ids of the seed edges' sources."""
+    """[batch_size] local ids of the seed edges' sources."""
     dst_pos_index: Tensor | None = None
-    """[batch_size] int64 local ids of their destinations."""
+    """[batch_size] local ids of their destinations."""
     dst_neg_index: Tensor | None = None
     """[batch_size], or [batch_size, n] for n > 1 negatives a seed: their local ids, -1 where none was left to draw."""
     negatives_missing: int = 0

@@ -79,7 +79,8 @@ class BatchBuilder:
             SnapdbError: the snapshot cannot be sampled so.
         """
         hints = source.hints
-        self.view, self.seeds, self.spec = source.view, source.seeds, hints.applied(source.spec)
+        spec = replace(source.spec, ids=options.ids or source.spec.ids)
+        self.view, self.seeds, self.spec = source.view, source.seeds, hints.applied(spec)
         self.sampler = open_sampler(self.view, self.spec)
         self.device = usable(options.device or self.spec.device or "cpu")
         self.transform: Callable[[Batch], Any] | None = options.transform

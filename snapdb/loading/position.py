@@ -35,6 +35,7 @@ def stream_lineage(
         "seed": spec.seed,
         "generation": spec.generation,
         **({} if zeros is None else {"zero_weight": zeros}),
+        **({} if spec.ids == "int64" else {"ids": spec.ids}),
         "epoch": epoch,
         "rules": dict(rules),
         "snapdb": __version__,

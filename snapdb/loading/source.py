@@ -12,7 +12,7 @@ from snapdb.graph.view import GraphView
 from snapdb.loading.budgets import CacheSource
 from snapdb.sampling import Seeds
 from snapdb.storage.catalog_db.locks import Lease
-from snapdb.types import ExecutionHints, Published, SampleSpec
+from snapdb.types import ExecutionHints, IdType, Published, SampleSpec
 
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
@@ -101,7 +101,7 @@ _NUMBERS = ("threads", "prefetch", "memory", "max_threads")
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a stream builds and delivers its batches; no option changes a batch."""
+    """How a stream builds and delivers its batches; no option but `ids` changes a batch."""
 
     threads: int | None = None
     """Threads that build batches; None: one per core, or two where a GPU samples; 0: the consumer's thread does."""
@@ -111,6 +111,8 @@ class StreamOptions:
     """Bytes for scratch and for batches, complete or in progress; None: as many as threads and prefetch take."""
     max_threads: int | None = None
     """Upper bound of `threads` where that is None; None: the number of cores."""
+    ids: IdType | None = None
+    """Type of the batches' node ids; None: the statement's, else int64. The only option that changes a batch."""
     device: str | None = None
     """Device of the batches' tensors; None: the one of the statement's ON, else the CPU."""
     transform: Callable[[Batch], object] | None = None
@@ -133,6 +135,8 @@ class StreamOptions:
             raise ValueError(f"prefetch is 1 or more, or None for one more than the threads, found {self.prefetch}")
         if self.memory is not None and self.memory < 1:
             raise ValueError(f"memory is 1 byte or more, found {self.memory}")
+        if self.ids not in (None, "int64", "int32"):
+            raise ValueError(f"ids is 'int64' or 'int32', found {self.ids!r}")
         if self.transform is not None and not callable(self.transform):
             raise TypeError(f"transform is a function of a batch, found {self.transform!r}")
         if self.follow and self.sharing.world_size > 1:
@@ -145,7 +149,8 @@ class StreamOptions:
     def of(self, source: StreamSource) -> StreamOptions:
         """These options, with the threads of the hints and the memory of the statement where they are None."""
         threads = source.hints.threads if self.threads is None else self.threads
-        return replace(self, threads=threads, memory=source.spec.memory if self.memory is None else self.memory)
+        memory = source.spec.memory if self.memory is None else self.memory
+        return replace(self, threads=threads, memory=memory, ids=self.ids or source.spec.ids)
 
     def threads_of(self, processes: int, *, on_gpu: bool = False) -> int:
         """The number of threads of each of `processes` processes on this machine."""

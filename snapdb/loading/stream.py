@@ -276,7 +276,7 @@ class BatchStream(IterableDataset[Given]):
 
     def _lineage(self, epoch: int) -> dict[str, Any]:
         seeds, sampler = self._workers.identity["seeds"], self.sampler
-        return stream_lineage(self.view, self.spec, seeds, rules(sampler), epoch, sampler.zero_weight)
+        return stream_lineage(self.view, sampler.spec, seeds, rules(sampler), epoch, sampler.zero_weight)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -3,6 +3,8 @@
 import importlib
 import re
 
+import numpy as np
+
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
 from snapdb.sampling.numba_backend import NumbaBackend
@@ -22,7 +24,8 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
         BindError: two fanouts have the same key in a batch, or an edge type has no weights.
         CorruptError: a relation's rows or columns are not those of its nodes.
         DataError: weights are not finite, or negative.
-        InputError: the device is not there; WITH torch, the edges do not fit or a fanout is larger than it supports.
+        InputError: the device is not there; dense ids do not fit into the type of ids; WITH torch, the edges do not
+            fit or a fanout is larger than it supports.
         ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
     """
     device = "cpu" if spec.device is None else spec.device
@@ -45,10 +48,19 @@ def numba_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
 
 
 def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
-    """The view, which has the seeds' type."""
+    """The view, which has the seeds' type, and whose dense ids fit into the type of ids."""
     if spec.seed_type not in view.node_counts:
         found = ", ".join(view.node_counts)
         raise ValueError(f"seeds of type {spec.seed_type!r} were asked, but the snapshot has: {found}")
+    ends = [name for fanout in spec.fanouts for name in (fanout.edge.source, fanout.edge.destination)]
+    most = np.iinfo(spec.ids).max
+    for name in dict.fromkeys([spec.seed_type, *ends]):
+        if (count := view.node_counts.get(name, 0)) > most:
+            raise InputError(
+                f"ids of type {spec.ids} reach {most:,}, but vertex type {name} has {count:,} vertices; leave ids out: "
+                "they are int64 then",
+                code="id-type",
+            )
     return view
 
 

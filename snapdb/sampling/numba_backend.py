@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from snapdb.arrays import Int64s
+from snapdb.arrays import Array, Int64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.adjacency.spans import FIELDS, PLAIN_FIELDS
@@ -65,7 +66,8 @@ class _NumbaSubgraph:
         spec, entry = batch.spec, batch.entry
         self._batch, self._walks, self._scratch = batch, walks, scratch
         weighted = spec.drawing.method == "PRIORITY"
-        self._edges = {walk.relation: _no_edges(weighted) for walk in walks}
+        self._ids = np.dtype(spec.ids)
+        self._edges = {walk.relation: _no_edges(walk, self._ids, weighted) for walk in walks}
         bounds = time_bounds(entry, spec.temporal)
         self._eligible = [Eligibility(bounds, walk.excluded_pairs(entry.excluded, spec.temporal)) for walk in walks]
 
@@ -92,14 +94,14 @@ class _NumbaSubgraph:
         if self._batch.cache is not None:
             self._batch.cache.count(self._scratch.draft.reads)
         maps = self._scratch.nodes
-        nodes = {name: _copied(each.nodes[: each.count]) for name, each in maps.items()}
+        nodes = {name: _copied(each.nodes[: each.count], self._ids) for name, each in maps.items()}
         if not self._batch.spec.disjoint:
             return nodes, self._edges, None
-        return nodes, self._edges, {name: _copied(each.trees[: each.count]) for name, each in maps.items()}
+        return nodes, self._edges, {name: _copied(each.trees[: each.count], np.int64) for name, each in maps.items()}
 
 
-def _copied(values: Int64s) -> Int64s:
-    copy: Int64s = buffers.empty(values.shape, values.dtype)
+def _copied(values: Int64s, dtype: npt.DTypeLike) -> Array:
+    copy = buffers.empty(values.shape, dtype)
     copy[:] = values
     return copy
 
@@ -181,10 +183,11 @@ class _Hop:
         return DrawKeys(pick, hash_prefix(seed, batch, number, kind), none, none, none)
 
 
-def _no_edges(weighted: bool) -> Edges:
+def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
     """Edges to begin with, with Horvitz-Thompson weights where edges are `weighted`."""
-    weights = np.empty(0, np.float64) if weighted else None
-    return Edges(np.empty((2, 0), np.int64), np.empty(0, np.int64), weights)
+    rows, weights = walk.arrays.rows, np.empty(0, np.float64) if weighted else None
+    fits = rows.indices.size + rows.delta.indices.size <= np.iinfo(ids).max
+    return Edges(np.empty((2, 0), ids), np.empty(0, ids if fits else np.int64), weights)
 
 
 def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
@@ -316,7 +319,8 @@ def _longer(before: Edges, new: int) -> Edges:
     """The edges, with room for `new` more."""
     old = before.position.size
     weight = None if before.weight is None else buffers.empty((old + new,), np.float64)
-    edges = Edges(buffers.empty((2, old + new), np.int64), buffers.empty((old + new,), np.int64), weight)
+    index = buffers.empty((2, old + new), before.index.dtype)
+    edges = Edges(index, buffers.empty((old + new,), before.position.dtype), weight)
     edges.index[:, :old] = before.index
     edges.position[:old] = before.position
     if weight is not None:

@@ -11,7 +11,7 @@ from snapdb.arrays import Array, Int64s
 from snapdb.types import EdgeType, Relation
 
 Ints: TypeAlias = Any
-"""int64 values: a numpy array, or a torch tensor where the torch back end works on a GPU."""
+"""int64 values, or int32 where the statement's ids are: a numpy array, or a torch tensor where a GPU samples."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,14 +165,15 @@ class _TorchSubgraph:
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
         """Tensors on a GPU; arrays where they are in the host's memory."""
+        ids = torch.int64 if self._spec.ids == "int64" else torch.int32
         edges = {}
         for relation, parts in self._edges.items():
             index = torch.stack(
                 [torch.cat([part.neighbors for part in parts]), torch.cat([part.sides for part in parts])]
             )
             position, weight = _joined([part.positions for part in parts]), _joined([part.weights for part in parts])
-            edges[relation] = Edges(_values(index), _values(position), _values(weight))
-        nodes = {name: _values(numbered.nodes) for name, numbered in self._nodes.items()}
+            edges[relation] = Edges(_values(index.to(ids)), _values(position), _values(weight))
+        nodes = {name: _values(numbered.nodes.to(ids)) for name, numbered in self._nodes.items()}
         if not self._spec.disjoint:
             return nodes, edges, None
         return nodes, edges, {name: _values(numbered.trees) for name, numbered in self._nodes.items()}

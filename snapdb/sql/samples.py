@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
+import lark
+
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import Pairs, Run, Token, says, top_level
 from snapdb.sql.printer import print_creation, print_name, print_number, print_size, print_statement, print_string
@@ -30,7 +32,7 @@ from snapdb.sql.syntax import (
     trees,
 )
 from snapdb.sql.unsupported import refuse_parameters
-from snapdb.types import FULL, Backend, Direction, Method, SeedOrder, by_word, did_you_mean
+from snapdb.types import FULL, Backend, Direction, IdType, Method, SeedOrder, by_word, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class Clauses:
     backend: Spanned[Backend] | None = None
     memory: Spanned[int] | None = None
     """Bytes."""
+    ids: Spanned[IdType] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +255,8 @@ _STRATEGIES: dict[str, _Strategy] = by_word(_Strategy)
 
 _BACKENDS: dict[str, Backend] = by_word(Backend)
 
+_ID_TYPES: dict[str, IdType] = {"int64": "int64", "int32": "int32"}
+
 
 def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
     if "seeds" in given and "seed_edges" in given:
@@ -261,6 +266,8 @@ def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
     for rule, tree in given.items():
         if rule == "within":
             clauses[rule] = _within(tree, source)
+        elif rule == "options":
+            clauses.update(_options(tree))
         else:
             field, build = _BUILDERS[rule]
             clauses[field] = build(tree)
@@ -332,24 +339,38 @@ def _decimal(tree: Tree, clause: str) -> Decimal:
         ) from None
 
 
-def _memory(tree: Tree) -> Spanned[int] | None:
-    """The bytes of WITH (memory = '2GB')."""
-    memory: Spanned[int] | None = None
+def _options(tree: Tree) -> dict[str, Spanned[Any]]:
+    """The options of WITH (memory = '2GB', ids = 'int32'), each with the span of WITH."""
+    options: dict[str, Spanned[Any]] = {}
     for option in trees(tree, "option"):
         key, value = leaves(option)
-        if key.lower() != "memory":
-            near = did_you_mean(key, ["memory"]) or "; SAMPLE takes memory"
+        name = key.lower()
+        if name not in _OPTIONS:
+            near = did_you_mean(key, list(_OPTIONS)) or f"; SAMPLE takes {' and '.join(_OPTIONS)}"
             raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
-        if memory is not None:
-            raise ParseError("memory is given twice; keep one", span=span_of(option), code="duplicate-clause")
-        if not (bytes_ := size(string(value))):
-            raise ParseError(
-                f"memory is a size such as '2GB', in {', '.join(UNITS)}; found {value[:40]}",
-                span=span_of(value),
-                code="bad-size",
-            )
-        memory = Spanned(bytes_, span_of(tree))
-    return memory
+        if name in options:
+            raise ParseError(f"{name} is given twice; keep one", span=span_of(option), code="duplicate-clause")
+        options[name] = Spanned(_OPTIONS[name](value), span_of(tree))
+    return options
+
+
+def _memory(value: lark.Token) -> int:
+    if not (bytes_ := size(string(value))):
+        raise ParseError(
+            f"memory is a size such as '2GB', in {', '.join(UNITS)}; found {value[:40]}",
+            span=span_of(value),
+            code="bad-size",
+        )
+    return bytes_
+
+
+def _ids(value: lark.Token) -> IdType:
+    if (ids := _ID_TYPES.get(string(value).lower())) is None:
+        raise ParseError(f"ids is 'int64' or 'int32', found {value[:40]}", span=span_of(value), code="bad-ids")
+    return ids
+
+
+_OPTIONS: dict[str, Callable[[lark.Token], object]] = {"memory": _memory, "ids": _ids}
 
 
 def _refresh(tree: Tree) -> RefreshClause:
@@ -409,7 +430,6 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "refresh": ("refresh", _refresh),
     "device": ("device", _spanned(lambda tree: string(leaves(tree)[0]))),
     "backend": ("backend", _spanned(lambda tree: _BACKENDS[leaves(tree)[-1].type.lower()])),
-    "options": ("memory", _memory),
 }
 """Rule → the field of `Clauses`, and what reads it; WITHIN is read from the source."""
 
@@ -439,7 +459,9 @@ def _print_clauses(clauses: Clauses) -> Iterator[object]:
     yield clauses.refresh and print_refresh_clause(clauses.refresh)
     yield clauses.device and f"ON {print_string(clauses.device.value)}"
     yield clauses.backend and f"WITH {clauses.backend.value.upper()}"
-    yield clauses.memory and f"WITH (memory = {print_string(print_size(clauses.memory.value))})"
+    memory = clauses.memory and f"memory = {print_string(print_size(clauses.memory.value))}"
+    options = [option for option in (memory, clauses.ids and f"ids = {print_string(clauses.ids.value)}") if option]
+    yield f"WITH ({', '.join(options)})" if options else None
 
 
 _KNOWN_WORDS: dict[Literal["EVER", "BEFORE", "AT"], str] = {

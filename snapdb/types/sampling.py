@@ -32,6 +32,7 @@ RNG_SCHEME = "snapdb-1"
 SeedOrder = Literal["SHUFFLE", "IN ORDER", "FIXED"]
 Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]
 Backend = Literal["numba", "torch"]
+IdType = Literal["int64", "int32"]
 ZeroWeight = Literal["NEVER", "WITH ALL"]
 
 
@@ -257,6 +258,8 @@ class SampleSpec:
     """None: torch on a GPU, else numba."""
     memory: int | None = None
     """Bytes that a stream may take; None: as many as its threads need."""
+    ids: IdType = "int64"
+    """The type of the node ids in a stream's batches; SAMPLE's rows have the user's keys."""
     refresh: Refresh | None = None
     """None: FBL, every batch draws afresh."""
     generation: int = 0

@@ -243,7 +243,7 @@ def _options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
     leading = spot.words[0] if spot.words else ""
     choices = {
         "COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION", "OVERWRITE", "EPOCHS", "SPLIT"),
-        "SAMPLE": ("memory",),
+        "SAMPLE": ("memory", "ids"),
         "CREATE": (),
     }
     return [_words(choices.get(leading, ()))]

@@ -22,7 +22,7 @@ from snapdb.sql import parse
 from snapdb.sql.lexer import scan
 from snapdb.sql.samples import Sample
 from snapdb.storage.catalog_db.codec import decode
-from snapdb.types import RNG_SCHEME, SampleSpec, Snapshot, Window
+from snapdb.types import RNG_SCHEME, IdType, SampleSpec, Snapshot, Window
 from snapdb.types.sampling import ZeroWeight
 
 _GIVE = "give batch.lineage, what json.load read of one, or a manifest"
@@ -48,6 +48,7 @@ _MORE: dict[str, tuple[type, ...]] = {
     "seed_query": (str,),
     "parameters": (Mapping, list),
     "zero_weight": (str,),
+    "ids": (str,),
     "classes": (Mapping,),
     "widths": (Mapping,),
 }
@@ -116,14 +117,17 @@ class Past:
     """Of the rows that serve several batches."""
     zero_weight: ZeroWeight
     """When edges of weight 0 are delivered."""
+    ids: IdType
+    """The type of node ids."""
     epoch: int | None
     """None: of every epoch."""
     codings: Codings | None
     """The classes behind codes, and the widths of sparse features; None: it is of a snapdb that kept neither."""
 
     def drawn(self, spec: SampleSpec) -> SampleSpec:
-        """The sampler's statement with what of its draws the lineage alone records."""
-        return replace(spec, generation=self.generation, drawing=replace(spec.drawing, zero_weight=self.zero_weight))
+        """The sampler's statement with what the lineage alone records."""
+        drawing = replace(spec.drawing, zero_weight=self.zero_weight)
+        return replace(spec, generation=self.generation, drawing=drawing, ids=self.ids)
 
     def fits(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot, whatever its name, holds what this one held."""
@@ -165,6 +169,7 @@ def read_lineage(lineage: object) -> Past:
         parameters=_parameters_of(lineage.get("parameters")),
         generation=lineage["generation"],
         zero_weight="WITH ALL" if lineage.get("zero_weight") is None else "NEVER",
+        ids="int64" if lineage.get("ids") is None else "int32",
         epoch=lineage.get("epoch"),
         codings=codings_in(lineage),
     )
@@ -202,6 +207,8 @@ def _check_fields(lineage: Mapping[Any, Any]) -> None:
         raise _damaged("it has a seed_query though no seeds were given")
     if lineage.get("zero_weight") not in (None, "NEVER"):
         raise _damaged(f"its zero_weight is {lineage['zero_weight']!r:.60}")
+    if lineage.get("ids") not in (None, "int32"):
+        raise _damaged(f"its ids are {lineage['ids']!r:.60}")
     if not 0 <= lineage["generation"] < 2**31:
         raise _damaged(f"its generation is {lineage['generation']}")
     bounds = lineage["window"]

@@ -34,7 +34,7 @@ from snapdb.sampling.rounds import auto_every
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import bytes_of
 from snapdb.storage.artifacts import find_or_build
-from snapdb.types import Published, Sampler, SampleSpec, Snapshot
+from snapdb.types import IdType, Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000
 """Edges from which out-neighbours are kept on the disk; fewer are sorted in memory when they are needed."""
@@ -158,6 +158,7 @@ def open_stream(
     seeds: object,
     prefetch: int | None,
     memory: int | str | None,
+    ids: IdType | None,
     params: Parameters,
     follow: bool,
 ) -> BatchStream[Given]:
@@ -170,6 +171,7 @@ def open_stream(
         threads=threads,
         prefetch=prefetch,
         memory=bytes_of("memory", memory),
+        ids=ids,
         max_threads=session.threads,
         device=device,
         transform=transform,
@@ -177,7 +179,7 @@ def open_stream(
         sharing=Sharing(rank, world_size, drop_last, pad),
         follow=follow,
     )
-    source = _Following(session, query, seeds, params, memory is not None).opened()
+    source = _Following(session, query, seeds, params, memory is not None, ids is not None).opened()
     try:
         with source.located():
             return BatchStream(source, options)
@@ -207,6 +209,8 @@ class _Following:
     parameters: Parameters
     limited: bool
     """The caller gave the memory: an error about it is not about the statement."""
+    typed: bool
+    """The same of the type of ids."""
 
     def opened(self) -> StreamSource:
         """The newest publication.
@@ -232,6 +236,7 @@ class _Following:
     @contextmanager
     def _located(self, plan: SamplePlan, text: str) -> Iterator[None]:
         places = replace(plan.places, memory=None) if self.limited else plan.places
+        places = replace(places, ids=None) if self.typed else places
         try:
             with places.under():
                 yield

@@ -145,7 +145,7 @@ class RowMaker:
         """Opens the sampler, and reads the keys that rows need."""
         spec = opened.spec
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
-        self._sampler = open_sampler(opened.view, opened.hints.applied(spec))
+        self._sampler = open_sampler(opened.view, replace(opened.hints.applied(spec), ids="int64"))
         self._expansion = SeedExpansion(opened.view, spec, opened.seeds)
         self._idle: deque[Scratch] = deque()
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}

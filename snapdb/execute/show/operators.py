@@ -329,6 +329,7 @@ _CLAUSES: dict[str, tuple[str, str | None]] = {
     "device": ("ON", "'cpu'"),
     "backend": ("WITH", "numba on a CPU, torch on a GPU"),
     "memory": ("WITH (memory)", None),
+    "ids": ("WITH (ids)", "int64"),
 }
 """Field of `Clauses` → what it is called, and what holds where it is not said; None: nothing."""
 

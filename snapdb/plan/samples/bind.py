@@ -258,6 +258,7 @@ def _places(clauses: Clauses) -> Places:
         negatives=None if clauses.negatives is None else clauses.negatives.span,
         device=None if device is None else device.span,
         memory=None if clauses.memory is None else clauses.memory.span,
+        ids=None if clauses.ids is None else clauses.ids.span,
     )
 
 
@@ -356,6 +357,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> Sample
         device=device,
         backend=backend,
         memory=_or(clauses.memory, None),
+        ids=_or(clauses.ids, "int64"),
         refresh=refresh,
     )
 

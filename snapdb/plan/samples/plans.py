@@ -15,6 +15,7 @@ _ABOUT = {
     "bad-negatives": "negatives",
     "bad-weight": "weights",
     "device": "device",
+    "id-type": "ids",
     "memory": "memory",
     "needs-weight": "weights",
 }
@@ -66,6 +67,7 @@ class Places:
     device: Span | None = None
     """ON, or WITH numba | torch."""
     memory: Span | None = None
+    ids: Span | None = None
     origin: Origin | None = None
     """Of a statement that was composed; None: the statement is as it was written."""
 
