@@ -86,7 +86,7 @@ def _settings(system: str) -> list[Setting]:
 def _load(size: str, database: Path) -> None:
     nodes, edges = write_parquet(load_graph(size), DATA / f"{size}-1")
     with snapdb.connect(database) as db:
-        db.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features))
+        db.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features, type="float32"))
 
 
 def _run(system: str, setting: Setting, database: Path, options: argparse.Namespace) -> Run:

@@ -45,7 +45,7 @@ def main() -> None:
     nodes, edges = write_parquet(load_graph(options.size), DATA / f"{options.size}-1")
     with tempfile.TemporaryDirectory(prefix="snapdb-bench-", dir=options.folder) as folder:
         with snapdb.connect(Path(folder) / "bench.snapdb") as db:
-            db.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[options.size].features))
+            db.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[options.size].features, type="float32"))
             for _ in db.stream(SAMPLE):  # kernels are compiled, the graph is in memory
                 pass
             target = Path(folder) / "out"

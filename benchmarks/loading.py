@@ -11,19 +11,19 @@ LOAD = """
 CREATE TABLE node AS SELECT id, x::FLOAT[{width}] AS x, label, train FROM '{nodes}';
 CREATE TABLE edge AS SELECT src, dst FROM '{edges}';
 CREATE PROPERTY GRAPH bench
-  VERTEX TABLES (node KEY (id) FEATURES (x) TARGET (label))
+  VERTEX TABLES (node KEY (id) FEATURES (x AS x TYPE {type}) TARGET (label))
   EDGE TABLES (edge SOURCE KEY (src) REFERENCES node (id) DESTINATION KEY (dst) REFERENCES node (id));
 CREATE SNAPSHOT whole OF bench
 """
 
 
-def database_of(size: str) -> Path:
-    """A database that has the graph as snapshot `whole`, made on first use and kept."""
-    path = DATA / f"{size}.snapdb"
+def database_of(size: str, type_: str = "float32") -> Path:
+    """A database that has the graph as snapshot `whole`, its features of a type, made on first use and kept."""
+    path = DATA / f"{size}{'' if type_ == 'float32' else f'-{type_}'}.snapdb"
     if not path.exists():
         nodes, edges = write_parquet(load_graph(size), DATA / f"{size}-1")
         draft = path.with_suffix(".draft.snapdb")
         with snapdb.connect(draft) as database:
-            database.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features))
+            database.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features, type=type_))
         draft.rename(path)
     return path

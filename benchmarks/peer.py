@@ -43,6 +43,8 @@ class Asked:
     alone, one thread, by the system's fastest call."""
     edge_ids: bool
     """The user's edge ids are read too."""
+    narrow: bool
+    """Ids are int32, and features float16."""
     layout: str
     """NODES: a hop expands what is new. BLOCKS: all nodes of the batch. Peers know one of them each."""
     workers: int

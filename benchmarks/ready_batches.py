@@ -1,10 +1,11 @@
 """Measures ready batches of snapdb beside those of PyG and DGL, in one run, and writes its part of RESULTS.md.
 
-    python -m benchmarks.ready_batches [--sizes arxiv products] [--fanouts 15,10,5 10,10] [--rounds 2]
+    python -m benchmarks.ready_batches [--sizes arxiv products] [--fanouts 15,10,5] [--rounds 4]
 
 Peers are measured where `make bench-peers` has installed them. Each runs in its own process and environment. First
 each peer tries its settings: worker processes, threads of operators, and malloc as glibc has it or keeping its memory.
-Then all take turns, round after round, every peer with the setting that was its fastest; figures are medians.
+Then all take turns, round after round, every peer with the setting that was its fastest; a figure is the best of the
+rounds, for each system alike: what shares the machine slows some rounds, and speeds up none.
 
 snapdb does the work of whom it stands beside: against PyG a hop expands the nodes that are new, against DGL
 (LAYOUT BLOCKS) every node of the batch.
@@ -63,16 +64,19 @@ class Cell:
     mode: str
     edge_ids: bool
     layout: str
+    narrow: bool = False
+    """Ids are int32, and features float16: PyG has no such ids."""
 
 
 def main() -> None:
     """Runs every cell in turns, keeps the figures, writes the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=sorted(SIZES), default=["arxiv", "products"])
-    parser.add_argument("--fanouts", nargs="+", default=["15,10,5", "10,10"], help="nearest hop first")
-    parser.add_argument("--rounds", type=int, default=2, help="turns of every measure")
+    parser.add_argument("--fanouts", nargs="+", default=["15,10,5"], help="nearest hop first")
+    parser.add_argument("--rounds", type=int, default=4, help="turns of every measure")
     parser.add_argument("--batches", type=int, default=8, help="at least so many are timed,")
     parser.add_argument("--seconds", type=float, default=3.0, help="and at least so long")
+    parser.add_argument("--edge-ids", action="store_true", help="measure batches whose edge ids are read too")
     parser.add_argument("--report", action="store_true", help="write the report of the figures that are there")
     options = parser.parse_args()
     if not options.report:
@@ -91,6 +95,7 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
     peers = [name for name, (python, _) in RUNNERS.items() if name != "snapdb" and python.exists()]
     for size in options.sizes:
         database_of(size)
+        database_of(size, "float16")
         best = {}
         for peer in peers:
             tries = [_run(Cell(peer, "ready", False, ""), size, fanouts[0], s, -1, options) for s in SETTINGS]
@@ -100,18 +105,23 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
             for counts in fanouts:
                 for threads in (1, CORES):
                     yield _floor(size, threads, counts, turn)
-                for cell in _cells(peers):
+                for cell in _cells(peers, options.edge_ids):
                     alone = OURS_ALONE if cell.system == "snapdb" else ALONE
                     setting = alone if cell.mode == "sample" else best.get(cell.system, OURS)
                     yield _run(cell, size, counts, setting, turn, options)
 
 
-def _cells(peers: Sequence[str]) -> Iterator[Cell]:
-    for mode, edge_ids in (("ready", False), ("ready", True), ("sample", False)):
+def _cells(peers: Sequence[str], edge_ids_too: bool) -> Iterator[Cell]:
+    for mode, edge_ids in (("ready", False), *([("ready", True)] * edge_ids_too), ("sample", False)):
         for layout in ("NODES", "BLOCKS"):
             yield Cell("snapdb", mode, edge_ids, layout)
         for peer in peers:
             yield Cell(peer, mode, edge_ids, "")
+    yield Cell("snapdb", "ready", False, "NODES", narrow=True)
+    yield Cell("snapdb", "ready", False, "BLOCKS", narrow=True)
+    for peer in peers:
+        if peer != "pyg":
+            yield Cell(peer, "ready", False, "", narrow=True)
 
 
 def _run(
@@ -121,7 +131,7 @@ def _run(
     wish = Asked(
         **asdict(cell),
         graph=str(DATA / f"{size}-1"),
-        database=str(database_of(size)),
+        database=str(database_of(size, "float16" if cell.narrow else "float32")),
         fanouts=fanouts,
         batch=BATCH,
         workers=setting.workers,
@@ -130,10 +140,19 @@ def _run(
         seconds=options.seconds,
     )
     figures, memory = _process([python, "-m", module, json.dumps(asdict(wish))], KEEPING if setting.keeping else {})
-    row = Row(size, fanouts, turn, setting, memory, width=4 * SIZES[size].features, **asdict(cell), **asdict(figures))
+    row = Row(
+        size,
+        fanouts,
+        turn,
+        setting,
+        memory,
+        width=(2 if cell.narrow else 4) * SIZES[size].features,
+        **asdict(cell),
+        **asdict(figures),
+    )
+    what = f"{cell.mode}{' ids' if cell.edge_ids else ''}{' narrow' if cell.narrow else ''} {cell.layout}"
     print(
-        f"{size} {fanouts} {cell.system} {cell.mode}{' ids' if cell.edge_ids else ''} {cell.layout} {setting}: "
-        f"{row.rate:.2f} batches/s, {row.cpu_rate:.2f} a CPU second",
+        f"{size} {fanouts} {cell.system} {what} {setting}: {row.rate:.2f} batches/s, {row.cpu_rate:.2f} a CPU second",
         flush=True,
     )
     return row

@@ -21,7 +21,7 @@ def main() -> None:
     """Measures what is asked."""
     wish = asked()
     with snapdb.connect(Path(wish.database), read_only=True) as database:
-        stream = database.stream(_query(wish), threads=max(wish.workers, 1))
+        stream = database.stream(_query(wish), threads=max(wish.workers, 1), ids="int32" if wish.narrow else None)
         batches = _ready(stream, wish) if wish.mode == "ready" else _sampled(stream)
         measure(batches, wish, f"snapdb {snapdb.__version__}")
 

@@ -7,7 +7,11 @@ from pathlib import Path
 from benchmarks.graphs import DATA
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-PARTS = {"ready": "python -m benchmarks.ready_batches", "stream": "python -m benchmarks.run"}
+PARTS = {
+    "ready": "python -m benchmarks.ready_batches",
+    "warm_up": "python -m benchmarks.warm_up",
+    "stream": "python -m benchmarks.run",
+}
 """In their order in the file, with the command that measures each."""
 
 HEAD = """# Benchmark results

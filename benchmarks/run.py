@@ -81,7 +81,9 @@ def _load(size: str, database: Path) -> dict[str, float]:
     nodes, edges = write_parquet(load_graph(size), DATA / f"{size}-1")
     seconds = {}
     with snapdb.connect(database) as db:
-        for statement in LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features).strip().split(";\n"):
+        for statement in (
+            LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features, type="float32").strip().split(";\n")
+        ):
             started = time.perf_counter()
             db.execute(statement)
             seconds[" ".join(statement.split()[:3]).removesuffix(" AS")] = time.perf_counter() - started
