@@ -4,7 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := benchmarks/.peers
+PYG_LIB ?= https://github.com/pyg-team/pyg-lib
+PHMAP ?= https://github.com/greg7mdp/parallel-hashmap
 INSTALLED := $(VENV)/.installed
+GPU_PYTHON ?= $(BIN)/python
 UNIT := tests/test_hygiene.py tests/test_errors.py snapdb cli $(addprefix tests/,sql plan kernels storage cli) \
   $(addprefix tests/daemon/test_,schedule.py daemon_claims.py daemon_loop.py) \
   $(addprefix tests/sampling/test_,kept_rows.py methods_small.py negatives.py oracle.py sampling.py seeds.py) \
@@ -12,7 +15,7 @@ UNIT := tests/test_hygiene.py tests/test_errors.py snapdb cli $(addprefix tests/
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt lint types contracts unit docs soak bench bench-peers clean
+.PHONY: help demo test check fmt lint types contracts unit docs soak bench gpu bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -48,6 +51,7 @@ soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random hi
 bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.ready_batches
+	$(BIN)/python -m benchmarks.warm_up
 	$(BIN)/python -m benchmarks.language
 	$(BIN)/python -m benchmarks.epochs --epochs 1
 	$(BIN)/python -m benchmarks.exports
@@ -55,7 +59,10 @@ bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.schedule
 	$(BIN)/python -m benchmarks.refresh --only loader epoch accuracy costs # disk needs root and a control group
 
-bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl ## install PyG and DGL for `make bench` (torch-sparse compiles for 20 minutes)
+gpu: $(if $(filter $(BIN)/%,$(GPU_PYTHON)),$(INSTALLED)) ## test and measure on a GPU in less than ten minutes, and write benchmarks/GPU.md (GPU_PYTHON: a Python with torch for CUDA)
+	$(GPU_PYTHON) -m benchmarks.gpu
+
+bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl ## install PyG with its compiled sampler, and DGL, for `make bench` (six minutes of compiling)
 
 fmt: $(INSTALLED) ## rewrite files in the project's style
 	$(BIN)/ruff format .
@@ -73,8 +80,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 # Each peer has an environment of its own: they need other versions of torch than snapdb, and than each other.
 $(PEERS)/.pyg:
 	$(PYTHON) -m venv $(PEERS)/pyg
-	$(PEERS)/pyg/bin/pip install --quiet torch==2.13.0 torch-geometric==2.8.1 numpy setuptools wheel ninja scipy
-	MAX_JOBS=2 $(PEERS)/pyg/bin/pip install --quiet --no-build-isolation torch-scatter torch-sparse
+	$(PEERS)/pyg/bin/pip install --quiet torch==2.13.0 torch-geometric==2.8.1 numpy scipy
+	test -d $(PEERS)/pyg-lib || git clone --quiet --depth 1 $(PYG_LIB) $(PEERS)/pyg-lib
+	test -d $(PEERS)/phmap || git clone --quiet --depth 1 $(PHMAP) $(PEERS)/phmap
+	benchmarks/build_pyg_lib.sh $(PEERS)/pyg $(PEERS)/pyg-lib $(PEERS)/phmap
 	touch $@
 
 $(PEERS)/.dgl:

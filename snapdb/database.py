@@ -178,6 +178,7 @@ class Database:
         prefetch: int | None = None,
         memory: int | str | None = None,
         ids: IdType | None = None,
+        zero_copy: bool = False,
         params: Parameters = None,
         follow: bool = False,
     ) -> loading.BatchStream[Given]:
@@ -202,6 +203,8 @@ class Database:
                 such as '2GB'; None: as the statement's WITH (memory = …) says, else as much as they need.
             ids: 'int32' or 'int64', the type of the batches' node ids: `n_id`, `edge_index` and what else has local
                 ids; None: as the statement's WITH (ids = …) says, else int64.
+            zero_copy: Where batches go to a GPU, it reads features that do not fit there from page-locked memory of the
+                host, which takes a copy of them; by default threads gather their rows. Needs Triton.
             follow: Begin each epoch with what was published by then, as `stream.renew()` does; for one process.
 
         Raises:
@@ -223,6 +226,7 @@ class Database:
             prefetch=prefetch,
             memory=memory,
             ids=ids,
+            zero_copy=zero_copy,
             params=params,
             follow=follow,
         )

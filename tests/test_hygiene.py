@@ -33,6 +33,7 @@ IMPORTERS = {
     "snapdb/execute/results.py",
     "snapdb/lightning.py",
     "snapdb/loading/adapters.py",
+    "snapdb/loading/device_transfer.py",
     "snapdb/sampling/backends.py",
     "cli/snapdb_cli/commands/arguments.py",
     "cli/snapdb_cli/commands/declarations.py",

@@ -86,7 +86,7 @@ class BatchBuilder:
         self.transform: Callable[[Batch], Any] | None = options.transform
         self.budget = MemoryBudget(options.memory)
         self.meter = meter
-        self._fused, self._caches = hints.fused, source.cache
+        self._fused, self._caches, self._zero_copy = hints.fused, source.cache, options.zero_copy
         self._open()
         if options.memory is not None:
             self._scratches.append(self.sampler.scratch())
@@ -97,7 +97,7 @@ class BatchBuilder:
         self.cache = CacheHandle(self._caches, self.sampler, self.view.node_counts, self.seeds)
         self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
         self._expansion = SeedExpansion(self.view, self.spec, self.seeds)
-        self._transfer = DeviceTransfer(self.device, self.view, self.sampler.node_types)
+        self._transfer = DeviceTransfer(self.device, self.view, self.sampler.node_types, zero_copy=self._zero_copy)
         self._scratches: deque[Scratch] = deque()
 
     @property

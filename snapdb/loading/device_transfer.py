@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +20,11 @@ from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held, parts, placed, ready, rows_of, tensor_of
+from snapdb.storage.array_files import available_memory
 
 _T = TypeVar("_T")
+GatherZeroCopy = Callable[[Tensor, Tensor], Tensor]
+"""`gather_zero_copy` of `snapdb.kernels.triton_gather`, which needs Triton."""
 _CHUNK = 1 << 26
 """Bytes of a feature that are copied to the device at once."""
 
@@ -34,16 +38,34 @@ class SentBatch(NamedTuple):
 
 
 class _Residents:
-    """The features that are resident on a device, as far as they fit; uploaded at the first read."""
+    """The features that are resident on a device, or that it can read; uploaded at the first read."""
 
-    def __init__(self, features: Mapping[str, Mapping[str, Feature]], device: torch.device, room: int | None) -> None:
-        """`room` is the bytes that they may take; None leaves a fifth of the device's memory free."""
-        self._features, self._device, self._room = features, device, room
+    def __init__(
+        self,
+        features: Mapping[str, Mapping[str, Feature]],
+        device: torch.device,
+        room: int | None,
+        zero_copy: GatherZeroCopy | None = None,
+    ) -> None:
+        """`room` is the bytes that they may take on the device; None leaves a fifth of its memory free.
+
+        Others lie in page-locked memory, from which the device reads by `zero_copy`; None: threads read them.
+        """
+        self._features, self._device, self._room, self._zero_copy = features, device, room, zero_copy
         self._lock = threading.Lock()
         self._rows: dict[tuple[str, str], Tensor] | None = None
 
+    def gathered(self, kind: str, name: str, ids: Tensor) -> Tensor | None:
+        """[n, width] rows of a feature on the device; None where threads read it."""
+        rows = self.rows(kind, name)
+        if rows is None:
+            return None
+        if self._zero_copy is not None and rows.device != ids.device:
+            return self._zero_copy(rows, ids)
+        return rows.index_select(0, ids)
+
     def rows(self, kind: str, name: str) -> Tensor | None:
-        """All rows of a feature on the device; None where it is not resident."""
+        """All rows of a feature, where the device can read them; None: threads read them."""
         with self._lock:  # the first thread uploads, the others wait
             if self._rows is None:
                 self._rows = self._uploaded()
@@ -55,9 +77,13 @@ class _Residents:
             for name, feature in named.items():
                 size = int(np.prod(feature.shape)) * feature.dtype.itemsize
                 # Sparse rows have no fixed place, and values that change in time depend on the seed.
-                if 0 < size <= room and not isinstance(feature, SparseReader | HistoryFeature):
-                    uploaded[kind, name] = _upload(feature, self._device)
+                if not size or isinstance(feature, SparseReader | HistoryFeature):
+                    continue
+                if size <= room:
+                    uploaded[kind, name] = _upload(feature, device=self._device)
                     room -= size
+                elif self._zero_copy is not None and size <= available_memory() // 2:
+                    uploaded[kind, name] = _upload(feature, pin_memory=True)
         return uploaded
 
 
@@ -65,12 +91,25 @@ class DeviceTransfer:
     """Copies batches to a device, on a CUDA stream of its own, beside the consumer's work."""
 
     def __init__(
-        self, device: torch.device, view: GraphView, node_types: tuple[str, ...] = (), room: int | None = None
+        self,
+        device: torch.device,
+        view: GraphView,
+        node_types: tuple[str, ...] = (),
+        room: int | None = None,
+        *,
+        zero_copy: bool = False,
     ) -> None:
-        """`node_types` are those of the batches; `room` is the bytes that resident features may take."""
+        """`node_types` are those of the batches; `room` is the bytes that resident features may take.
+
+        `zero_copy`: the device reads features that do not fit there from page-locked memory.
+
+        Raises:
+            InputError: `zero_copy` needs a GPU, and Triton.
+        """
         self.device = device
         self._features = {name: view.node_features.get(name, {}) for name in node_types}
-        self._residents = _Residents(self._features, device, room)
+        gather = _zero_copy(device) if zero_copy else None
+        self._residents = _Residents(self._features, device, room, gather)
         self._backend: Any = torch.get_device_module(device) if device.type in ("cpu", "cuda") else None
         # The CPU has streams too, which do nothing: there all of this is a plain pass-through.
         self._side: Any = None
@@ -131,8 +170,8 @@ class DeviceTransfer:
         """All features of a node type, in the order of the graph."""
         features: Held[str, Tensor] = Held()
         for name in self._features.get(kind, batch.features[kind]):
-            rows = self._residents.rows(kind, name)
-            features[name] = batch.features[kind][name] if rows is None else rows.index_select(0, batch.n_id[kind])
+            rows = self._residents.gathered(kind, name, batch.n_id[kind])
+            features[name] = batch.features[kind][name] if rows is None else rows
         return features
 
 
@@ -184,9 +223,36 @@ def _room(device: torch.device) -> int:
     return max(0, free - total // 5)
 
 
-def _upload(feature: Feature, device: torch.device) -> Tensor:
-    """The whole feature on the device, copied in chunks: it may be larger than the host's free memory."""
-    out = torch.empty(feature.shape, dtype=tensor_of(np.empty(0, feature.dtype)).dtype, device=device)
+def _zero_copy(device: torch.device) -> GatherZeroCopy:
+    """The kernel by which a GPU reads page-locked memory.
+
+    Raises:
+        InputError: the device is no GPU, or Triton is not installed.
+    """
+    if device.type != "cuda":
+        raise InputError(
+            f"zero_copy is for streams to a GPU, but the device is {device.type!r}; leave it out, or say device='cuda'",
+            code="zero-copy",
+        )
+    try:
+        module = importlib.import_module("snapdb.kernels.triton_gather")
+    except ImportError as error:
+        raise InputError(
+            f"zero_copy needs Triton, which is not usable here ({error}); pip install triton, or leave it out",
+            code="package-missing",
+        ) from error
+    gather: GatherZeroCopy = module.gather_zero_copy
+    return gather
+
+
+def _upload(feature: Feature, **place: Any) -> Tensor:
+    """The whole feature as a tensor, copied in chunks: it may be larger than the host's free memory.
+
+    Args:
+        place: Where, as torch.empty takes it: `device` or `pin_memory`.
+    """
+    dtype = tensor_of(np.empty(0, feature.dtype)).dtype
+    out = torch.empty(feature.shape, dtype=dtype, **place)
     step = max(1, _CHUNK // max(1, int(np.prod(feature.shape[1:])) * feature.dtype.itemsize))
     for start in range(0, feature.shape[0], step):
         stop = min(start + step, feature.shape[0])

@@ -115,6 +115,8 @@ class StreamOptions:
     """Type of the batches' node ids; None: the statement's, else int64. The only option that changes a batch."""
     device: str | None = None
     """Device of the batches' tensors; None: the one of the statement's ON, else the CPU."""
+    zero_copy: bool = False
+    """The GPU reads features that do not fit there from page-locked memory of the host."""
     transform: Callable[[Batch], object] | None = None
     """A pure function of a batch, whose result the stream yields in the batch's place."""
     progress: Progress | None = None

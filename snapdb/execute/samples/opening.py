@@ -159,6 +159,7 @@ def open_stream(
     prefetch: int | None,
     memory: int | str | None,
     ids: IdType | None,
+    zero_copy: bool,
     params: Parameters,
     follow: bool,
 ) -> BatchStream[Given]:
@@ -172,6 +173,7 @@ def open_stream(
         prefetch=prefetch,
         memory=bytes_of("memory", memory),
         ids=ids,
+        zero_copy=zero_copy,
         max_threads=session.threads,
         device=device,
         transform=transform,
