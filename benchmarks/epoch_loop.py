@@ -32,6 +32,8 @@ class Wish:
     """Where snapdb has the same graph."""
     fanouts: tuple[int, ...]
     batch: int
+    cut: int | None
+    """Batches of an epoch that are taken; None: all."""
     classes: int
     workers: int
     """Processes (of snapdb: threads) that make batches; 0: none beside the trainer."""
@@ -106,8 +108,8 @@ def measure(epoch: Callable[[], Iterable[Ready]], wish: Wish, version: str) -> N
         optimizer.step()
         return loss.item()
 
-    _trained(epoch(), step)
-    found = [_trained(epoch(), step) for _ in range(wish.epochs)]
+    _trained(islice(epoch(), wish.cut), step)
+    found = [_trained(islice(epoch(), wish.cut), step) for _ in range(wish.epochs)]
     began = time.perf_counter()
     for batch in kept:
         step(batch)

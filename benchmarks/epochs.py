@@ -1,11 +1,12 @@
 """Measures epochs of training, model included, with snapdb's batches and with PyG's, and writes EPOCHS.md.
 
-    python -m benchmarks.epochs [--size arxiv] [--rounds 3] [--epochs 3]
+    python -m benchmarks.epochs [--sizes arxiv products] [--rounds 3] [--epochs 3]
 
 The peer is measured where `make bench-peers` has installed it. Both train the same model (`epoch_loop.py`: plain torch,
 a GraphSAGE of two layers with 64 hidden numbers) on the CPU, on the same graph, with as many batches an epoch. First
 each tries its settings: workers, threads of torch's operators, and malloc as glibc has it or keeping its memory. Then
-they take turns, round after round, each with the setting of its fastest epoch; figures are medians.
+they take turns, round after round, each with the setting of its fastest epoch; figures are medians. On the large graph
+an epoch is cut to its first batches, and the settings are those that were fast on the small one.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ import argparse
 import json
 import os
 import subprocess
-import tempfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-import snapdb
 from benchmarks.epoch_loop import HIDDEN, Epoch, Wish
-from benchmarks.graphs import DATA, SIZES, load_graph, write_parquet
-from benchmarks.loading import LOAD
+from benchmarks.graphs import DATA, SIZES
+from benchmarks.loading import database_of
 from benchmarks.ready_batches import CORES, KEEPING, RUNNERS
 from benchmarks.ready_report import Setting
 from benchmarks.report import machine_table, table
@@ -35,6 +35,10 @@ SYSTEMS = {"snapdb": "benchmarks.epoch_snapdb", "pyg": "benchmarks.epoch_pyg"}
 NAMES = {"snapdb": "snapdb stream", "pyg": "PyG NeighborLoader"}
 TRIED = tuple(dict.fromkeys([(0, 1), (0, CORES), (1, 1), (1, CORES), (CORES, 1), (CORES, CORES)]))
 """Workers, and threads of torch's operators."""
+FEW = {"snapdb": ((1, CORES), (CORES, CORES)), "pyg": ((0, CORES), (CORES, 1))}
+"""The same, of those that are tried on a large graph."""
+CUT = {"products": 40}
+"""Batches of an epoch that are taken, where it is long."""
 
 HEAD = """# Epochs of training
 
@@ -60,46 +64,46 @@ class Run:
 def main() -> None:
     """Tries every setting, lets the best take turns, writes EPOCHS.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=sorted(SIZES), default="arxiv")
+    parser.add_argument("--sizes", nargs="+", choices=sorted(SIZES), default=["arxiv", "products"])
     parser.add_argument("--rounds", type=int, default=3, help="turns of every system")
     parser.add_argument("--epochs", type=int, default=3, help="timed in each turn, after one that is not")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    systems = [system for system in SYSTEMS if RUNNERS[system][0].exists()]
-    with tempfile.TemporaryDirectory(prefix="snapdb-bench-") as folder:
-        database = Path(folder) / "bench.snapdb"
-        _load(options.size, database)
-        tries = [_run(system, setting, database, options) for system in systems for setting in _settings(system)]
-        best = {system: min(_of(tries, system), key=lambda run: run.epoch.seconds).setting for system in systems}
-        turns = [_run(s, best[s], database, options) for _ in range(options.rounds) for s in systems]
-    options.out.write_text(_report(options, tries, turns))
+    parts = [_measured(size, options) for size in options.sizes]
+    options.out.write_text(HEAD + "\n".join([*parts, "## Where and when\n", machine_table(), _said_last(options)]))
     print(f"wrote {options.out}")
 
 
-def _settings(system: str) -> list[Setting]:
+def _measured(size: str, options: argparse.Namespace) -> str:
+    """The page's part of one graph."""
+    systems = [system for system in SYSTEMS if RUNNERS[system][0].exists()]
+    run = partial(_run, size, options.epochs)
+    tries = [run(system, setting) for system in systems for setting in _settings(system, size)]
+    best = {system: min(_of(tries, system), key=lambda run: run.epoch.seconds).setting for system in systems}
+    return _report(size, tries, [run(system, best[system]) for _ in range(options.rounds) for system in systems])
+
+
+def _settings(system: str, size: str) -> list[Setting]:
     """What a system tries; snapdb recycles its memory itself."""
+    if size in CUT:
+        return [Setting(*tried, keeping=system != "snapdb") for tried in FEW[system]]
     return [
         Setting(*tried, keeping) for keeping in ((False,) if system == "snapdb" else (False, True)) for tried in TRIED
     ]
 
 
-def _load(size: str, database: Path) -> None:
-    nodes, edges = write_parquet(load_graph(size), DATA / f"{size}-1")
-    with snapdb.connect(database) as db:
-        db.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features, type="float32"))
-
-
-def _run(system: str, setting: Setting, database: Path, options: argparse.Namespace) -> Run:
+def _run(size: str, epochs: int, system: str, setting: Setting) -> Run:
     """One process of a system."""
     wish = Wish(
-        graph=str(DATA / f"{options.size}-1"),
-        database=str(database),
+        graph=str(DATA / f"{size}-1"),
+        database=str(database_of(size)),
         fanouts=FANOUTS,
         batch=BATCH,
-        classes=SIZES[options.size].classes,
+        cut=CUT.get(size),
+        classes=SIZES[size].classes,
         workers=setting.workers,
         threads=setting.threads,
-        epochs=options.epochs,
+        epochs=epochs,
     )
     done = subprocess.run(
         [RUNNERS[system][0], "-m", SYSTEMS[system], json.dumps(asdict(wish))],
@@ -111,7 +115,7 @@ def _run(system: str, setting: Setting, database: Path, options: argparse.Namesp
     )
     run = Run(system, setting, Epoch(**json.loads(done.stdout.splitlines()[-1])))
     share = run.loading / run.epoch.seconds
-    print(f"{system} {setting}: {run.epoch.seconds:.2f} s an epoch, {share:.0%} of it loading", flush=True)
+    print(f"{size} {system} {setting}: {run.epoch.seconds:.2f} s an epoch, {share:.0%} of it loading", flush=True)
     return run
 
 
@@ -119,29 +123,47 @@ def _of(runs: list[Run], system: str) -> list[Run]:
     return [run for run in runs if run.system == system]
 
 
-def _report(options: argparse.Namespace, tries: list[Run], turns: list[Run]) -> str:
+def _report(name: str, tries: list[Run], turns: list[Run]) -> str:
     systems = list(dict.fromkeys(run.system for run in turns))
     parts = [
-        _said(options, turns[0].epoch.batches),
-        *([] if len(systems) == 1 else ["## Ratios\n", _ratios(turns)]),
-        "## Epochs, each system at its best\n",
+        f"## {name}\n",
+        _said(name, turns[0].epoch.batches),
+        *([] if len(systems) == 1 else ["### Ratios\n", _ratios(turns)]),
+        _hidden(turns),
+        "### Epochs, each system at its best\n",
         table(_HEADS, [_row(_of(turns, system)) for system in systems]),
-        "## Every setting\n",
+        "### Every setting\n",
         table(_HEADS, [_row([run]) for run in tries]),
-        "## Where and when\n",
-        machine_table(),
         "\n".join(f"- {version}" for version in dict.fromkeys(run.epoch.version for run in turns)) + "\n",
-        f"Medians over the rounds ({options.rounds}); each runs every system in a fresh process, one epoch to warm up "
-        f"and {options.epochs} timed.",
     ]
-    return HEAD + "\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
-def _said(options: argparse.Namespace, batches: int) -> str:
-    """What was measured, in words."""
-    size, fanouts = SIZES[options.size], ", ".join(map(str, FANOUTS))
+def _said_last(options: argparse.Namespace) -> str:
     return (
-        f"An epoch is {batches} batches of {BATCH} seeds with fanouts {fanouts} on the `{options.size}` graph "
+        f"Medians over the rounds ({options.rounds}); each runs every system in a fresh process, one epoch to warm up "
+        f"and {options.epochs} timed.\n"
+    )
+
+
+def _hidden(turns: list[Run]) -> str:
+    """Whether the model hides the loaders."""
+    lines = []
+    for system in dict.fromkeys(run.system for run in turns):
+        runs = _of(turns, system)
+        alone = median(run.epoch.alone / run.epoch.seconds for run in runs)
+        lines.append(f"{alone:.0%} of the epoch of {NAMES[system]}")
+    return (
+        f"The model alone takes {' and '.join(lines)}: the nearer to 100 %, the more of the loader is hidden behind "
+        "the model, and an epoch says less of it. How long the trainer waited is the loader's own figure.\n"
+    )
+
+
+def _said(name: str, batches: int) -> str:
+    """What was measured, in words."""
+    size, fanouts = SIZES[name], ", ".join(map(str, FANOUTS))
+    return (
+        f"An epoch is {batches} batches of {BATCH} seeds with fanouts {fanouts} on the `{name}` graph "
         f"({size.nodes:,} nodes, about {size.edges:,} edges, {size.features} features), and a step of Adam after each: "
         f"GraphSAGE, {len(FANOUTS)} layers, {HIDDEN} hidden, on the CPU. *Model alone* is what the steps take on "
         "batches that are ready, with nothing else running; *loading* is the rest of the epoch: waiting, and the "
@@ -158,6 +180,7 @@ def _ratios(turns: list[Run]) -> str:
     return table(
         ("comparison", "value"),
         [
+            ("seconds of waiting, snapdb / PyG", f"{_waiting(ours) / _waiting(theirs):.2f}x"),
             ("epoch of PyG / epoch of snapdb", f"{_seconds(theirs) / _seconds(ours):.2f}x"),
             ("loading's share of the epoch, snapdb / PyG", f"{share:.2f} ({_share(ours):.1%} / {_share(theirs):.1%})"),
             ("seconds of loading, PyG / snapdb", f"{_loading(theirs) / max(_loading(ours), 1e-3):.1f}x"),
@@ -169,18 +192,17 @@ def _row(runs: list[Run]) -> tuple[str, ...]:
     setting = runs[0].setting
     unit = "threads" if runs[0].system == "snapdb" else "workers"
     words = f"{setting.workers} {unit}, torch {setting.threads}{', malloc keeps' if setting.keeping else ''}"
-    figures = [
-        _seconds(runs),
-        median(r.epoch.alone for r in runs),
-        median(r.epoch.waiting for r in runs),
-        _loading(runs),
-    ]
+    figures = [_seconds(runs), median(r.epoch.alone for r in runs), _waiting(runs), _loading(runs)]
     loss = f"{runs[-1].epoch.loss:.3f}"
     return (NAMES[runs[0].system], words, *(f"{value:.2f}" for value in figures), f"{_share(runs):.1%}", loss)
 
 
 def _seconds(runs: list[Run]) -> float:
     return median(run.epoch.seconds for run in runs)
+
+
+def _waiting(runs: list[Run]) -> float:
+    return median(run.epoch.waiting for run in runs)
 
 
 def _loading(runs: list[Run]) -> float:

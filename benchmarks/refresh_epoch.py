@@ -32,7 +32,7 @@ def epoch_rows(*, quick: bool) -> list[dict[str, Any]]:
                 names = {s.name: define(database, s, FANOUTS, seeds=seeds) for s in STRATEGIES}
             for turn in range(1 if quick else TURNS[size]):
                 for strategy, sampler in names.items():
-                    wish = Wish(str(DATA), f"{path}:{sampler}", FANOUTS, BATCH, SIZES[size].classes, 1, 2, 2)
+                    wish = Wish(str(DATA), f"{path}:{sampler}", FANOUTS, BATCH, None, SIZES[size].classes, 1, 2, 2)
                     epoch, pss = run_apart("refresh_epoch", asdict(wish))
                     rows.append({"size": size, "strategy": strategy, "turn": turn, "pss": pss, **epoch})
                     print(f"{size} {strategy}: {epoch['seconds']:.2f} s an epoch", flush=True)
