@@ -80,8 +80,12 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="write the report of the figures that are there")
     options = parser.parse_args()
     if not options.report:
-        rows = list(_measured(options))
-        RAW.write_text(json.dumps([asdict(row) for row in rows]))
+        rows = [
+            row for row in (json.loads(RAW.read_text()) if RAW.exists() else ()) if row["size"] not in options.sizes
+        ]
+        for row in _measured(options):
+            rows.append(asdict(row))
+            RAW.write_text(json.dumps(rows))
     print(f"wrote {write_results('ready', ready_report([_row(row) for row in json.loads(RAW.read_text())]))}")
 
 
@@ -98,7 +102,7 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
         database_of(size, "float16")
         best = {}
         for peer in peers:
-            tries = [_run(Cell(peer, "ready", False, ""), size, fanouts[0], s, -1, options) for s in SETTINGS]
+            tries = list(_tries(peer, size, fanouts[0], options))
             yield from tries
             best[peer] = max(tries, key=lambda row: row.rate).setting
         for turn in range(options.rounds):
@@ -109,6 +113,15 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
                     alone = OURS_ALONE if cell.system == "snapdb" else ALONE
                     setting = alone if cell.mode == "sample" else best.get(cell.system, OURS)
                     yield _run(cell, size, counts, setting, turn, options)
+
+
+def _tries(peer: str, size: str, fanouts: tuple[int, ...], options: argparse.Namespace) -> Iterator[Row]:
+    """The settings of a peer; one that fails, because memory is not enough for its processes, is left out."""
+    for setting in SETTINGS:
+        try:
+            yield _run(Cell(peer, "ready", False, ""), size, fanouts, setting, -1, options)
+        except SystemExit as failed:
+            print(f"{size} {peer} {setting} failed: {str(failed).strip().splitlines()[-1]}", flush=True)
 
 
 def _cells(peers: Sequence[str], edge_ids_too: bool) -> Iterator[Cell]:
