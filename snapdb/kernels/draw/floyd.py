@@ -27,13 +27,16 @@ SCANNED = 128
 
 
 @kernel
-def take_all(start: int, degree: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """All positions of a row, ascending. A row of the usual length has its neighbours in two cache lines."""
+def take_all(start: int, degree: int, count: int, indices: Array, positions: Int64s, edges: int) -> None:
+    """All positions of a row, ascending, up to `count`, degree or more, of which those beyond the row mean nothing.
+
+    A row of the usual length has its neighbours in two cache lines.
+    """
     if degree > 0:
         prefetch(indices, start)
         prefetch(indices, start + degree - 1)
-    for j in range(degree):
-        positions[edges + j] = start + j
+    for j in range(count):
+        positions[np.uint64(edges + j)] = start + j
 
 
 @kernel
@@ -48,7 +51,7 @@ def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
         chosen |= one << pick
         position = start + np.int64(pick)
         prefetch(indices, position)
-        positions[edges + j] = position
+        positions[np.uint64(edges + j)] = position
 
 
 @kernel
@@ -64,11 +67,11 @@ def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
         if (met >> (np.uint64(position) & np.uint64(63))) & one:
             chosen = False
             for q in range(edges, edges + j):
-                chosen |= positions[q] == position
+                chosen |= positions[np.uint64(q)] == position
             position = start + top - 1 if chosen else position
         met |= one << (np.uint64(position) & np.uint64(63))
         prefetch(indices, position)
-        positions[edges + j] = position
+        positions[np.uint64(edges + j)] = position
 
 
 @kernel

@@ -52,6 +52,11 @@ class EdgeBuffers(NamedTuple):
     """Local ids of the nodes that they were drawn for."""
 
 
+_STEADY = 16
+"""Up to this fanout each row writes as many entries, and the next row overwrites those beyond its own: loops of one
+length are not mispredicted, and a misprediction costs as much as two edges."""
+
+
 @kernel
 def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
     """How many edges `sample_uniform` emits for frontier[low:high]; -1: a row leads out of its arrays.
@@ -75,15 +80,15 @@ def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: 
     total = np.int64(0)
     outside: bool | np.bool_ = False
     for i in range(low, high):
-        node = frontier[i]
-        prefetch(indptr, frontier[min(i + AHEAD, high - 1)])
+        node, span = frontier[np.uint64(i)], np.uint64(i - low)
+        prefetch(indptr, frontier[np.uint64(min(i + AHEAD, high - 1))])
         start, end = np.int64(0), np.int64(0)
         if node < indptr.size - 1:
-            start, end = indptr[node], indptr[node + 1]
+            start, end = indptr[np.uint64(node)], indptr[np.uint64(node + 1)]
         outside |= (start < 0) | (end < start) | (end > held)
         total += min(int(end - start), fanout)
-        spans[i - low, BASE_START] = start
-        spans[i - low, BASE_LEN] = end - start
+        spans[span, BASE_START] = start
+        spans[span, BASE_LEN] = end - start
     return -1 if outside else int(total)
 
 
@@ -112,16 +117,19 @@ def sample_uniform(
     table = np.empty(0, np.int64)
     indices, tail, positions = rows.indices, rows.delta.indices, drawn.positions
     length = BASE_LEN if is_plain(rows) else DEGREE
+    room = drawn.row_nodes.size - fanout if fanout <= _STEADY else -1
     pieces = rows.live.words.size > 0 or tail.size > 0
     for first in range(low, high, BLOCK):
         begin, last = edges, min(first + BLOCK, high)
         for i in range(first, last):
-            start, degree = spans[i - low, BASE_START], spans[i - low, length]
+            span = np.uint64(i - low)
+            start, degree = spans[span, BASE_START], spans[span, length]
             picks = min(degree, fanout)
-            for j in range(edges, edges + picks):
-                drawn.row_nodes[j] = i
+            count = fanout if edges <= room else picks
+            for j in range(edges, edges + count):
+                drawn.row_nodes[np.uint64(j)] = i
             if degree <= fanout:
-                take_all(start, degree, indices, positions, edges)
+                take_all(start, degree, count, indices, positions, edges)
             elif degree <= 64:
                 floyd_mask(fold(prefix, np.uint64(frontier[i])), start, degree, fanout, indices, positions, edges)
             elif fanout <= SCANNED:
@@ -181,8 +189,9 @@ def _load_either(
 @kernel
 def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int) -> bool:
     outside: bool | np.bool_ = False
-    for e in range(begin, end):
-        node = np.int64(indices[positions[e]])
+    for edge in range(begin, end):
+        e = np.uint64(edge)
+        node = np.int64(indices[np.uint64(positions[e])])
         outside |= (node < 0) | (node >= stamps.size)
         prefetch(stamps, node)
         neighbors[e] = node

@@ -174,7 +174,7 @@ def _draw_once(
         whole = is_whole(spans, span)
         source = pool.copies.neighbors if whole and spans[span, COPY] >= 0 else rows.indices
         if degree <= rule.fanout:
-            take_all(start, degree, source, positions, begin)
+            take_all(start, degree, degree, source, positions, begin)
         else:
             key = fold(rule.pick, np.uint64(frontier[i]))
             _draw_floyd(key, start, degree, rule.fanout, source, positions, begin)
