@@ -77,15 +77,18 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=8, help="at least so many are timed,")
     parser.add_argument("--seconds", type=float, default=3.0, help="and at least so long")
     parser.add_argument("--edge-ids", action="store_true", help="measure batches whose edge ids are read too")
+    parser.add_argument("--keep-tries", action="store_true", help="peers' settings are those of the last run")
     parser.add_argument("--report", action="store_true", help="write the report of the figures that are there")
     options = parser.parse_args()
     if not options.report:
         rows = [
             row for row in (json.loads(RAW.read_text()) if RAW.exists() else ()) if row["size"] not in options.sizes
         ]
+        kept = RAW.with_suffix(".new.json")
         for row in _measured(options):
             rows.append(asdict(row))
-            RAW.write_text(json.dumps(rows))
+            kept.write_text(json.dumps(rows))
+        kept.replace(RAW)
     print(f"wrote {write_results('ready', ready_report([_row(row) for row in json.loads(RAW.read_text())]))}")
 
 
@@ -102,7 +105,7 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
         database_of(size, "float16")
         best = {}
         for peer in peers:
-            tries = list(_tries(peer, size, fanouts[0], options))
+            tries = _tried(peer, size) if options.keep_tries else list(_tries(peer, size, fanouts[0], options))
             yield from tries
             best[peer] = max(tries, key=lambda row: row.rate).setting
         for turn in range(options.rounds):
@@ -113,6 +116,12 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
                     alone = OURS_ALONE if cell.system == "snapdb" else ALONE
                     setting = alone if cell.mode == "sample" else best.get(cell.system, OURS)
                     yield _run(cell, size, counts, setting, turn, options)
+
+
+def _tried(peer: str, size: str) -> list[Row]:
+    """What the last run has tried."""
+    rows = map(_row, json.loads(RAW.read_text()))
+    return [row for row in rows if (row.system, row.size) == (peer, size) and row.turn < 0]
 
 
 def _tries(peer: str, size: str, fanouts: tuple[int, ...], options: argparse.Namespace) -> Iterator[Row]:
