@@ -93,38 +93,43 @@ def wished() -> Wish:
     return Wish(**{**given, "fanouts": tuple(given["fanouts"])})
 
 
+def training_step(model: Sage) -> Callable[[Ready], Tensor]:
+    """Trains the model on a batch, by Adam, and returns the loss."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def step(batch: Ready) -> Tensor:
+        loss = functional.cross_entropy(model(batch.x, batch.edge_index)[: len(batch.y)], batch.y)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
 def measure(epoch: Callable[[], Iterable[Ready]], wish: Wish, version: str) -> None:
     """Trains for one epoch and then for those that are timed, times the model alone, and prints the figures."""
     torch.manual_seed(7)
     torch.set_num_threads(wish.threads)
     kept = [Ready(*(part.clone() for part in batch)) for batch in islice(epoch(), KEPT)]
-    model = Sage(kept[0].x.shape[1], wish.classes, len(wish.fanouts))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-
-    def step(batch: Ready) -> float:
-        loss = functional.cross_entropy(model(batch.x, batch.edge_index)[: len(batch.y)], batch.y)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        return loss.item()
-
+    step = training_step(Sage(kept[0].x.shape[1], wish.classes, len(wish.fanouts)))
     _trained(islice(epoch(), wish.cut), step)
     found = [_trained(islice(epoch(), wish.cut), step) for _ in range(wish.epochs)]
     began = time.perf_counter()
     for batch in kept:
-        step(batch)
+        step(batch).item()
     alone = (time.perf_counter() - began) / len(kept)
     seconds, waiting = (sum(each[i] for each in found) / len(found) for i in range(2))
     _, _, batches, loss = found[-1]
     print(json.dumps(asdict(Epoch(seconds, waiting, alone * batches, batches, loss, version))), flush=True)
 
 
-def _trained(batches: Iterable[Ready], step: Callable[[Ready], float]) -> tuple[float, float, int, float]:
+def _trained(batches: Iterable[Ready], step: Callable[[Ready], Tensor]) -> tuple[float, float, int, float]:
     """Seconds of an epoch, of them those of waiting, its batches and its mean loss."""
     began, waiting, losses = time.perf_counter(), 0.0, []
     for batch, waited in _timed(iter(batches)):
         waiting += waited
-        losses.append(step(batch))
+        losses.append(step(batch).item())
     return time.perf_counter() - began, waiting, len(losses), sum(losses) / len(losses)
 
 

@@ -21,10 +21,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 import snapdb
-from benchmarks.epoch_loop import Ready, Sage
+from benchmarks.epoch_loop import Ready, Sage, training_step
 from benchmarks.graphs import SIZES, load_graph
 from benchmarks.loading import database_of
 from benchmarks.report import machine_table, table
@@ -79,23 +78,23 @@ def _measured(size: str, device: torch.device, batches: int) -> Iterator[Row]:
         yield from _sampling(db, naive, there, batches)
         yield from _gathers(db, naive, device, batches)
         model = Sage(SIZES[size].features, SIZES[size].classes, len(FANOUTS)).to(device)
-        step = _step(model, device)
-        for said, on in (("sampled by the processor", ""), ("sampled by the GPU", there)):
+        step = training_step(model)
+        for label, on in (("sampled by the processor", ""), ("sampled by the GPU", there)):
             with db.stream(QUERY + on, device=device.type) as stream:
-                yield "training", f"snapdb, {said}", _rate(map(step, _ready(stream)), device, batches)
+                yield "training", f"snapdb, {label}", _rate(map(step, _ready(stream)), device, batches)
         yield "training", "torch's own operators", _rate(map(step, naive.batches()), device, batches)
 
 
 def _sampling(db: snapdb.Database, naive: _Naive, there: str, batches: int) -> Iterator[Row]:
     """Sampling and relabeling alone, on one thread of the host."""
-    for said, on in (("numba, one thread", ""), ("torch operators on the GPU", f"{there} WITH torch")):
+    for label, on in (("numba, one thread", ""), ("torch operators on the GPU", f"{there} WITH torch")):
         with db.stream(QUERY + on, threads=0) as stream:
             builder, seeds = stream._workers.builder, stream._workers.epochs
             scratch = stream.sampler.scratch()
             numbered = chain.from_iterable(seeds.batches_at(0, range(stream.batches)) for _ in repeat(None))
             entries = ((builder._expansion.entry(each.ordinals, 0), each.number) for each in numbered)
             drawn = (stream.sampler.sample(entry, number, scratch) for entry, number in entries)
-            yield "sampling", f"snapdb, {said}", _rate(drawn, naive.device, batches)
+            yield "sampling", f"snapdb, {label}", _rate(drawn, naive.device, batches)
     yield "sampling", "torch's own operators on the GPU", _rate(naive.sampled(), naive.device, batches)
 
 
@@ -118,8 +117,8 @@ def _gathers(db: snapdb.Database, naive: _Naive, device: torch.device, batches: 
         "features on the host, gathered there and copied": lambda i: copied(here[i % 8]),
         "features on the host, read by the GPU (zero_copy)": lambda i: gather_zero_copy(rows, ids[i % 8]),
     }
-    for said, way in ways.items():
-        yield "features", said, _rate(map(way, range(WARM + batches)), device, batches)
+    for label, way in ways.items():
+        yield "features", label, _rate(map(way, range(WARM + batches)), device, batches)
 
 
 class _Naive:
@@ -171,26 +170,13 @@ def _ready(stream: BatchStream) -> Iterator[Ready]:
         yield Ready(batch.only.x, batch.only.edge_index, batch.y)
 
 
-def _step(model: Sage, device: torch.device) -> Callable[[Ready], Tensor]:
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-
-    def step(batch: Ready) -> Tensor:
-        loss = functional.cross_entropy(model(batch.x, batch.edge_index)[: len(batch.y)], batch.y)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        return loss.detach()
-
-    return step
-
-
-def _rate(made: Iterator[object], device: torch.device, batches: int) -> float:
+def _rate(results: Iterator[object], device: torch.device, batches: int) -> float:
     """Batches a second, after some that are not timed."""
-    for _ in islice(made, WARM):
+    for _ in islice(results, WARM):
         pass
     _wait(device)
     began = time.perf_counter()
-    done = sum(1 for _ in islice(made, batches))
+    done = sum(1 for _ in islice(results, batches))
     _wait(device)
     return done / (time.perf_counter() - began)
 
@@ -201,9 +187,9 @@ def _wait(device: torch.device) -> None:
 
 
 def _report(size: str, tests: str, rows: list[Row]) -> str:
-    own = {what: rate for what, said, rate in rows if said.startswith("torch's own")}
-    own["features"] = next(rate for what, said, rate in rows if "copied" in said)
-    lines = [(what, said, f"{rate:,.1f}", f"{rate / own[what]:.2f}x") for what, said, rate in rows]
+    own = {what: rate for what, label, rate in rows if label.startswith("torch's own")}
+    own["features"] = next(rate for what, label, rate in rows if "copied" in label)
+    lines = [(what, label, f"{rate:,.1f}", f"{rate / own[what]:.2f}x") for what, label, rate in rows]
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return "\n".join(
         [

@@ -107,8 +107,8 @@ class _Case:
 
 TRIED = """### Reading this
 
-- Ratios beside PyG stand for what its row says that it samples with: pyg-lib, its compiled sampler, or torch-sparse,
-  which is five times slower and flatters. The goals are those beside pyg-lib.
+- The row of PyG names its sampler: pyg-lib, which is compiled, or torch-sparse, which is several times slower and
+  flatters the ratios. The goals are those beside pyg-lib.
 - With int32 and float16 GraphBolt has both; DGL's DataLoader has float16 features and int64 ids, as DGL 2.1 samples
   wrong batches from an int32 graph.
 - The floor takes every byte of a batch at the rate of random lines of 64 bytes. Rows of features are several
@@ -134,7 +134,7 @@ def ready_report(rows: Sequence[Row]) -> str:
     parts = [
         "## Ready batches beside PyG and DGL\n",
         "Sampled uniformly without replacement, relabelled, features and labels gathered; batch 1,024, int64 ids "
-        "but where said otherwise. "
+        "except where noted. "
         "PyG expands the nodes that are new in a hop, DGL all nodes of the batch: snapdb does each one's work beside "
         "it (the default, and `LAYOUT BLOCKS`). Ratios are snapdb's rate over the peer's.\n",
         "### Goals\n",

@@ -123,13 +123,13 @@ def _read(array: Any) -> float:
 def _report(figures: dict[str, Any]) -> str:
     pages, streams = [], []
     for size, measured in figures.items():
-        for said, each in zip(("as the write leaves it", "dropped and read anew"), measured["pages"], strict=True):
+        for label, each in zip(("as the write leaves it", "dropped and read anew"), measured["pages"], strict=True):
             share = f"{each['huge'] / _MIB:,.0f} of {each['bytes'] / _MIB:,.0f}"
-            pages.append((size, said, share, f"{each['huge'] / each['bytes']:.0%}", f"{each['read']:.1f}"))
-        for said, each in zip(("first", "second"), measured["streams"], strict=True):
+            pages.append((size, label, share, f"{each['huge'] / each['bytes']:.0%}", f"{each['read']:.1f}"))
+        for label, each in zip(("first", "second"), measured["streams"], strict=True):
             worst = " ".join(f"{1e3 * seconds:.0f}" for seconds in each["first"])
             mean = f"{1e3 * sum(each['first']) / FIRST:.0f}"
-            streams.append((size, said, worst, mean, f"{1e3 * each['later']:.1f}", f"{1e3 * each['clock']:.1f}"))
+            streams.append((size, label, worst, mean, f"{1e3 * each['later']:.1f}", f"{1e3 * each['clock']:.1f}"))
     heads = (
         "graph",
         "stream",

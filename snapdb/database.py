@@ -202,7 +202,7 @@ class Database:
             memory: What the threads' scratch and batches that are ready or under way may take, as bytes or as a size
                 such as '2GB'; None: as the statement's WITH (memory = …) says, else as much as they need.
             ids: 'int32' or 'int64', the type of the batches' node ids: `n_id`, `edge_index` and what else has local
-                ids; None: as the statement's WITH (ids = …) says, else int64.
+                ids; None: as the statement's WITH (ids = …) specifies, else int64.
             zero_copy: Where batches go to a GPU, it reads features that do not fit there from page-locked memory of the
                 host, which takes a copy of them; by default threads gather their rows. Needs Triton.
             follow: Begin each epoch with what was published by then, as `stream.renew()` does; for one process.

@@ -2,7 +2,7 @@
 
 In a virtual machine it may cost microseconds, because the host takes a page of its own for it. So the blocks of a batch
 serve the next one, whose arrays are about as large: each block has some room to spare, and a free one that is somewhat
-larger is taken rather than a fresh one. Blocks are kept from stream to stream, until the database is closed.
+larger is taken rather than a fresh one. Blocks are reused from stream to stream, until the database is closed.
 """
 
 from collections import deque
@@ -62,7 +62,7 @@ def free_bytes() -> int:
 
 
 def keep_free(blocks: int) -> None:
-    """Give free blocks back to the system, all but so many of each size."""
+    """Return free blocks to the system, all but `blocks` of each size."""
     for free in list(_free.values()):
         while len(free) > blocks:
             with suppress(IndexError):  # another thread took it meanwhile
@@ -70,7 +70,7 @@ def keep_free(blocks: int) -> None:
 
 
 def release_free() -> None:
-    """Give the free blocks back to the system; those on loan stay good, and come back later."""
+    """Return the free blocks to the system; those on loan stay valid, and are free later."""
     _free.clear()
 
 

@@ -49,7 +49,7 @@ class _Residents:
     ) -> None:
         """`room` is the bytes that they may take on the device; None leaves a fifth of its memory free.
 
-        Others lie in page-locked memory, from which the device reads by `zero_copy`; None: threads read them.
+        Others are uploaded to page-locked memory, from which the device reads by `zero_copy`; None: threads read them.
         """
         self._features, self._device, self._room, self._zero_copy = features, device, room, zero_copy
         self._lock = threading.Lock()

@@ -28,8 +28,8 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch
         rows = (torch.arange(7 * torch.Size(shape[1:]).numel()) % 120).reshape(shape).to(dtype)
         for kind in (torch.int64, torch.int32):
             ids = torch.tensor([6, 0, 3, 3], dtype=kind)
-            found = gather_zero_copy(rows, ids)
-            assert found.dtype == dtype and torch.equal(found, rows[ids.long()]), (dtype, shape, kind)
+            gathered = gather_zero_copy(rows, ids)
+            assert gathered.dtype == dtype and torch.equal(gathered, rows[ids.long()]), (dtype, shape, kind)
             assert gather_zero_copy(rows, ids[:0]).shape == (0, *shape[1:])
 print("equal")
 """
@@ -53,8 +53,8 @@ def test_a_gpu_reads_features_that_do_not_fit(room: int | None, zero_copy: bool)
     sampler = open_sampler(view, sample_spec("customer", Fanout(KNOWS, "IN", (3,))))
     transfer = DeviceTransfer(torch.device("cuda"), view, sampler.node_types, room, zero_copy=zero_copy)
     ids = torch.tensor([2, 0, 1], device="cuda")
-    found = sampler.sample(vertex_input("customer", np.array([0, 1])), 0, sampler.scratch())
-    assert found.nodes["customer"].size > 0
+    subgraph = sampler.sample(vertex_input("customer", np.array([0, 1])), 0, sampler.scratch())
+    assert subgraph.nodes["customer"].size > 0
     for name, feature in view.node_features.get("customer", {}).items():
         rows = transfer._residents.gathered("customer", name, ids)
         assert (rows is None) == (room == 0 and not zero_copy)

@@ -107,14 +107,14 @@ def test_the_same_batches_in_half_the_bytes(db: Database, case: str, backend: st
 
 def test_with_says_it_too_and_the_argument_counts_more(db: Database) -> None:
     plain = f"{NODES} BATCH 64"
-    said = f"{plain} WITH (memory = '1GB', ids = 'int32')"
-    assert prints(db.stream(said)) == prints(db.stream(plain, ids="int32"))
-    assert prints(db.stream(said, ids="int64")) == prints(db.stream(plain))
-    db.execute(f"CREATE OR REPLACE SAMPLER narrow AS {said}")
-    assert prints(db.stream("narrow")) == prints(db.stream(said))
+    statement = f"{plain} WITH (memory = '1GB', ids = 'int32')"
+    assert prints(db.stream(statement)) == prints(db.stream(plain, ids="int32"))
+    assert prints(db.stream(statement, ids="int64")) == prints(db.stream(plain))
+    db.execute(f"CREATE OR REPLACE SAMPLER narrow AS {statement}")
+    assert prints(db.stream("narrow")) == prints(db.stream(statement))
     described = {row[0]: row[1] for row in db.execute("DESCRIBE SAMPLER narrow").fetchall()}
     assert "int32" in described["WITH (ids)"]
-    assert db.execute(said).fetchall() == db.execute(plain).fetchall()  # SAMPLE has the user's keys
+    assert db.execute(statement).fetchall() == db.execute(plain).fetchall()  # SAMPLE has the user's keys
 
 
 def test_what_is_no_type_of_ids_is_refused(db: Database) -> None:
