@@ -14,14 +14,13 @@ from torch_geometric.sampler import HeteroSamplerOutput, NegativeSampling, Sampl
 
 from snapdb.errors import InputError
 from snapdb.kernels.features import gather
-from snapdb.kernels.rng import shuffle
+from snapdb.kernels.rng import seed_order_key, shuffle
 from snapdb.loading.lazy import tensor_of
 from snapdb.loading.workers import OrderedMap
 from snapdb.pyg.graph import PygGraph, in_memory
 from snapdb.pyg.options import LoaderOptions, ParsedOptions, read_options
 from snapdb.pyg.sampler import NeighborhoodSampler, SnapSampler
 from snapdb.pyg.snapshot import SnapshotGraph
-from snapdb.sampling.keys import seed_order_key
 
 _KNOWN = frozenset(
     {

@@ -24,12 +24,11 @@ from torch_geometric.sampler.neighbor_sampler import edge_sample
 
 from snapdb.arrays import Int64s
 from snapdb.errors import BindError, DataError, InputError
-from snapdb.kernels.rng import fold_parts
+from snapdb.kernels.rng import Domain, fold_parts
 from snapdb.loading.lazy import tensor_of
 from snapdb.pyg.graph import PygGraph, whole_times
 from snapdb.pyg.options import SamplingOptions
 from snapdb.sampling import NeighborSampler, SamplerInput, SeedGroup, Subgraph, numba_sampler
-from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
 
 

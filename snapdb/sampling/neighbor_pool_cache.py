@@ -15,10 +15,9 @@ from snapdb.arrays import Int64s, UInt8s
 from snapdb.kernels.neighbor_pool import cache as filling
 from snapdb.kernels.neighbor_pool.cache import CachedRows, NeighborPool, RowCopies
 from snapdb.kernels.neighbor_pool.rows import PoolRule, RowKeys
-from snapdb.kernels.rng import fold_each
+from snapdb.kernels.rng import EVERY_HOP, fold_each
 from snapdb.sampling.cache_plan import Choice
 from snapdb.sampling.held_rows import HeldRows, Span, hold
-from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import Rounds, RowTable, ahead, begun, row_keys
 from snapdb.sampling.scratch import Draft
 from snapdb.sampling.walks import Walk, damaged

@@ -22,7 +22,7 @@ from snapdb.kernels.neighbor_pool.cache import MISSES, READ_EDGES, NeighborPool,
 from snapdb.kernels.neighbor_pool.limited import draw_limited
 from snapdb.kernels.neighbor_pool.rows import PoolRule
 from snapdb.kernels.neighbor_pool.uniform import draw_unlimited
-from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
+from snapdb.kernels.rng import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.neighbor_pool_cache import NO_KEYS, NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.rounds import Rounds, RowTable, row_keys, slot_of
 from snapdb.sampling.sampler import SampleRequest

@@ -18,8 +18,7 @@ import numpy as np
 from snapdb.arrays import Float64s, Int32s, Int64s, UInt64s
 from snapdb.graph.view import GraphView
 from snapdb.kernels.neighbor_pool.rows import RowKeys
-from snapdb.kernels.rng import fold_parts
-from snapdb.sampling.keys import EVERY_HOP, Domain
+from snapdb.kernels.rng import EVERY_HOP, Domain, fold_parts
 from snapdb.sampling.walks import Walk
 from snapdb.types import FULL, Fanout, Refresh, Relation, SampleSpec
 

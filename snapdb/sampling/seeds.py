@@ -26,8 +26,7 @@ from snapdb.kernels.draw.negatives import (
     draw_by_race,
     draw_by_rank,
 )
-from snapdb.kernels.rng import fold_parts, shuffle
-from snapdb.sampling.keys import Domain, seed_order_key
+from snapdb.kernels.rng import Domain, fold_parts, seed_order_key, shuffle
 from snapdb.sampling.subgraph import ExcludedEdges, SamplerInput, SeedGroup, Seeds, vertex_input
 from snapdb.types import Link, Negatives, Relation, SampleSpec, SeedOrder
 

@@ -16,8 +16,8 @@ from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
 from snapdb.kernels.draw.scores import LOG_TABLE
 from snapdb.kernels.draw.uniform import EVERY
+from snapdb.kernels.rng import EVERY_HOP
 from snapdb.kernels.torch_ops import MOST, chunks, number
-from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable, row_keys, slot_of
 from snapdb.sampling.sampler import SampleRequest
 from snapdb.sampling.scratch import Scratch

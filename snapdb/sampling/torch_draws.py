@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snapdb.kernels.draw.uniform import EVERY
 from snapdb.kernels.neighbor_pool.rows import RowKeys
+from snapdb.kernels.rng import fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.kernels.torch_ops import (
     FAR,
     below,
@@ -29,7 +30,6 @@ from snapdb.kernels.torch_ops import (
     spread,
     unsigned_order,
 )
-from snapdb.sampling.keys import fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.torch_eligible import Candidates, Eligible, Frontier, candidates, eligible_by_weight, stretches
 from snapdb.sampling.torch_walks import TorchWalk
 from snapdb.types import Drawing

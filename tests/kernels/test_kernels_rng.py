@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapdb.kernels import buffers
-from snapdb.kernels.rng import below, draw, fold, mix
+from snapdb.kernels.rng import Domain, below, draw, fold, mix, pick_prefix, seed_order_key
 from snapdb.types import EdgeType
 from tests.support import oracle
 from tests.support.inside.kernels import (
@@ -28,7 +28,6 @@ from tests.support.inside.kernels import (
     sample_uniform,
     shuffle,
 )
-from tests.support.inside.sampling import Domain, pick_prefix, seed_order_key
 from tests.support.processes import FreshProcess
 
 WORDS = st.integers(0, 2**64 - 1)

@@ -8,7 +8,7 @@ from snapdb.graph.adjacency import outgoing_artifact, serves_outgoing
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Feature
-from snapdb.sampling.keys import EVERY_HOP
+from snapdb.kernels.rng import EVERY_HOP
 from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artifacts import find_artifact
 from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit
