@@ -49,7 +49,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         self._room = room
         self._steps: _Steps[_I, _O] = _Steps(work, finish, max(1, threads // 2))
         self._pending: deque[Future[_O]] = deque()
-        self._closed = False
+        self._closed, self._process = False, os.getpid()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="snapdb-batch")
 
     def __next__(self) -> _O:
@@ -75,14 +75,16 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         self._end()
 
     def _end(self) -> None:
+        if os.getpid() != self._process:  # a fork copies no threads, and the locks as they are, maybe held
+            return
         self._items = iter(())
         self._steps.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pending.clear()
 
     def __del__(self) -> None:
-        # The last reference may be dropped on one of the threads, which cannot wait for itself.
-        self._steps.stop()
+        # Garbage may be collected on one of the threads, and under the lock of the steps: it waits for neither.
+        self._steps.abandoned = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self) -> None:
@@ -111,6 +113,8 @@ class _Steps(Generic[_I, _O]):
         self._begun: deque[tuple[Future[_O], Any]] = deque()
         self._finishing = 0
         self._lock = threading.Lock()
+        self.abandoned = False
+        """Nobody reads results any more: threads end with the steps that they are in."""
 
     def add(self, item: _I) -> Future[_O]:
         """Queue an item, for which a thread must call `run`."""
@@ -124,7 +128,7 @@ class _Steps(Generic[_I, _O]):
         while True:
             with self._lock:
                 finishing = bool(self._begun) and (self._finishing < self._most or not self._fresh)
-                if not finishing and not self._fresh:
+                if self.abandoned or not (finishing or self._fresh):
                     return
                 future, value = self._begun.popleft() if finishing else self._fresh.popleft()
                 self._finishing += finishing

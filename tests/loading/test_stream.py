@@ -359,6 +359,16 @@ def test_closing_ends_the_threads_and_releases_once() -> None:
             use()
 
 
+def test_dropped_threads_end_even_where_their_lock_is_held() -> None:
+    """Garbage is collected at any allocation, or in a process that was forked while a thread held the lock."""
+    results = OrderedMap(str, range(100), threads=2, room=lambda _: 7)
+    assert next(results) == "0"
+    with results._steps._lock:
+        del results
+        gc.collect()
+    assert settles(lambda: workers_alive() == 0)
+
+
 def test_a_stream_that_is_dropped_releases() -> None:
     calls: list[int] = []
     opened = stream(lease=Released(lambda: calls.append(1)))
@@ -372,6 +382,19 @@ def test_leaving_the_with_block_releases() -> None:
     with stream(lease=Released(lambda: calls.append(1))) as opened:
         next(iter(opened))
     assert calls == [1]
+
+
+def test_a_forked_process_closes_a_stream_whose_threads_it_does_not_have() -> None:
+    opened = stream(threads=2)
+    next(iterator := iter(opened))
+    (results,) = opened._workers._maps
+    with results._steps._lock:
+        child = os.fork()
+        if child == 0:
+            opened.close()
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(iterator)) == BATCHES - 1
 
 
 def test_a_forked_process_does_not_release() -> None:
