@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from snapdb.errors import SnapdbError
 from snapdb.loading.batch_builder import NO_METER, BatchBuilder, Lineage, Meter
@@ -47,7 +47,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         """`finish` completes what `work` returns, maybe on another thread; None: it is complete."""
         self._items = iter(items)
         self._room = room
-        self._steps: _Steps[_I, _O] = _Steps(work, finish, max(1, threads // 2))
+        self._steps: _Steps[_I, _O] = _Steps(work, finish, threads)
         self._pending: deque[Future[_O]] = deque()
         self._closed, self._process = False, os.getpid()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="snapdb-batch")
@@ -58,6 +58,8 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
             if not self._pending:
                 raise StopIteration
             outcome = self._pending.popleft().result()
+            if self._steps.take():
+                self._pool.submit(self._steps.run)
             self._fill()
         except BaseException as error:
             self._end()
@@ -98,57 +100,91 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
             self._pool.submit(self._steps.run)
 
 
+class _Begun(NamedTuple, Generic[_O]):
+    """An item whose first step is done."""
+
+    place: int
+    """Its position among all items."""
+    future: Future[_O]
+    value: Any
+    """What the first step returned."""
+
+
 class _Steps(Generic[_I, _O]):
     """Items whose work takes two steps, each on any thread.
 
-    The second step of a batch, its features, is bound by the memory's bandwidth, which few threads exhaust. So while
-    there are first steps to do, only some threads do second ones: the two kinds run beside each other, instead of all
-    threads waiting for memory at once. No thread is idle for it.
+    The second step of a batch copies its features. It is bound by the memory's bandwidth, which few threads exhaust. So
+    while first steps are left to do, only half of the threads do second ones: the two kinds run beside each other,
+    instead of all threads waiting for memory at once. No thread is idle for it.
+
+    Features are nearly all of a batch's bytes. So at most one batch per thread has them, complete or in progress, and
+    the one that the consumer waits for; others wait as sampled neighborhoods, which are a tenth of the size.
     """
 
-    def __init__(self, begin: Callable[[_I], Any], finish: Callable[[Any], _O] | None, most: int) -> None:
-        """`most` threads do second steps while there are first ones to do."""
-        self._begin, self._finish, self._most = begin, finish, most
-        self._fresh: deque[tuple[Future[_O], _I]] = deque()
-        self._begun: deque[tuple[Future[_O], Any]] = deque()
-        self._finishing = 0
+    def __init__(self, begin: Callable[[_I], Any], finish: Callable[[Any], _O] | None, threads: int) -> None:
+        self._begin, self._finish, self._threads = begin, finish, threads
+        self._fresh: deque[tuple[int, Future[_O], _I]] = deque()
+        self._begun: list[_Begun[_O]] = []
+        self._added = self._taken = self._finishing = self._finished = 0
         self._lock = threading.Lock()
         self.abandoned = False
-        """Nobody reads results any more: threads end with the steps that they are in."""
+        """The results are not read any more: threads end with the steps that they are in."""
 
     def add(self, item: _I) -> Future[_O]:
         """Queue an item, for which a thread must call `run`."""
         future: Future[_O] = Future()
         with self._lock:
-            self._fresh.append((future, item))
+            self._fresh.append((self._added, future, item))
+            self._added += 1
         return future
 
+    def take(self) -> bool:
+        """Count the oldest result as taken; return whether a thread must call `run` for a step that waited for that."""
+        with self._lock:
+            self._taken += 1
+            return bool(self._begun)
+
     def run(self) -> None:
-        """Do steps until none is left; what this thread begins, it or another one finishes."""
+        """Do steps until none is left that may be done; what this thread begins, it or another one finishes."""
         while True:
             with self._lock:
-                finishing = bool(self._begun) and (self._finishing < self._most or not self._fresh)
-                if self.abandoned or not (finishing or self._fresh):
+                begun = self._next_begun()
+                if self.abandoned or not (begun or self._fresh):
                     return
-                future, value = self._begun.popleft() if finishing else self._fresh.popleft()
-                self._finishing += finishing
+                place, future, value = begun or self._fresh.popleft()
+                self._finishing += begun is not None
             try:
-                self._step(future, value, finishing)
+                self._step(place, future, value, finishing=begun is not None)
             finally:
-                del future, value  # a finished batch is its consumer's
+                finishing = begun is not None
+                del begun, future, value  # a finished batch is its consumer's
                 with self._lock:
                     self._finishing -= finishing
+                    self._finished += finishing
 
     def stop(self) -> None:
         """Drop what was not begun and what was not finished; their futures are cancelled."""
         with self._lock:
-            dropped = [future for future, _ in (*self._fresh, *self._begun)]
+            dropped = [item[1] for item in (*self._fresh, *self._begun)]
             self._fresh.clear()
             self._begun.clear()
         for future in dropped:
             future.cancel()
 
-    def _step(self, future: Future[_O], value: Any, finishing: bool) -> None:
+    def _next_begun(self) -> _Begun[_O] | None:
+        """Remove and return the item whose second step is due; None where first steps are, or nothing."""
+        if not self._begun:
+            return None
+        first = min(self._begun)
+        if self._finishing >= max(1, self._threads // 2) and self._fresh:
+            return None
+        # The consumer waits for this item first: holding it back, for later ones to be taken, would stop both for good.
+        if first.place > self._taken and self._finishing + self._finished - self._taken >= self._threads:
+            return None
+        self._begun.remove(first)
+        return first
+
+    def _step(self, place: int, future: Future[_O], value: Any, *, finishing: bool) -> None:
         try:
             value = self._finish(value) if finishing and self._finish is not None else self._begin(value)
         except BaseException as error:
@@ -158,7 +194,7 @@ class _Steps(Generic[_I, _O]):
             future.set_result(value)
             return
         with self._lock:
-            self._begun.append((future, value))
+            self._begun.append(_Begun(place, future, value))
 
 
 class OrderedWorkers:

@@ -25,7 +25,7 @@ from snapdb.sampling import Seeds
 from snapdb.types import Drawing, Temporal
 from tests.support import oracle
 from tests.support.graphs import Rows, all_seeds, ties
-from tests.support.inside.loading import OrderedMap, StreamOptions
+from tests.support.inside.loading import OrderedMap, StreamOptions, _Steps
 from tests.support.processes import FreshProcess
 from tests.support.refusals import refused
 from tests.support.streams import (
@@ -604,3 +604,40 @@ def test_features_that_may_not_be_written_are_copied() -> None:
     view = replace(graph.view(), node_features={"customer": {"x": Shared(graph.features["customer"]["x"])}})
     batch = open_stream(view, all_seeds(graph, "customer"), SPEC, threads=0)[0]
     batch.x["customer"][:] = 0
+
+
+def test_few_batches_have_their_features_at_once() -> None:
+    """Of five batches ahead, one per thread is finished; each one that is taken lets another be."""
+    finished: list[int] = []
+    steps: _Steps[int, None] = _Steps(lambda item: item, finished.append, 2)
+    for item in range(5):
+        steps.add(item)
+    steps.run()
+    assert finished == [0, 1]
+    for taken in range(1, 4):
+        assert steps.take()
+        steps.run()
+        assert finished == list(range(2 + taken))
+    assert not steps.take()
+
+
+def test_the_batch_that_is_due_is_finished_though_later_ones_have_their_features() -> None:
+    late, entered, finished = threading.Event(), threading.Event(), list[int]()
+
+    def begin(item: int) -> int:
+        if item == 0:
+            entered.set()
+            assert late.wait(PATIENCE)
+        return item
+
+    steps: _Steps[int, None] = _Steps(begin, finished.append, 2)
+    due, *_ = [steps.add(item) for item in range(5)]
+    slow = threading.Thread(target=steps.run)
+    slow.start()
+    assert entered.wait(PATIENCE)
+    steps.run()
+    assert finished == [1, 2]
+    late.set()
+    due.result(PATIENCE)
+    slow.join(PATIENCE)
+    assert finished == [1, 2, 0]
