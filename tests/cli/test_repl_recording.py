@@ -27,10 +27,10 @@ _STEPS = (
     "SELECT min(ts), max(ts) FROM early.bought \\gx",
     "SELECT count(*) AS n FROM bought \\watch 0 2",
 )
-_HEAD = """# A session
+_HEAD = """# Example session
 
-This is what the prompt shows, recorded by a test from the program in a terminal of 80 columns. `Tab` and `Ctrl-C` say
-where these keys were pressed.
+A session at the [prompt](repl.md), from CREATE TABLE to a sample. A test records it in a terminal of 80 columns. `Tab`
+and `Ctrl-C` mark where these keys were pressed.
 
 ```text
 """
