@@ -1,4 +1,4 @@
-"""docs/refresh.md lists what GraphSnapShot's strategies are held to, each statement with its test."""
+"""docs/refresh.md lists the guarantees of GraphSnapShot's strategies, each with its test."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MARK = (
 NAME = re.compile(r"test_statement_(\d\d)_\w+")
 
 MEASURED = {
-    19: "Whether SCOPE VISITED takes time by what was visited, and not by all nodes.",
-    22: "Whether figures of memory are those of the process, with every cache in them.",
-    23: "Whether, out of memory, rows in a cache take no reads, and refreshes read what was foretold.",
-    24: "Whether, in memory, caches cost no time, and what partial refreshes and fetches cost beside full ones.",
-    25: "How much longer than FBL each strategy takes for a batch.",
-    26: "Whether rows pay from the period on that is foretold, and how EVERY AUTO compares to FBL.",
-    27: "Whether training gets FBL's accuracy, over several seeds.",
+    19: "How the time of SCOPE VISITED scales with visited nodes, and with all nodes.",
+    22: "The memory of the process, including every cache.",
+    23: "Out of memory: disk reads of cache hits, and reads of refreshes against the estimate.",
+    24: "In memory: the cost of caches, and of partial refreshes and fetches against full ones.",
+    25: "The time of a batch with each strategy, relative to FBL.",
+    26: "The break-even period against its estimate, and EVERY AUTO against FBL.",
+    27: "The accuracy of training against FBL, over several random seeds.",
 }
 LEFT_OUT = {
-    28: "A buffer of what was used last: caches hold the rows of most expected visits instead.",
-    31: "The first prototype's exchange of static and dynamic nodes.",
+    28: "An LRU buffer: caches hold the rows with the most expected visits instead.",
+    31: "The exchange of static and dynamic nodes of the first prototype.",
 }
 NUMBERS = range(1, 33)
 
@@ -70,7 +70,7 @@ def line(number: int, tests: Tests) -> str:
     """A statement's line of the table."""
     controlled = any("original." in test.source for test in tests)
     said = tests[0].says.replace("\n", " ")
-    return f"| {number} | {said} | `{tests[0].name}` | {'seen' if controlled else ''} |"
+    return f"| {number} | {said} | `{tests[0].name}` | {'reproduced' if controlled else ''} |"
 
 
 def table() -> str:
@@ -80,7 +80,7 @@ def table() -> str:
     rows += [f"| {number} | {said} | [measured](../benchmarks/REFRESH.md) | |" for number, said in MEASURED.items()]
     rows += [f"| {number} | {said} | not built | |" for number, said in LEFT_OUT.items()]
     ordered = sorted(rows, key=lambda row: int(row.split("|")[1]))
-    return "\n".join(["| | what holds | test | original's error |", "|---|---|---|---|", *ordered, ""])
+    return "\n".join(["| | property | test | error of the original |", "|---|---|---|---|", *ordered, ""])
 
 
 def test_every_statement_is_tested_measured_or_left_out_and_says_what_holds() -> None:
