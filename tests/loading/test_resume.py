@@ -96,7 +96,7 @@ def test_a_state_goes_on_with_other_threads_workers_and_ranks(saver: Way, reader
 
 def test_the_page_tells_of_every_pair_that_was_tried() -> None:
     heads = [f"{ranks} rank{'s' * (ranks > 1)}" for ranks in RANKS]
-    lines = ["| Saved by | " + " | ".join(f"goes on with {head}" for head in heads) + " |", "|---" * 4 + "|"]
+    lines = ["| Saved by | " + " | ".join(f"resumed by {head}" for head in heads) + " |", "|---" * 4 + "|"]
     for (ranks, head), workers in product(zip(RANKS, heads, strict=True), WORKERS):
         savers = [way for way in WAYS if way[:2] == (ranks, workers)]
         cells = [[(saver, way) for saver in savers for way in WAYS if way.ranks == others] for others in RANKS]
