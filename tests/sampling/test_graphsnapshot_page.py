@@ -12,8 +12,7 @@ from tests.support.places import ROOT
 
 PAGE = ROOT / "docs" / "refresh.md"
 MARK = (
-    "<!-- generated from the tests: SNAPDB_RECORD=1 pytest tests/sampling/test_graphsnapshot_page.py "
-    "writes it anew -->\n"
+    "<!-- generated from the tests: SNAPDB_RECORD=1 pytest tests/sampling/test_graphsnapshot_page.py rewrites it -->\n"
 )
 NAME = re.compile(r"test_statement_(\d\d)_\w+")
 
