@@ -22,8 +22,8 @@ from snapdb.errors import BindError
 from snapdb.execute import samples
 from snapdb.execute.results import Result
 from snapdb.execute.session import DatabaseSession, ExecutionContext
-from snapdb.plan import RULES, Plan
-from snapdb.plan.planner import Rule
+from snapdb.plan import Plan
+from snapdb.plan.plan import Rule
 from snapdb.plan.queries import Parameters
 from snapdb.sql import parse, parse_one
 from snapdb.sql.syntax import Statement
@@ -73,7 +73,7 @@ class Database:
         verify: bool = False,
         threads: int | None = None,
         folders: Sequence[str | Path] | None = None,
-        rules: Sequence[Rule] = RULES,
+        rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
     ) -> None:
         """Open it as `connect` does.
@@ -81,7 +81,7 @@ class Database:
         Args:
             folders: Absolute paths of the only folders and files, beside its own, that statements may read and write;
                 None: all.
-            rules: What plans are changed by; with fewer all results are the same, later.
+            rules: The rules of the optimizer; None: all. Results are the same with fewer.
             disk: Stands between it and its files: tests give one that fails.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):

@@ -22,3 +22,18 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         return value
 
     return found
+
+
+class module_on_first_use:  # noqa: N801  # it is called as a function
+    """A module that is imported when one of its attributes is first read; for libraries that few statements need.
+
+    >>> fractions = module_on_first_use("fractions")
+    >>> fractions.Fraction(2, 4)
+    Fraction(1, 2)
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)

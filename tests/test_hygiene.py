@@ -17,7 +17,8 @@ import pytest
 
 from snapdb import errors
 from snapdb.plan import Plan
-from tests.support.inside.execute import _OPERATORS, _operator_of
+from tests.support.inside.execute import _operator_of
+from tests.support.inside.plan import plan_kinds
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
 
@@ -30,6 +31,8 @@ LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 IMPORTERS = {
     "snapdb/on_first_use.py",
     "snapdb/execute/session.py",
+    "snapdb/plan/planner.py",
+    "snapdb/sql/parser.py",
     "snapdb/execute/results.py",
     "snapdb/lightning.py",
     "snapdb/loading/adapters.py",
@@ -120,7 +123,7 @@ def test_few_modules_import_by_name() -> None:
 
 def test_every_plan_has_an_operator() -> None:
     plans = {plan.__name__ for plan in Plan.__subclasses__()}  # dataclasses with slots are there twice
-    assert {plan.__name__ for plan in _OPERATORS if _operator_of(plan)} == plans
+    assert {plan.__name__ for plan in plan_kinds() if _operator_of(plan)} == plans
 
 
 def drawn_tree(docstring: str) -> set[tuple[str, str]]:

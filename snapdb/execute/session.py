@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from snapdb import schedule
 from snapdb.builders.context import BuildContext, Progress
 from snapdb.catalog import Catalog, load
 from snapdb.errors import SnapdbError
@@ -17,22 +18,21 @@ from snapdb.execute.results import Outcome, Result, Rows
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.kernels import buffers
 from snapdb.loading.budgets import CacheBudget
-from snapdb.plan import FAMILIES, RULES, Plan, bind, optimize
-from snapdb.plan.plan import NothingPlan, QueryPlan
-from snapdb.plan.planner import Rule
+from snapdb.plan import Plan, bind, optimize
+from snapdb.plan.plan import NothingPlan, QueryPlan, Rule
+from snapdb.plan.planner import operator_of
 from snapdb.plan.queries import Parameters
 from snapdb.plan.scope import BindContext
-from snapdb.schedule import next_firing
 from snapdb.sql.syntax import Statement
-from snapdb.sql.versions import Commit, Rollback
 from snapdb.sql_engine import SqlEngine
+from snapdb.storage import check
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import open_db_dir
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import Disk
 from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import Change
+from snapdb.types import Schedule
 
 _T = TypeVar("_T")
 
@@ -49,8 +49,8 @@ class ExecutionContext(BuildContext):
     """Held shared since before the catalog was read."""
     caches: CacheBudget
     """What streams of this process leave of their caches."""
-    rules: Sequence[Rule]
-    """What plans are optimized by."""
+    rules: Sequence[Rule] | None
+    """Those of the optimizer; None: all."""
     threads: int | None
     """At most; None: all cores."""
 
@@ -73,6 +73,11 @@ class ExecutionContext(BuildContext):
         return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
 
 
+def _next_firing(planned: Schedule, after: int) -> int | None:
+    """When a schedule is next due; lists of tasks need it, and no other statement."""
+    return schedule.next_firing(planned, after)
+
+
 def query(plan: QueryPlan, context: ExecutionContext) -> Rows:
     """SELECT: stream the rows of a query that DuckDB runs over the views of what it names."""
     with context.bind_context.session(plan.query) as session:
@@ -86,13 +91,6 @@ def nothing(plan: NothingPlan, context: ExecutionContext) -> Rows:
     return Outcome(plan.why)
 
 
-_OPERATORS = {plan: operator for family in FAMILIES for plan, operator in family.operators.items()}
-"""Plan → the operator that runs it, as 'module:name': a function of the plan and the context.
-
-Its module is imported when the first such plan runs, so that a SELECT loads no numba.
-"""
-
-
 def run(plan: Plan, context: ExecutionContext) -> Rows:
     """Run a plan in a context. Nothing happens before the first item is requested."""
     rows: Rows = _operator_of(type(plan))(plan, context)
@@ -100,8 +98,8 @@ def run(plan: Plan, context: ExecutionContext) -> Rows:
 
 
 def _operator_of(plan: type) -> Any:
-    """The operator that runs plans of a type."""
-    module, _, name = _OPERATORS[plan].partition(":")
+    """The operator that runs plans of a type; its module is imported first, so that a SELECT loads no numba."""
+    module, _, name = operator_of(plan).partition(":")
     return getattr(import_module(module), name)
 
 
@@ -116,21 +114,21 @@ class DatabaseSession:
         verify: bool = False,
         threads: int | None = None,
         folders: Sequence[str | Path] | None = None,
-        rules: Sequence[Rule] = RULES,
+        rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
     ) -> None:
         """Open the database at `path`; the arguments are those of `snapdb.Database`."""
         db_dir = open_db_dir(Path(path), read_only=read_only, disk=disk)
         catalog_db = CatalogDb(db_dir)
         if verify:
-            verify_files(catalog_db)
+            check.verify_files(catalog_db)
         self.store = Store(db_dir, catalog_db, SqlEngine(db_dir.path, threads, folders), db_dir.disk)
         self.transactions = TransactionManager(self.store)
         self.sources: dict[str, Any] = {}
         """Registered data, by name."""
         self.progress: Progress | None = None
         self.threads = threads
-        self._rules = tuple(rules)
+        self._rules = rules
         self._caches = CacheBudget()
         self._stopped = self.store.sql_engine.stopped
         self._head: Catalog | None = None
@@ -143,7 +141,7 @@ class DatabaseSession:
         self._stopped.clear()
         lock = TablesLock(self.store.db_dir)
         try:
-            if not isinstance(statement, Commit | Rollback):
+            if not statement.ends_transaction:
                 self.transactions.check()
             with diagnose_corruption(self.store.catalog_db):
                 context = self._context(params, lock)
@@ -206,7 +204,7 @@ class DatabaseSession:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
             raise ValueError(f"params is a mapping for $name or a sequence for ?, found {params!r}")
         catalog = self.head() if committed else self.catalog()
-        bind_context = BindContext(self.store, catalog, self.sources, params, due=next_firing)
+        bind_context = BindContext(self.store, catalog, self.sources, params, due=_next_firing)
         return ExecutionContext(
             self.store,
             self.progress,

@@ -1,5 +1,7 @@
 """The transactions of one open database: every statement publishes a version, or all between BEGIN and COMMIT one."""
 
+from __future__ import annotations
+
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,13 +13,11 @@ from typing import TypeVar
 from snapdb.catalog import Catalog
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError, hint_at_transaction
 from snapdb.sql_engine import SqlSession, parquet_files, table_rows
+from snapdb.storage import check, tables
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
-from snapdb.storage.check.database import catalog_damage
 from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import AddTable, Append, AssignIds, Change, RemoveRows, commit, files_of
-from snapdb.storage.tables.compaction import Merge, compact, find_tiers
-from snapdb.storage.tables.id_maps import IdMaps, assign_ids
 from snapdb.types import Segment, Table
 
 Review = Callable[[Mapping[int, int]], None]
@@ -194,11 +194,11 @@ class TransactionManager:
                 return
             with merging_files(self._store.db_dir) as alone, self._store.sql_engine.session() as session:
                 for merge in self._small_merges(table) if alone else ():
-                    compact(self._store.catalog_db, session, merge)
+                    tables.compact(self._store.catalog_db, session, merge)
 
-    def _small_merges(self, table: int) -> list[Merge]:
+    def _small_merges(self, table: int) -> list[tables.Merge]:
         with self._store.catalog_db.reading() as connection:
-            return find_tiers(connection, table)
+            return tables.find_tiers(connection, table)
 
     def _try(self, changes: Sequence[Change], message: str | None, review: Review | None) -> int:
         """Allot ids for the keys that appended rows bring, for every id map of their tables, and commit."""
@@ -207,7 +207,7 @@ class TransactionManager:
         for change in changes:
             if isinstance(change, Append) and change.table_id not in new:
                 appended.setdefault(change.table_id, []).append(change)
-        if not any(IdMaps(self._store.catalog_db).of_table(table_id) for table_id in appended):
+        if not any(tables.IdMaps(self._store.catalog_db).of_table(table_id) for table_id in appended):
             return commit(self._store.catalog_db, changes, message)
         with assigning_ids(self._store.db_dir):
             changes_made: list[Change] = []
@@ -226,11 +226,11 @@ class TransactionManager:
         rows = sum(s.rows for s in segments)
         assigned = []
         with self._store.sql_engine.session() as session:
-            for id_map in IdMaps(self._store.catalog_db).of_table(table_id):
+            for id_map in tables.IdMaps(self._store.catalog_db).of_table(table_id):
                 # The key's columns by field: the transaction itself may have renamed or dropped them in between.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
                 query = table_rows(keys, self._store.db_dir.path)
-                assigned.append(assign_ids(self._store.db_dir, session, table_id, id_map, query, rows))
+                assigned.append(tables.assign_ids(self._store.db_dir, session, table_id, id_map, query, rows))
         return assigned
 
     def _new_keys(self, ids: AssignIds) -> int:
@@ -296,7 +296,7 @@ def diagnose_corruption(catalog_db: CatalogDb) -> Iterator[None]:
     except SnapdbError:
         raise
     except Exception as error:
-        problem = None if catalog_db.closed else catalog_damage(catalog_db)
+        problem = None if catalog_db.closed else check.catalog_damage(catalog_db)
         if problem is None:
             raise
         message = f"{catalog_db.db_dir.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"

@@ -1,7 +1,18 @@
-"""From a statement to a plan: names bound, types checked, the way of doing it chosen."""
+"""From a statement to a plan: names are bound, types checked, and the execution chosen.
 
+The families of plans, and the rules, are imported when a statement needs them (PEP 562).
+"""
+
+from typing import TYPE_CHECKING
+
+from snapdb.on_first_use import on_first_use
 from snapdb.plan.plan import Plan
-from snapdb.plan.planner import FAMILIES, RULES, bind, optimize
+from snapdb.plan.planner import bind, optimize
 from snapdb.plan.scope import BindContext
 
-__all__ = ["FAMILIES", "RULES", "BindContext", "Plan", "bind", "optimize"]
+if TYPE_CHECKING:
+    from snapdb.plan.rules import RULES
+
+__all__ = ["RULES", "BindContext", "Plan", "bind", "optimize"]
+
+__getattr__ = on_first_use(__name__, {"RULES": ".rules"})

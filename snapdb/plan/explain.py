@@ -1,9 +1,13 @@
-"""EXPLAIN of any statement, and the plan that does nothing."""
+"""EXPLAIN of any statement."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from snapdb.errors import BindError
-from snapdb.plan.plan import Binder, NothingPlan, Plan, PlanFamily, PlanNode
+from snapdb.plan.plan import Plan, PlanFamily, PlanNode, Rule
+from snapdb.plan.planner import bind_unlocated
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.scope import BindContext
 from snapdb.sql.explain import Explain
@@ -31,24 +35,35 @@ class ExplainPlan(Plan):
     def fits_transaction(self) -> bool:
         return self.plan.fits_transaction()
 
+    def optimized(self, rules: Sequence[Rule]) -> ExplainPlan:
+        """The plan whose inner plan is optimized, with the bound one and the names of the rules that changed it."""
+        if isinstance(self.plan, ExplainPlan):
+            return replace(self, bound=self.plan, plan=self.plan.optimized(rules))
+        optimized, names = self.plan, []
+        for rule in rules:
+            changed = rule(optimized)
+            if changed != optimized:
+                names.append(rule.__name__)
+            optimized = changed
+        return replace(self, bound=self.plan, plan=optimized, rules=tuple(names))
+
     def describe(self) -> PlanNode:
         return PlanNode("Explain", "and do it" if self.analyze else "", (self.plan.describe(),))
 
 
-def bind_explain(statement: Explain, context: BindContext, bind: Binder) -> ExplainPlan:
-    """The plan of the statement that is explained, which `bind` gives, and how it is shown."""
+def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
+    """The plan of the statement that is explained, and how it is shown."""
     inner = statement.statement
     if isinstance(inner, RefreshSnapshot) and inner.dry_run:
         raise BindError(
             "EXPLAIN and DRY RUN both tell without doing; write one of them", span=inner.span, code="explained-twice"
         )
-    plan = bind(inner, context)
+    plan = bind_unlocated(inner, context)
     if isinstance(plan, SamplePlan):  # what it takes is told of a stream, which gathers features too
         plan = replace(plan, delivers="batches")
     return ExplainPlan(plan, inner.text, statement.analyze, statement.json)
 
 
 FAMILY = PlanFamily(
-    binders={},  # that of EXPLAIN binds other statements, and is called where they are dispatched
-    operators={ExplainPlan: "snapdb.execute.explain.operators:explain", NothingPlan: "snapdb.execute.session:nothing"},
+    binders={Explain: _bind_explain}, operators={ExplainPlan: "snapdb.execute.explain.operators:explain"}
 )

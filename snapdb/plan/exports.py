@@ -17,7 +17,8 @@ from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import BindContext
-from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.plan.tables import bind_copy_from
+from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
 from snapdb.sql_engine import Names, quote, quote_all, quote_odd, text_literal
 from snapdb.types import Column, Snapshot, Table, by_word
@@ -432,7 +433,12 @@ def _overwrites(options: Mapping[str, _Chosen]) -> bool:
 
 
 FAMILY = PlanFamily(
-    binders={CopyTo: _bind_copy_to, CopySnapshotTo: _bind_copy_snapshot, CopySampleTo: _bind_copy_sample},
+    binders={
+        CopyFrom: bind_copy_from,
+        CopyTo: _bind_copy_to,
+        CopySnapshotTo: _bind_copy_snapshot,
+        CopySampleTo: _bind_copy_sample,
+    },
     operators={
         CopyToPlan: "snapdb.execute.exports.files:copy_to",
         CopySnapshotPlan: "snapdb.execute.exports.arrays:copy_snapshot",

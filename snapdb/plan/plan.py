@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,6 +52,8 @@ class Plan(ABC):
     """Plans of this kind never change the database."""
     transactional: ClassVar[bool] = False
     """Plans of this kind may stand between BEGIN and COMMIT."""
+    ruled: ClassVar[bool] = False
+    """Rules of the optimizer apply to plans of this kind."""
 
     @abstractmethod
     def describe(self) -> PlanNode:
@@ -66,6 +68,17 @@ class Plan(ABC):
         """The same plan with each of its children changed."""
         changed = {name: change(child) for name, child in self.children().items()}
         return replace(self, **changed) if changed else self
+
+    def is_ruled(self) -> bool:
+        """Whether rules apply to this plan or to a part of it."""
+        return self.ruled or any(child.is_ruled() for child in self.children().values())
+
+    def optimized(self, rules: Sequence[Rule]) -> Plan:
+        """The plan after every rule."""
+        plan: Plan = self
+        for rule in rules:
+            plan = rule(plan)
+        return plan
 
     def source(self) -> BoundQuery | None:
         """The query that its rows come from; None: there is none, or files are copied as they are."""
@@ -101,6 +114,9 @@ class Plan(ABC):
                 text=statement.source,
             )
 
+
+Rule = Callable[[Plan], Plan]
+"""Takes a plan and returns an equivalent one: no rule changes a result."""
 
 Binder = Callable[[Any, "BindContext"], Plan]
 """Gives the plan of a statement of one kind."""

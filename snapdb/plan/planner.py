@@ -1,37 +1,36 @@
-"""From a statement to an optimized plan: the binder of each family, and the rules over plans."""
+"""From a statement to an optimized plan: the binder of each family, and the rules over plans.
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import wraps
-from typing import TypeVar
+Families and rules are imported when a statement needs them, so that a query loads no plan of snapshots or samplers.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 
 from snapdb.errors import SnapdbError
-from snapdb.plan import caches, explain, exports, graphs, maintenance, samples, show, snapshots, tables, tasks, versions
-from snapdb.plan.explain import ExplainPlan, bind_explain
-from snapdb.plan.plan import Plan, PlanFamily
-from snapdb.plan.samples import SamplePlan
-from snapdb.plan.samples.plans import reached_relations, seed_types
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, QueryPlan, Rule
 from snapdb.plan.scope import BindContext
-from snapdb.plan.snapshots import CreateSnapshotPlan, Pushed
-from snapdb.plan.times import Bounds, time_bounds
-from snapdb.sql.explain import Explain
+from snapdb.sql.queries import Query
 from snapdb.sql.syntax import Statement
-from snapdb.types import FULL, Drawing, EdgeElement, Filter, Relation, SampleSpec
 
-FAMILIES: tuple[PlanFamily, ...] = (
-    tables.FAMILY,
-    versions.FAMILY,
-    graphs.FAMILY,
-    snapshots.FAMILY,
-    samples.FAMILY,
-    caches.FAMILY,
-    tasks.FAMILY,
-    exports.FAMILY,
-    show.FAMILY,
-    explain.FAMILY,
-    maintenance.FAMILY,
+FAMILIES = (
+    "tables",
+    "versions",
+    "graphs",
+    "snapshots",
+    "samples",
+    "caches",
+    "tasks",
+    "exports",
+    "show",
+    "explain",
+    "maintenance",
 )
-_BINDERS = {tree: binder for family in FAMILIES for tree, binder in family.binders.items()}
+_SHARED_OPERATORS: dict[type[Plan], str] = {
+    QueryPlan: "snapdb.execute.session:query",
+    NothingPlan: "snapdb.execute.session:nothing",
+}
+"""Those of plans that are of no single family."""
 
 
 def bind(statement: Statement, context: BindContext) -> Plan:
@@ -41,179 +40,46 @@ def bind(statement: Statement, context: BindContext) -> Plan:
         BindError: a name, type or clause does not fit; it carries its place in the text.
     """
     try:
-        return _bind(statement, context)
+        return bind_unlocated(statement, context)
     except SnapdbError as error:
         raise error.located(statement.source, statement.span) from error.__cause__
 
 
-def _bind(statement: Statement, context: BindContext) -> Plan:
-    if isinstance(statement, Explain):
-        return bind_explain(statement, context, _bind)
-    return _BINDERS[type(statement)](statement, context)
+def bind_unlocated(statement: Statement, context: BindContext) -> Plan:
+    """The same, but its errors have no text yet; for binders of statements that hold others."""
+    if isinstance(statement, Query):
+        return QueryPlan(context.bind_query(statement.query))
+    return _load_family(_family_name(type(statement))).binders[type(statement)](statement, context)
 
 
-# The rules of the optimizer: each makes a plan quicker, and none changes a result
+def operator_of(kind: type[Plan]) -> str:
+    """The operator of a kind of plan, as 'module:function'."""
+    return _SHARED_OPERATORS.get(kind) or _load_family(_family_name(kind)).operators[kind]
 
 
-_P = TypeVar("_P", bound=Plan)
-Rule = Callable[[Plan], Plan]
-"""Takes a plan and gives an equivalent one: no rule changes a result."""
+def plan_kinds() -> dict[type[Plan], str]:
+    """The kinds of plans of all families, and their operators; imports all families."""
+    families = map(_load_family, FAMILIES)
+    return {**_SHARED_OPERATORS, **{kind: name for family in families for kind, name in family.operators.items()}}
 
 
-def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
-    """Make a rule of a function of one plan type; it applies to such plans inside others too."""
-
-    def decorate(change: Callable[[_P], _P]) -> Rule:
-        @wraps(change)
-        def rule(plan: Plan) -> Plan:
-            return change(plan) if isinstance(plan, kind) else plan.with_children(rule)
-
-        rule.__name__ = change.__name__.lstrip("_")  # as EXPLAIN names it
-        return rule
-
-    return decorate
+@cache
+def _load_family(name: str) -> PlanFamily:
+    family: PlanFamily = import_module(f"snapdb.plan.{name}").FAMILY
+    return family
 
 
-@_rule_of(CreateSnapshotPlan)
-def _distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """A snapshot's plan with each of its filters once, in the order in which they were first said."""
-    return replace(plan, filters=tuple(dict.fromkeys(plan.filters)))
+def _family_name(kind: type) -> str:
+    """The family of a statement or a plan: both are in the module, or the package, of its name."""
+    return kind.__module__.split(".")[2]
 
 
-@_rule_of(CreateSnapshotPlan)
-def _push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """A snapshot's plan whose edges are left out by their times in the topology, instead of by reading the table.
+def optimize(plan: Plan, rules: Sequence[Rule] | None = None) -> Plan:
+    """The plan after every rule; one that is explained keeps its bound form and the rules that changed it.
 
-    A condition drops what has no time, which bounds keep, and bounds tell nothing of ends: edge types with static
-    edges or with ends keep their conditions.
+    Args:
+        rules: None: all of `snapdb.plan.RULES`.
     """
-    bounds = (_pushed_filters(plan, edge) for edge in plan.graph.edges)
-    return replace(plan, pushed=tuple(pushed for pushed in bounds if pushed.filters))
-
-
-def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
-    """Return the event-time bounds that one edge type's conditions imply."""
-    pushed = Pushed(edge.name)
-    if edge.event_end is not None or edge.nulls_static:
-        return pushed
-    for condition in plan.filters_of(edge.name):
-        if (bounds := _filter_bounds(plan, edge, condition)) is not None:
-            starts = [moment for moment in (pushed.start, bounds.start) if moment is not None]
-            stops = [moment for moment in (pushed.stop, bounds.stop) if moment is not None]
-            filters = (*pushed.filters, condition)
-            pushed = Pushed(edge.name, max(starts, default=None), min(stops, default=None), filters)
-    return pushed
-
-
-def _filter_bounds(plan: CreateSnapshotPlan, edge: EdgeElement, condition: Filter) -> Bounds | None:
-    table = plan.tables[edge.table.lower()]
-    column = None if edge.event_time is None else table.column(edge.event_time)
-    if column is None or table.column(edge.name) is not None:  # then "name.time" may be a field of that column
-        return None
-    return time_bounds(condition.condition, edge.name, column.name, column.type)
-
-
-@_rule_of(SamplePlan)
-def _prune_types(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan without the relations that expand no node at any hop; batches keep empty entries for them."""
-    walked = reached_relations(plan.spec)
-    idle = _prunable_relations(plan.spec) - walked
-    met = seed_types(plan.spec) | {name for relation in walked for name in (relation.expands, relation.reaches)}
-    meets = None if met >= {vertex.name for vertex in plan.snapshot.graph.vertices} else frozenset(met)
-    return replace(plan, hints=replace(plan.hints, idle=frozenset(idle), meets=meets))
-
-
-def _prunable_relations(spec: SampleSpec) -> set[Relation]:
-    """The relations that are of no use when they draw no edge.
-
-    Weights may be wrong, seeds are edges of their own type, and negatives know some: all are looked at wherever the
-    fanouts lead.
-    """
-    weighed = {name for name, _ in spec.drawing.weights} if spec.drawing.weighted else set()
-    linked = set() if spec.link is None else {spec.link.edge, *spec.link.known_types}
-    return {
-        relation
-        for fanout in spec.fanouts
-        for relation in fanout.relations
-        if relation.edge.edge not in weighed and relation.edge not in linked
-    }
-
-
-@_rule_of(SamplePlan)
-def _prune_columns(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan that reads features of what is delivered with them only: none for rows of edges."""
-    reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
-    every = {element.name for element in plan.snapshot.graph.elements}
-    return plan if reads >= every else replace(plan, hints=replace(plan.hints, reads=frozenset(reads)))
-
-
-def _delivered_elements(spec: SampleSpec) -> set[str]:
-    """Return the elements that batches have entries for."""
-    types = [fanout.edge for fanout in spec.fanouts] + ([] if spec.link is None else [spec.link.edge])
-    return {spec.seed_type, *(name for type_ in types for name in type_)}
-
-
-@_rule_of(CreateSnapshotPlan)
-def _choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """A snapshot's plan in which what it takes decides the form, instead of rows of its own for every edge type."""
-    return plan if plan.layout is not None else replace(plan, cheapest=True)
-
-
-@_rule_of(SamplePlan)
-def _choose_method(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan with METHOD FULL where all fanouts are, and with the back end that fits the device."""
-    drawing = Drawing("FULL") if _takes_all(plan.spec) else plan.hints.drawing
-    return replace(plan, hints=replace(plan.hints, drawing=drawing, backend=None))
-
-
-def _takes_all(spec: SampleSpec) -> bool:
-    """Return whether every row is delivered whole by any method; weights are read, because they may be invalid."""
-    counts = {count for fanout in spec.fanouts for count in fanout.counts}
-    drawing = spec.drawing
-    return counts <= {0, FULL} and not drawing.weighted and drawing.method not in ("FULL", "PRIORITY")
-
-
-@_rule_of(SamplePlan)
-def _choose_threads(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan with all threads at work, instead of one; batches and rows keep their order."""
-    return replace(plan, hints=replace(plan.hints, threads=None))
-
-
-@_rule_of(SamplePlan)
-def _fuse_gather(plan: SamplePlan) -> SamplePlan:
-    """A stream's plan whose threads gather what they sampled, instead of the reader when a batch is handed over."""
-    return plan if plan.delivers == "rows" else replace(plan, hints=replace(plan.hints, fused=True))
-
-
-RULES: tuple[Rule, ...] = (
-    _distinct_filters,
-    _push_filters,
-    _prune_types,
-    _prune_columns,
-    _choose_form,
-    _choose_method,
-    _choose_threads,
-    _fuse_gather,
-)
-"""In the order in which they run."""
-
-
-def optimize(plan: Plan, rules: Sequence[Rule] = RULES) -> Plan:
-    """The plan after every rule; one that is explained remembers what it was, and which rules changed it."""
-    if isinstance(plan, ExplainPlan):
-        return _optimize_explained(plan, rules)
-    for rule in rules:
-        plan = rule(plan)
-    return plan
-
-
-def _optimize_explained(plan: ExplainPlan, rules: Sequence[Rule]) -> ExplainPlan:
-    optimized, names = plan.plan, []
-    if isinstance(optimized, ExplainPlan):
-        return replace(plan, bound=optimized, plan=_optimize_explained(optimized, rules))
-    for rule in rules:
-        changed = rule(optimized)
-        if changed != optimized:
-            names.append(rule.__name__)
-        optimized = changed
-    return replace(plan, bound=plan.plan, plan=optimized, rules=tuple(names))
+    if rules is None:
+        rules = import_module("snapdb.plan.rules").RULES if plan.is_ruled() else ()
+    return plan.optimized(rules)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from snapdb.catalog.elements import time_expression
 from snapdb.catalog.state import VersionHistory
@@ -62,6 +62,8 @@ class Pushed(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CreateSnapshotPlan(Plan):
     """A graph, reduced to its elements and pinned."""
+
+    ruled: ClassVar[bool] = True
 
     name: str
     graph: PropertyGraph

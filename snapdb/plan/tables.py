@@ -10,12 +10,12 @@ from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
 from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns
 from snapdb.plan.names import check_new, find_column, find_named, named_columns, tables_of
-from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan, describe_query
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.scope import BindContext
 from snapdb.sql.exports import CopyFrom
 from snapdb.sql.lexer import scan
-from snapdb.sql.queries import Query, bare_ats, first_row, whole_files
+from snapdb.sql.queries import bare_ats, first_row, whole_files
 from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.sql_engine import (
@@ -485,7 +485,7 @@ def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
     return column.name.lower() in tables_of(graph).get(table.name.lower(), ())
 
 
-def _bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
+def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     """A file's columns matched with the table's: by name where the file has names, else by position."""
     table = find_named(context.catalog.table, statement.table)
     wanted = named_columns(table, statement.columns)
@@ -576,16 +576,13 @@ def _option_literal(value: str | bool | int | float) -> str:
 
 FAMILY = PlanFamily(
     binders={
-        Query: lambda statement, context: QueryPlan(context.bind_query(statement.query)),
         CreateTable: _bind_create_table,
         Insert: _bind_insert,
-        CopyFrom: _bind_copy_from,
         Delete: _bind_delete,
         Update: _bind_update,
         AlterTable: _bind_alter,
     },
     operators={
-        QueryPlan: "snapdb.execute.session:query",
         CreateTablePlan: "snapdb.execute.tables.operators:create_table",
         InsertPlan: "snapdb.execute.tables.operators:insert",
         DeletePlan: "snapdb.execute.tables.operators:delete",

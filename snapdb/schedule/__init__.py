@@ -1,9 +1,18 @@
 """Schedules: when tasks come due, what becomes of those that were missed, what retention keeps. No clock is read here.
 
-Moments are microseconds since 1970 UTC, as integers.
+Moments are microseconds since 1970 UTC, as integers. Names are imported on first use (PEP 562).
 """
 
-from snapdb.schedule.fire_times import Decision, after_a_jump, count, decide, firings, newest, next_firing, stamp
-from snapdb.schedule.periods import add, kept
+from typing import TYPE_CHECKING
+
+from snapdb.on_first_use import on_first_use
+
+if TYPE_CHECKING:
+    from snapdb.schedule.fire_times import Decision, after_a_jump, count, decide, firings, newest, next_firing, stamp
+    from snapdb.schedule.periods import add, kept
 
 __all__ = ["Decision", "add", "after_a_jump", "count", "decide", "firings", "kept", "newest", "next_firing", "stamp"]
+
+__getattr__ = on_first_use(
+    __name__, {name: ".periods" if name in ("add", "kept") else ".fire_times" for name in __all__}
+)

@@ -90,6 +90,4 @@ def _room(tree: Tree | None) -> _CacheRoom | None:
     return _CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))
 
 
-FAMILY = Family(
-    grammar="caches", leading=("CREATE CACHE", "REFRESH CACHE"), builders={"create": _create, "refresh": _refresh}
-)
+FAMILY = Family(grammar="caches", builders={"create": _create, "refresh": _refresh})

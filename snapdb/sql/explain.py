@@ -17,6 +17,9 @@ class Explain(Statement):
     analyze: bool
     json: bool
 
+    def only_reads(self) -> bool:
+        return not self.analyze or self.statement.only_reads()
+
     def to_sql(self) -> str:
         options = " (FORMAT json)" if self.json else ""
         return f"EXPLAIN{' ANALYZE' * self.analyze}{options} {self.statement.to_sql()}"
@@ -63,11 +66,4 @@ def _check(tokens: Sequence[Token]) -> None:
         )
 
 
-FAMILY = Family(
-    grammar="explain",
-    leading=("EXPLAIN",),
-    builders={},
-    nesting={"explain": _explain},
-    fragments=_fragments,
-    check=_check,
-)
+FAMILY = Family(grammar="explain", builders={}, nesting={"explain": _explain}, fragments=_fragments, check=_check)

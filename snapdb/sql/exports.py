@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import Pairs, Run, Token, at_values, partners, says, top_level
@@ -70,6 +71,8 @@ class CopyFrom(Statement):
 class CopyTo(Statement):
     """COPY table [AT (…)] [(columns)] | snapshot.element [(columns)] | (query) TO 'path' [(option value, …)]."""
 
+    reads: ClassVar[bool] = True
+
     snapshot: Name | None
     """Of the element; None: a table, or a query."""
     table: Name | None
@@ -100,6 +103,8 @@ class CopyTo(Statement):
 class CopySnapshotTo(Statement):
     """COPY SNAPSHOT name TO 'path' [(option value, …)]."""
 
+    reads: ClassVar[bool] = True
+
     snapshot: Name
     path: str
     path_span: Span = field(compare=False)
@@ -114,6 +119,8 @@ class CopySnapshotTo(Statement):
 @dataclass(frozen=True, slots=True)
 class CopySampleTo(Statement):
     """COPY (SAMPLE …) TO 'path' [(option value, …)]."""
+
+    reads: ClassVar[bool] = True
 
     sample: Sample | SampleUsing
     path: str
@@ -251,7 +258,6 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="exports",
-    leading=("COPY",),
     builders={"copy_from": _copy_from, "copy_to": _copy_to, "copy_snapshot": _copy_snapshot},
     nesting={"copy_sample": _copy_sample},
     fragments=_fragments,

@@ -484,8 +484,5 @@ def _print_properties(properties: PropertiesClause | None) -> str | None:
 
 
 FAMILY = Family(
-    grammar="graphs",
-    leading=("CREATE PROPERTY GRAPH",),
-    builders={"create": _create},
-    check=lambda tokens: refuse_parameters(tokens, "a property graph"),
+    grammar="graphs", builders={"create": _create}, check=lambda tokens: refuse_parameters(tokens, "a property graph")
 )

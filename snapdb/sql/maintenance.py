@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import Pairs, Run, Token, says, top_level
@@ -35,6 +35,8 @@ from snapdb.types.snapshot import Keeps
 class CheckDatabase(Statement):
     """CHECK DATABASE."""
 
+    reads: ClassVar[bool] = True
+
     def to_sql(self) -> str:
         return "CHECK DATABASE"
 
@@ -42,6 +44,8 @@ class CheckDatabase(Statement):
 @dataclass(frozen=True, slots=True)
 class BackupDatabase(Statement):
     """BACKUP DATABASE TO 'dir' [(COPY)]."""
+
+    reads: ClassVar[bool] = True
 
     path: str
     path_span: Span = field(compare=False)
@@ -227,7 +231,6 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="maintenance",
-    leading=("CHECK", "BACKUP", "VACUUM", "EXPIRE", "ALTER PROPERTY GRAPH", "ALTER GRAPH"),
     builders={
         "check": lambda _, place: CheckDatabase(*place),
         "backup": _backup,

@@ -1,9 +1,11 @@
 """Text → statements: each is read by the grammar of its leading words, or left to DuckDB as it stands."""
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 
 import lark
 from lark import Lark
@@ -12,10 +14,10 @@ from lark.exceptions import UnexpectedToken
 from lark.lexer import Lexer, LexerState
 from lark.parsers.lalr_parser_state import ParserState
 
+import snapdb_grammar
 from snapdb.errors import ParseError, SnapdbError, Span
-from snapdb.sql import caches, explain, exports, graphs, maintenance, samples, show, snapshots, tables, tasks, versions
 from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
-from snapdb.sql.queries import LEADING, Query, check_query, find_travels
+from snapdb.sql.queries import LEADING, Query, check_query, describes_ours, find_travels
 from snapdb.sql.syntax import RESERVED, Family, Leaf, Place, Reader, SqlFragment, Statement, Tree, span_of, trees
 from snapdb.sql.syntax_errors import explain_unexpected
 from snapdb.sql.unsupported import (
@@ -27,6 +29,7 @@ from snapdb.sql.unsupported import (
     unknown_statement,
 )
 
+_GRAMMARS = Path(snapdb_grammar.__file__).parent
 _DECLARED = {"quoted": "NAME", "string": "STRING", "number": "NUMBER"}
 
 
@@ -67,8 +70,7 @@ def parser(family: str) -> Lark:
 
 def _grammar(family: str, *, strict: bool = False) -> Lark:
     """A family's grammar, built anew. `strict` refuses shift/reduce conflicts (needs the package interegular)."""
-    text = files("snapdb_grammar").joinpath(f"{family}.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)
+    return Lark(_grammar_text(family), parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)
 
 
 @contextmanager
@@ -86,27 +88,45 @@ def _without_collision_search() -> Iterator[None]:
 
 
 FAMILIES = (
-    tables.FAMILY,
-    graphs.FAMILY,
-    snapshots.FAMILY,
-    samples.FAMILY,
-    versions.FAMILY,
-    caches.FAMILY,
-    maintenance.FAMILY,
-    tasks.FAMILY,
-    exports.FAMILY,
-    show.FAMILY,
-    explain.FAMILY,
+    "tables",
+    "graphs",
+    "snapshots",
+    "samples",
+    "versions",
+    "caches",
+    "maintenance",
+    "tasks",
+    "exports",
+    "show",
+    "explain",
 )
-"""All that our grammars read; messages list what CREATE, ALTER and REFRESH take in this order."""
+"""The families that have a grammar; messages list the statements of CREATE, ALTER and REFRESH in this order."""
+_LEADING_WORDS = re.compile(r"^// Leading words: (.+)$", re.MULTILINE)
 
 
-def _by_leading() -> dict[str, dict[str, Family]]:
-    """Map families by their first word, and by the second where the first is shared; else by ''."""
-    by_word: dict[str, dict[str, Family]] = {}
+@cache
+def load_family(name: str) -> Family:
+    """A family by its name; its module is imported when its first statement is parsed."""
+    family: Family = import_module(f"snapdb.sql.{name}").FAMILY
+    return family
+
+
+def _grammar_text(family: str) -> str:
+    return _GRAMMARS.joinpath(f"{family}.lark").read_text(encoding="utf-8")
+
+
+def _by_leading() -> dict[str, dict[str, str]]:
+    """Map families by their first word, and by the second where the first is shared; else by ''.
+
+    The grammars declare these words, so that a query imports no family's module.
+    """
+    by_word: dict[str, dict[str, str]] = {}
     for family in FAMILIES:
-        for leading in family.leading:
-            first, second, *_ = (*leading.split(), "")
+        declared = _LEADING_WORDS.search(_grammar_text(family))
+        assert declared is not None, family
+        for leading in declared[1].split(", "):
+            first, _, rest = leading.partition(" ")
+            second = rest.partition(" ")[0]
             by_word.setdefault(first, {})[second] = family
     return by_word
 
@@ -129,19 +149,19 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
     """Return the family of a statement, or None for a query; ParseError for an unsupported statement."""
     leading = tokens[0].word
     if leading in _LEADING:
-        family = _family(tokens, _LEADING[leading])
+        family = load_family(_family(tokens, _LEADING[leading]))
         if family.check is not None and len(tokens) > 1:
             family.check(tokens)
         return family
-    if show.describes_ours(tokens):
-        return show.FAMILY
+    if describes_ours(tokens):
+        return load_family("show")
     if leading in (*LEADING, "("):
         return None
     raise unknown_statement(tokens[0], ("CREATE", *sorted(_LEADING.keys() - {"CREATE"}), *LEADING))
 
 
-def _family(tokens: Sequence[Token], by_second: Mapping[str, Family]) -> Family:
-    """Return the family of a statement whose first word is a keyword of snapdb."""
+def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
+    """Return the name of the family of a statement whose first word is a keyword of snapdb."""
     if "" in by_second:
         return by_second[""]
     leading = tokens[0].word

@@ -5,17 +5,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.lexer import READS, Token, partners, says, scan, tokens
 from snapdb.sql.syntax import BOUNDS, SqlFragment, Statement, VersionBound, version_bound
-from snapdb.sql.unsupported import unsupported
+from snapdb.sql.unsupported import described_tag, unsupported
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Statement):
     """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: DuckDB's, as it stands."""
+
+    reads: ClassVar[bool] = True
 
     query: SqlFragment
 
@@ -29,6 +31,26 @@ LEADING = (*READS, "DESC")
 _WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 
 _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
+
+
+DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
+"""Words after DESCRIBE that name a kind of ours."""
+
+
+def describes_ours(tokens: Sequence[Token]) -> bool:
+    """Whether a DESCRIBE or SUMMARIZE is about one of our things by its name, and not about a query."""
+    named = len(tokens) > 2 and tokens[2].kind in ("word", "quoted")
+    if tokens[0].word == "SUMMARIZE":
+        return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
+    if tokens[0].word not in {"DESCRIBE", "DESC"}:
+        return False
+    if len(tokens) == 1:
+        return True
+    if len(tokens) == 2:
+        return tokens[1].kind in ("word", "quoted") and tokens[1].word not in DESCRIBED
+    if named and len(tokens) == 3 and tokens[1].word == "TAG":
+        raise described_tag(tokens[1])
+    return len(tokens) > 2 and tokens[1].word in DESCRIBED and tokens[2].word != "."
 
 
 def check_query(tokens: Sequence[Token]) -> None:

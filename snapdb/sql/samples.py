@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import lark
 
@@ -155,6 +155,8 @@ class Clauses:
 class Sample(Statement):
     """SAMPLE FROM snapshot, then its clauses; SEEDS and FANOUT are there."""
 
+    reads: ClassVar[bool] = True
+
     snapshot: Name
     clauses: Clauses
 
@@ -175,6 +177,8 @@ class Sample(Statement):
 @dataclass(frozen=True, slots=True)
 class SampleUsing(Statement):
     """SAMPLE USING sampler [clauses that stand in place of the sampler's own]."""
+
+    reads: ClassVar[bool] = True
 
     sampler: Name
     clauses: Clauses
@@ -200,6 +204,8 @@ class CreateSampler(Statement):
 @dataclass(frozen=True, slots=True)
 class Audit(Statement):
     """AUDIT SAMPLE …."""
+
+    reads: ClassVar[bool] = True
 
     sample: Sample | SampleUsing
 
@@ -556,7 +562,6 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="samples",
-    leading=("SAMPLE", "AUDIT", "CREATE SAMPLER"),
     builders={"sample": _sampled, "using": _sampled, "audit": _audit, "create": _create},
     fragments=_fragments,
     check=_check,

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 from snapdb.sql.lexer import Token, at_values
 from snapdb.sql.printer import print_at, print_name, print_named, print_statement, print_string
+from snapdb.sql.queries import DESCRIBED
 from snapdb.sql.syntax import (
     Family,
     Name,
@@ -20,7 +21,7 @@ from snapdb.sql.syntax import (
     name,
     string,
 )
-from snapdb.sql.unsupported import described_tag, unknown_kind, unknown_show
+from snapdb.sql.unsupported import unknown_kind, unknown_show
 
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
 """What DROP takes; a TAG has nothing to describe."""
@@ -37,6 +38,8 @@ Shown = Literal[
 @dataclass(frozen=True, slots=True)
 class Show(Statement):
     """SHOW TABLES [AT (…)] | COLUMNS [OF t] | GRAPHS | SNAPSHOTS [OF g] | VERSIONS [OF t] | … [LIKE 'pattern']."""
+
+    reads: ClassVar[bool] = True
 
     what: Shown
     like: str | None
@@ -58,6 +61,8 @@ class Show(Statement):
 class Describe(Statement):
     """DESCRIBE TABLE name [AT (…)] | [PROPERTY] GRAPH name | SNAPSHOT name | … | name."""
 
+    reads: ClassVar[bool] = True
+
     kind: _Described | None
     """None: whatever has the name."""
     name: Name
@@ -73,6 +78,8 @@ class Describe(Statement):
 @dataclass(frozen=True, slots=True)
 class Summarize(Statement):
     """SUMMARIZE SNAPSHOT name."""
+
+    reads: ClassVar[bool] = True
 
     name: Name
 
@@ -128,25 +135,7 @@ def _print_kind(word: str) -> str:
     return f"PROPERTY {word}" if word in ("GRAPH", "GRAPHS") else word
 
 
-def describes_ours(tokens: Sequence[Token]) -> bool:
-    """Whether a DESCRIBE or SUMMARIZE is about one of our things by its name, and not about a query."""
-    named = len(tokens) > 2 and tokens[2].kind in ("word", "quoted")
-    if tokens[0].word == "SUMMARIZE":
-        return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
-    if tokens[0].word not in {"DESCRIBE", "DESC"}:
-        return False
-    if len(tokens) == 1:
-        return True
-    if len(tokens) == 2:
-        return tokens[1].kind in ("word", "quoted") and tokens[1].word not in _DESCRIBED
-    if named and len(tokens) == 3 and tokens[1].word == "TAG":
-        raise described_tag(tokens[1])
-    return len(tokens) > 2 and tokens[1].word in _DESCRIBED and tokens[2].word != "."
-
-
-_DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
-
-_DROPPED = _DESCRIBED | {"TAG"}
+_DROPPED = DESCRIBED | {"TAG"}
 
 _SHOWN = (
     "TABLES",
@@ -174,7 +163,6 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="show",
-    leading=("SHOW", "DROP"),
     builders={
         "show": _show,
         "describe": _describe,

@@ -222,9 +222,5 @@ def _check(tokens: Sequence[Token]) -> None:
 
 
 FAMILY = Family(
-    grammar="snapshots",
-    leading=("CREATE SNAPSHOT", "REFRESH SNAPSHOT"),
-    builders={"create": _create, "refresh": _refresh},
-    fragments=_fragments,
-    check=_check,
+    grammar="snapshots", builders={"create": _create, "refresh": _refresh}, fragments=_fragments, check=_check
 )

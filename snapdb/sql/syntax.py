@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf, isfinite
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import lark
 
@@ -45,6 +45,13 @@ class SqlFragment:
 class Statement(ABC):
     """One statement of a script."""
 
+    reads: ClassVar[bool] = False
+    """Statements of this kind leave every database as it is; `Plan.reads` decides the same by the plan."""
+    delimits: ClassVar[bool] = False
+    """Statements of this kind begin or end a transaction."""
+    ends_transaction: ClassVar[bool] = False
+    """Statements of this kind end one, and so may run in one that has failed."""
+
     source: str = field(compare=False)
     """The whole text that was parsed; spans count in it."""
     span: Span = field(compare=False)
@@ -53,6 +60,10 @@ class Statement(ABC):
     @property
     def text(self) -> str:
         return self.source[self.span.start : self.span.stop]
+
+    def only_reads(self) -> bool:
+        """Whether the statement leaves every database as it is, by its text alone, before a database is open."""
+        return self.reads or bool(getattr(self, "dry_run", False))
 
     @abstractmethod
     def to_sql(self) -> str:
@@ -330,12 +341,10 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """The statements that one grammar reads: how they begin, and what makes statements of the grammar's trees."""
+    """The statements that one grammar parses, and the builders of statements from the grammar's trees."""
 
     grammar: str
     """The file in snapdb_grammar, without its suffix."""
-    leading: tuple[str, ...]
-    """How its statements begin: with one word, or with more where several families share the first, as in CREATE."""
     builders: Mapping[str, Callable[[Tree, Place], Statement]]
     """By the grammar's rule of each statement."""
     nesting: Mapping[str, Callable[[Tree, Place, Reader], Statement]] = field(default_factory=dict)

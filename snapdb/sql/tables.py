@@ -461,7 +461,6 @@ def _body_stop(tokens: Sequence[Token]) -> int:
 
 FAMILY = Family(
     grammar="tables",
-    leading=("CREATE TABLE", "INSERT", "UPDATE", "DELETE", "ALTER TABLE"),
     builders={"create_table": _create, "insert": _insert, "update": _update, "delete": _delete, "alter": _alter},
     fragments=_fragments,
     check=_check,

@@ -482,7 +482,6 @@ def _check_leading(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="tasks",
-    leading=("CREATE TASK", "ALTER TASK", "EXECUTE"),
     builders={"alter": _alter, "execute": lambda tree, place: ExecuteTask(*place, name=name(leaves(tree)[0]))},
     nesting={"create": _create},
     fragments=_fragments,

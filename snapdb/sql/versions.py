@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from snapdb.sql.lexer import Pairs, Run, Token, at_values, says, top_level
 from snapdb.sql.printer import print_at, print_creation, print_message, print_name, print_statement
@@ -48,6 +48,8 @@ class CreateTag(Statement):
 class DiffTable(Statement):
     """DIFF TABLE name FROM bound [TO bound] [ROWS], a bound being VERSION n, TIMESTAMP '…' or TAG 'name'."""
 
+    reads: ClassVar[bool] = True
+
     table: Name
     start: VersionBound
     stop: VersionBound | None
@@ -63,6 +65,8 @@ class DiffTable(Statement):
 @dataclass(frozen=True, slots=True)
 class DiffGraph(Statement):
     """DIFF [PROPERTY] GRAPH name FROM bound [TO bound] [ROWS | FEATURES]."""
+
+    reads: ClassVar[bool] = True
 
     graph: Name
     start: VersionBound
@@ -81,6 +85,8 @@ class DiffGraph(Statement):
 class DiffSnapshot(Statement):
     """DIFF SNAPSHOT after WITH before [ROWS | FEATURES]."""
 
+    reads: ClassVar[bool] = True
+
     after: Name
     before: Name
     detail: _Detail
@@ -94,6 +100,8 @@ class DiffSnapshot(Statement):
 class Begin(Statement):
     """BEGIN | START TRANSACTION."""
 
+    delimits: ClassVar[bool] = True
+
     def to_sql(self) -> str:
         return "BEGIN"
 
@@ -101,6 +109,9 @@ class Begin(Statement):
 @dataclass(frozen=True, slots=True)
 class Commit(Statement):
     """COMMIT | END [MESSAGE '…']."""
+
+    delimits: ClassVar[bool] = True
+    ends_transaction: ClassVar[bool] = True
 
     message: str | None
 
@@ -111,6 +122,9 @@ class Commit(Statement):
 @dataclass(frozen=True, slots=True)
 class Rollback(Statement):
     """ROLLBACK | ABORT."""
+
+    delimits: ClassVar[bool] = True
+    ends_transaction: ClassVar[bool] = True
 
     def to_sql(self) -> str:
         return "ROLLBACK"
@@ -177,7 +191,6 @@ def _check(tokens: Sequence[Token]) -> None:
 
 FAMILY = Family(
     grammar="versions",
-    leading=("CREATE TAG", "DIFF", "BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"),
     builders={
         "create_tag": _tag,
         "diff": _diff,

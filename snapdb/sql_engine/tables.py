@@ -14,12 +14,14 @@ from typing import NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from snapdb.arrays import Int64s
 from snapdb.errors import BindError, CorruptError
+from snapdb.on_first_use import module_on_first_use
 from snapdb.sql_engine.sources import quote, text_literal
 from snapdb.types import Column, Segment, Table
+
+pq = module_on_first_use("pyarrow.parquet")
 
 ROW_ID = "snapdb row id"
 """The name under which `table_rows` gives row ids; no user column may have it."""

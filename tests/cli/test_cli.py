@@ -25,7 +25,7 @@ from snapdb.errors import CommitConflict, LockedError
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
 from snapdb_cli.main import FORMATS, main
-from tests.support.inside.cli import _TEXTUAL, BINARY, Diagnostics, ExitCode, Progress, _only_reads, worse
+from tests.support.inside.cli import _TEXTUAL, BINARY, Diagnostics, ExitCode, Progress, worse
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, spawned, until
 
@@ -357,7 +357,7 @@ def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
 )
 def test_what_only_reads_is_told_alike_from_a_text_and_from_its_plan(text: str, graph: Database) -> None:
     (statement,) = parse(text)
-    assert _only_reads(statement) == graph.plan(statement).is_read()
+    assert statement.only_reads() == graph.plan(statement).is_read()
 
 
 def test_read_only_refuses_to_write_and_to_create(shop: Path, tmp_path: Path) -> None:

@@ -7,14 +7,6 @@ from pathlib import Path
 
 from snapdb.database import Database, connect
 from snapdb.errors import InputError, QueryError
-from snapdb.sql.explain import Explain
-from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
-from snapdb.sql.maintenance import BackupDatabase, CheckDatabase
-from snapdb.sql.queries import Query
-from snapdb.sql.samples import Audit, Sample, SampleUsing
-from snapdb.sql.show import Describe, Show, Summarize
-from snapdb.sql.syntax import Statement
-from snapdb.sql.versions import Begin, Commit, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.storage.catalog_db.db_dir import CATALOG, open_db_dir
 from snapdb.storage.disk import hidden_beside
 from snapdb_cli.commands.arguments import Settings
@@ -22,26 +14,6 @@ from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.output import BINARY, Output, OutputStyle
 from snapdb_cli.scripts import ScriptStep
 from snapdb_cli.shell import Shell
-
-_READS = (
-    Audit,
-    BackupDatabase,
-    CheckDatabase,
-    CopySampleTo,
-    CopySnapshotTo,
-    CopyTo,
-    Describe,
-    DiffGraph,
-    DiffSnapshot,
-    DiffTable,
-    Query,
-    Sample,
-    SampleUsing,
-    Show,
-    Summarize,
-)
-_BRACKETS = (Begin, Commit, Rollback)
-"""Statements that neither read nor write: the one after them decides."""
 
 
 def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> Database:
@@ -52,25 +24,13 @@ def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagn
     """
     if path is None or (path / CATALOG).exists():
         return connect(path, **settings.opening)
-    decisive = (step.statement for step in steps if not isinstance(step.statement, _BRACKETS))
+    decisive = (step.statement for step in steps if not step.statement.delimits)
     first = next(decisive, None)
-    if first is None or _only_reads(first):
+    if first is None or first.only_reads():
         open_db_dir(path, read_only=settings.read_only, make=False)
     database = connect(path, **settings.opening)
     diagnostics.announce(f"created the database {path}")
     return database
-
-
-def _only_reads(statement: Statement) -> bool:
-    """Whether a statement leaves every database as it is, by its text alone, before a database is open.
-
-    `Plan.is_read` decides the same by its plan.
-    """
-    match statement:
-        case Explain():
-            return not statement.analyze or _only_reads(statement.statement)
-        case _:
-            return isinstance(statement, _READS) or bool(getattr(statement, "dry_run", False))
 
 
 class _AtomicFile:

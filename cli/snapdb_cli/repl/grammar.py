@@ -11,7 +11,7 @@ from lark.exceptions import UnexpectedInput
 
 from snapdb.errors import ParseError
 from snapdb.sql.lexer import OPENERS, Finder, Token, fold, parts, scan
-from snapdb.sql.parser import FAMILIES, parser
+from snapdb.sql.parser import FAMILIES, load_family, parser
 
 _Quote = Literal["", "'", '"']
 
@@ -180,7 +180,7 @@ class Slot(NamedTuple):
 @cache
 def _fragments() -> dict[str, Finder]:
     """What finds SQL fragments, by the name of the grammar."""
-    return {family.grammar: family.fragments for family in sorted(FAMILIES, key=lambda family: family.grammar)}
+    return {family: load_family(family).fragments for family in sorted(FAMILIES)}
 
 
 @cache

@@ -170,6 +170,7 @@ class SamplePlan(Plan):
     """Mini-batches of sampled neighbourhoods."""
 
     reads: ClassVar[bool] = True
+    ruled: ClassVar[bool] = True
 
     spec: SampleSpec
     snapshot: Snapshot

@@ -1,1 +1,15 @@
-"""Checks of everything that is stored against what was recorded, and backups, which are checked."""
+"""Checks of everything that is stored against what was recorded, and backups, which are checked.
+
+Its names are imported on first use (PEP 562): most statements check nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from snapdb.on_first_use import on_first_use
+
+if TYPE_CHECKING:
+    from snapdb.storage.check.database import catalog_damage, verify_files
+
+__all__ = ["catalog_damage", "verify_files"]
+
+__getattr__ = on_first_use(__name__, dict.fromkeys(__all__, ".database"))
