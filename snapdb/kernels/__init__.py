@@ -1,1 +1,4 @@
-"""Arrays in, arrays out: serial machine code that runs without the GIL. Kernels know no graphs, files or SQL."""
+"""Numba kernels: serial machine code over numpy arrays, which runs without the GIL.
+
+Kernels read and write arrays only. They know no graphs, files or SQL.
+"""

@@ -1,7 +1,8 @@
-"""Bits by number and number by bits: how many are set before a place, and where the r-th set one is.
+"""Rank and select on bitmaps: how many bits are set before a place, and the place of the r-th set bit.
 
-Bit p of a bitmap is bit p & 63 of word p >> 6. Two numbers say what is before each block of 512 bits and, within it,
-before each word, so that a rank takes no loop, and a selection looks for a block alone. No branch depends on the bits.
+Bit p of a bitmap is bit p & 63 of word p >> 6. A directory has two numbers per block of 512 bits: the set bits before
+the block, and those before each of its words, so that a rank needs no loop, and a select searches for a block alone.
+No branch depends on the bits.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ _Number = int | np.int64
 
 @intrinsic
 def count_bits(typing: Any, word: Any) -> Any:
-    """How many bits of a uint64 are set."""
+    """The number of set bits of a uint64 (popcount)."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctpop(args[0])
@@ -29,7 +30,7 @@ def count_bits(typing: Any, word: Any) -> Any:
 
 @intrinsic
 def last_zeros(typing: Any, word: Any) -> Any:
-    """The number of the lowest set bit of a uint64; 64 when none is set."""
+    """The number of trailing zeros of a uint64, which is the place of its lowest set bit; 64 for 0."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -39,21 +40,22 @@ def last_zeros(typing: Any, word: Any) -> Any:
 
 @kernel
 def is_set(words: UInt64s, place: _Number) -> bool:
-    """Whether a bit is set; places beyond the bitmap are not."""
+    """Whether a bit is set; places beyond the bitmap are not set."""
     word = place >> 6
     if word >= words.size:
         return False
     return bool((words[word] >> np.uint64(place & 63)) & np.uint64(1))
 
 
-# The two-level directory of rank9 (Vigna, 2008): 2 words for each 8 of the bitmap, 25 % more memory. A rank query reads
-# one pair of the directory and one word of the bitmap, whatever the place: two cache misses at most.
+# The two-level directory of rank9 (Vigna, 2008), after Jacobson's rank (1989): 2 words for each 8 of the bitmap, 25 %
+# more memory. A rank query reads one pair of the directory and one word of the bitmap for any place: two cache
+# misses at most.
 @allocating_kernel
 def rank_blocks(words: UInt64s) -> Int64s:
-    """`before`: for each block of 512, and for the end, two numbers.
+    """The rank directory of a bitmap: for each block of 512 bits, and for the end, two int64.
 
-    The first counts the set bits before the block. The second holds, nine bits each, how many of the block are before
-    each word of it: those before word 7 are its lowest nine bits.
+    The first is the number of set bits before the block. The second packs, in nine bits each, the set bits of the block
+    before each of its words: those before word 7 are its lowest nine bits.
     """
     blocks = (words.size + 7) // 8
     before = np.zeros(2 * blocks + 2, np.int64)
@@ -72,7 +74,7 @@ def rank_blocks(words: UInt64s) -> Int64s:
 
 @kernel
 def mask_between(words: UInt64s, start: _Number, stop: _Number) -> np.uint64:
-    """Bits start up to stop, at most 64 of them and at least one, as one word."""
+    """Bits start ≤ p < stop as one word; at least one and at most 64."""
     one = np.uint64(1)
     word, shift = start >> 6, np.uint64(start & 63)
     mask: np.uint64 = words[word] >> shift
@@ -85,7 +87,7 @@ def mask_between(words: UInt64s, start: _Number, stop: _Number) -> np.uint64:
 
 @kernel
 def live_before(words: UInt64s, before: Int64s, place: _Number) -> _Number:
-    """How many bits are set before a place."""
+    """The number of set bits before a place: a rank query, O(1)."""
     word, last = place >> 6, np.int64(place & 63)
     total: _Number = before[2 * (word >> 3)] + _in_block(before[2 * (word >> 3) + 1], word & 7)
     if last:
@@ -95,17 +97,17 @@ def live_before(words: UInt64s, before: Int64s, place: _Number) -> _Number:
 
 @kernel
 def _in_block(counts: _Number, word: _Number) -> _Number:
-    """How many bits of a block are set before one of its eight words."""
+    """The number of set bits of a block before one of its eight words."""
     return (counts >> (63 - 9 * word)) & 511
 
 
-# A binary search over the blocks of the row finds the block, seven comparisons its word, six halvings the bit. A good
-# guess, which evenly spread bits make possible, spares the search.
+# Select: a binary search over the blocks of the row, seven comparisons for its word, six halvings for the bit. Evenly
+# spread bits make interpolation a good guess, which spares the search.
 @kernel
 def select_live(
     words: UInt64s, before: Int64s, start: _Number, stop: _Number, rank: _Number, guess: _Number
 ) -> _Number:
-    """Where the set bit number `rank` of all is, which is one of the bits start up to stop, perhaps near `guess`."""
+    """The place of set bit number `rank` of the whole bitmap, which is in start ≤ p < stop, perhaps near `guess`."""
     low = high = guess >> 9
     if before[2 * low] > rank or before[2 * low + 2] <= rank:
         low, high = start >> 9, (stop - 1) >> 9
@@ -127,7 +129,7 @@ def select_live(
 
 @kernel
 def _select_bit(word: np.uint64, rank: _Number) -> _Number:
-    """Where the set bit number `rank` of a word is, halving what is left."""
+    """The place of set bit number `rank` of a word, by halving."""
     place = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):
         low = word & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))

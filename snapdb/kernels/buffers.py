@@ -1,8 +1,8 @@
-"""Big arrays in recycled memory: a page's first touch costs more than the row that is copied there.
+"""Recycled memory for big arrays: the first touch of a page costs more than the row that is copied there.
 
-In a virtual machine it may cost microseconds, because the host takes a page of its own for it. So the blocks of a batch
-serve the next one, whose arrays are about as large: each block has some room to spare, and a free one that is somewhat
-larger is taken rather than a fresh one. Blocks are reused from stream to stream, until the database is closed.
+In a virtual machine a page fault may cost microseconds, because the host has to provide a page too. So the blocks of a
+batch serve the next one, whose arrays have about the same size: each block has spare room, and a free one that is
+somewhat larger is preferred to a new one. Blocks are reused from stream to stream, until the database is closed.
 """
 
 from collections import deque
@@ -14,18 +14,19 @@ import numpy.typing as npt
 from snapdb.arrays import Array, UInt8s
 
 _SMALLEST = 1 << 18
-"""Bytes below which the C library's own recycling does."""
+"""Bytes below which the C library's allocator recycles memory well enough."""
 _KEPT = 8
-"""Free blocks of one size that wait for their next use."""
+"""Free blocks kept for reuse, per size class."""
 _ALIGNMENT = 64
+"""Bytes to which arrays are aligned: a cache line, as non-temporal stores need."""
 _LARGER = 4
-"""Size classes above its own in which an array looks for a free block: it may take half as much again."""
+"""How many larger size classes an array searches for a free block; the block is up to half as large again."""
 
 _free: dict[int, deque[UInt8s]] = {}
 
 
 class _Lease:
-    """A block on loan: numpy keeps it alive as long as any array or tensor sees the block, then it comes back."""
+    """A block on loan, which is free again once no array or tensor sees it: numpy keeps the lease alive until then."""
 
     __slots__ = ("__array_interface__", "block", "size")
 
@@ -40,12 +41,13 @@ class _Lease:
         }
 
     def __del__(self, free: dict[int, deque[UInt8s]] = _free) -> None:
-        # Runs at any moment in any thread: each step is atomic, and a lost race only costs a block its next use.
+        # The garbage collector runs this at any moment in any thread, so it takes no lock: each step is atomic under
+        # the GIL, and a lost race only wastes a block. `free` is bound early as module globals may be gone at exit.
         free.setdefault(self.size, deque(maxlen=_KEPT)).append(self.block)
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-    """A writable C-contiguous array of anything, as np.empty gives, in memory that an earlier one may have left."""
+    """A writable, uninitialized C-contiguous array, like np.empty, in recycled memory where it is large."""
     kind = np.dtype(dtype)
     count = 1
     for extent in shape:
@@ -57,12 +59,12 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
 
 
 def free_bytes() -> int:
-    """How many bytes wait in free blocks."""
+    """The bytes of free blocks."""
     return sum(size * len(blocks) for size, blocks in list(_free.items()))
 
 
 def keep_free(blocks: int) -> None:
-    """Return free blocks to the system, all but `blocks` of each size."""
+    """Returns free blocks to the system, all but `blocks` of each size."""
     for free in list(_free.values()):
         while len(free) > blocks:
             with suppress(IndexError):  # another thread took it meanwhile
@@ -70,18 +72,19 @@ def keep_free(blocks: int) -> None:
 
 
 def release_free() -> None:
-    """Return the free blocks to the system; those on loan stay valid, and are free later."""
+    """Returns all free blocks to the system; those on loan stay valid, and are freed for reuse later."""
     _free.clear()
 
 
 def _take(wanted: int) -> tuple[int, UInt8s]:
-    """A block of at least this many bytes, which is a size class, and its size."""
+    """A block of at least this many bytes, which is a size class, and its size in bytes."""
     size = wanted
     for _ in range(_LARGER + 1):
         with suppress(KeyError, IndexError):
             return size, _free[size].pop()
         size = _size_class(size + 1)
-    size = _size_class(wanted + 1)  # room to spare: memory that no batch touches takes no page
+    # Spare room for somewhat larger batches: a page that no batch touches takes no memory.
+    size = _size_class(wanted + 1)
     return size, np.empty(size + _ALIGNMENT, np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and the machine instructions that numba has no name for."""
+"""Compilation of kernels by numba with a cache on disk, and machine instructions as intrinsics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _source(module: str) -> bytes:
 
 @cache
 def _state(module: str) -> str:
-    """Names the state of a module of kernels and of all those that it builds on."""
+    """A digest of the source of a module of kernels and of all modules that it imports kernels from."""
     met, found = {module}, [module]
     for name in found:
         new = {word.decode() for word in _IMPORTED.findall(_source(name))} - met
@@ -40,8 +40,11 @@ def _state(module: str) -> str:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
-    """Machine code for one state of the sources: numba itself looks at a kernel's own file alone, but kernels are
-    inlined into others, and a cache that speaks of a class that is gone cannot even be read."""
+    """An on-disk cache of machine code, keyed by the sources of a kernel and of the kernels it calls.
+
+    numba's own cache checks a kernel's own file alone. Kernels are inlined into others, and a cache that refers to a
+    class that no longer exists cannot even be read.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -50,14 +53,14 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
 
 
 def kernel(function: _F) -> _F:
-    """The function compiled by numba at its first call, once for each tuple of argument types.
+    """The function compiled by numba on its first call, once per tuple of argument types.
 
-    It allocates nothing and returns no array, for it is compiled without reference counts: its caller holds the arrays
-    that it is handed. With the counts, which are atomic, a call that hands on a tuple of six arrays costs 23 ns,
-    as much as five edges; without them 0.4 ns. So kernels hand on tuples from row to row.
+    It must allocate nothing and return no array, as it is compiled without reference counts: the caller keeps the
+    arrays alive. With the counts, which are atomic, passing on a tuple of six arrays costs 23 ns, as much as five
+    edges; without them 0.4 ns. So kernels pass tuples from row to row.
 
     Never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under fork.
-    Without a writable cache directory it is compiled again in every process, which costs seconds and nothing else.
+    Without a writable cache directory each process compiles kernels anew, which costs seconds and nothing else.
     """
     return _compiled(function, njit(nogil=True, _nrt=False))
 
@@ -74,16 +77,18 @@ def _compiled(function: _F, compile_: Callable[[_F], Any]) -> _F:
     return cast(_F, compiled)
 
 
-# A process that forks while a thread compiles would leave numba's lock locked in the child for good
+# A child of a fork inherits a lock that another thread holds at that moment, and nothing releases it there: if that is
+# numba's compiler lock, the child deadlocks on its first kernel.
 @cache
 def await_compiling() -> None:
-    """From now on this process forks once no other thread compiles a kernel, or loads one."""
+    """From now on, forks of this process wait until no other thread compiles or loads a kernel."""
     if hasattr(os, "register_at_fork"):
         lock = global_compiler_lock
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
-# Machine instructions that numba has no name for: prefetch, stores past the caches, the high half of a product, and
+# Machine instructions without a name in numba: the high half of a product, prefetch, non-temporal stores (past the
+# caches), and the fences of a seqlock.
 @intrinsic
 def multiply_high(typing: Any, left: Any, right: Any) -> Any:
     """floor(left * right / 2^64) of two uint64, exactly."""
@@ -98,7 +103,7 @@ def multiply_high(typing: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Asks for the cache line of a contiguous array's element; any index is safe, for nothing is read."""
+    """Prefetches the cache line of an element of a contiguous array; any index is safe, as nothing is read."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
@@ -119,13 +124,13 @@ def copy_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
 
 @intrinsic
 def stream_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
-    """The same past the caches: to[at] must stand at a multiple of 64 in memory. `fence_streams` ends such stores."""
+    """`copy_line` as a non-temporal store, past the caches: to[at] must be 64-byte aligned; see `fence_streams`."""
     return types.void(to, types.int64, source, types.int64), _move_line(past_caches=True)
 
 
 @intrinsic
 def fence_streams(typing: Any) -> Any:
-    """All stores before are seen before any after it, also by other threads; of x86-64 only."""
+    """Orders non-temporal stores before all later stores, also for other threads (sfence); x86-64 only."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.call(_declared(builder, "llvm.x86.sse.sfence", []), [])
@@ -136,7 +141,7 @@ def fence_streams(typing: Any) -> Any:
 
 @intrinsic
 def load_first(typing: Any, array: Any, index: Any) -> Any:
-    """A contiguous array's element, read whole and before all that is read after it (an acquire)."""
+    """An atomic acquire load of an element of a contiguous array: no later read moves before it."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, signature.args[0], args[0], args[1])
@@ -147,7 +152,7 @@ def load_first(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def store_last(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Writes a contiguous array's element whole, and after all that was written before it (a release)."""
+    """An atomic release store to an element of a contiguous array: no earlier write moves after it."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         address = _address(context, builder, signature.args[0], args[0], args[1])
@@ -159,13 +164,13 @@ def store_last(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def fence_loads(typing: Any) -> Any:
-    """What is read before is read before all that comes after."""
+    """An acquire fence: no later read or write moves before an earlier read."""
     return types.void(), _fence("acquire")
 
 
 @intrinsic
 def fence_stores(typing: Any) -> Any:
-    """What is written before is seen before all that is written after."""
+    """A release fence: no earlier read or write moves after a later write."""
     return types.void(), _fence("release")
 
 

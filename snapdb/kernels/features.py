@@ -1,8 +1,8 @@
-"""Rows of an array by their numbers, as fast as memory gives them.
+"""Gathering rows of an array by their numbers, at the speed of memory.
 
-Rows are prefetched, as hardware does not foresee random ones. Big results are written past the
-caches in whole lines, which are written without being read first: a line that spans two rows is put together in a
-small buffer, so that rows may be of any width.
+Rows are prefetched, as the hardware prefetcher does not foresee random ones. Big results are written past the caches
+in whole lines by non-temporal stores, which do not read a line before they write it: a line that spans two rows is
+assembled in a small buffer, so that rows may have any width.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from snapdb.kernels.compiled import copy_line, fence_streams, kernel, prefetch, 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
 """Bytes from which a result is written past the caches: a smaller one is still cached when it is used."""
 _LINE = 64
-"""Bytes that caches and memory exchange."""
+"""Bytes of a cache line."""
 _FORESEEN = 8192
-"""Bytes of rows that are prefetched, at most: more would not stay in the first-level cache."""
+"""The most bytes of rows that are prefetched: more would not stay in the first-level cache."""
 FEWEST, MOST = 2, 16
-"""Rows that are prefetched, at least and at most."""
+"""The least and the greatest number of rows that are prefetched."""
 
 _WORDS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -35,13 +35,17 @@ _WORDS: dict[int, np.dtype[Any]] = {
     4: np.dtype(np.uint32),
     8: np.dtype(np.uint64),
 }
+"""Unsigned dtypes by item size in bytes: types of one size share one compiled kernel."""
 
 
 def gather(rows: Array, ids: Array) -> Array:
     """A new array of rows' dtype: [n, ...] for `rows` of one or more dimensions, where row i is rows[ids[i]].
 
-    Raises IndexError when an id is not a row. Values are copied bit for bit; `rows` may be memory-mapped. Big results
-    live in recycled memory (`buffers`). An array that is not contiguous, or of objects, is gathered by numpy.
+    Values are copied bit for bit; `rows` may be memory-mapped. Big results are in recycled memory (`buffers`). An array
+    that is not contiguous, or of objects, is gathered by numpy.
+
+    Raises:
+        IndexError: an id is not a row.
     """
     numbers = _numbers(ids)
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:
@@ -52,7 +56,7 @@ def gather(rows: Array, ids: Array) -> Array:
 
 
 def _gather_rows(rows: Array, numbers: Array, out: Array) -> None:
-    """The same into an array that is there, all of them contiguous; `numbers` are read-only, as `as_words` gives."""
+    """`gather` into an existing array; all arrays are contiguous, and `numbers` come from `_numbers`."""
     if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
         bad = _gather_values(_as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
     else:
@@ -62,28 +66,29 @@ def _gather_rows(rows: Array, numbers: Array, out: Array) -> None:
 
 
 def _as_words(array: Array) -> Array:
-    """The same memory, copied if it must be, as unsigned numbers of its items' size, read-only.
+    """The same memory as read-only unsigned numbers of its items' size, copied only if it is not contiguous.
 
-    Kernels that only copy are compiled once for a size then, not once for a type.
+    So kernels that only copy are compiled once per item size, not once per dtype.
     """
     words = np.ascontiguousarray(array).view(_WORDS[array.dtype.itemsize]).view(np.ndarray)
-    words.flags.writeable = False  # numba compiles read-only arrays apart: let all be of that kind
+    # Numba compiles a variant for writable arrays and one for read-only arrays: use one of them only.
+    words.flags.writeable = False
     return words
 
 
 def _numbers(ids: Array) -> Array:
-    """The ids as read-only int64, or int32 where they are."""
+    """The ids as a read-only int64 array, or int32 where they are int32."""
     wide = ids if ids.dtype in (np.int64, np.int32) else ids.astype(np.int64)
     return _as_words(wide).view(wide.dtype)
 
 
 def _as_bytes(array: Array) -> UInt8s:
-    """The memory of a contiguous array."""
+    """The memory of a contiguous array as bytes."""
     return array.view(np.ndarray).reshape(-1).view(np.uint8)
 
 
 def _gather_bytes(rows: UInt8s, count: int, ids: Array, out: UInt8s) -> int:
-    """Rows of any width and type; the index of the first bad id, or -1."""
+    """Gathers rows of any width and dtype; returns the index of the first bad id, or -1."""
     width = rows.size // count
     ahead = max(FEWEST, min(_FORESEEN // width, MOST))
     if width >= _LINE and out.size >= STREAMED and out.ctypes.data % _LINE == 0:
@@ -95,10 +100,10 @@ def _gather_bytes(rows: UInt8s, count: int, ids: Array, out: UInt8s) -> int:
 # three bytes per byte instead of two, and evicts what the batch needs next.
 @kernel
 def _stream_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int, spliced: UInt8s) -> int:
-    """Writes each row of at least a line to `out` in whole lines; the first bad index, or -1.
+    """Writes each row, which is at least a line long, to `out` in whole lines; returns the first bad index, or -1.
 
-    What is left of a row when no whole line is, `left` bytes, waits in spliced[LINE:]. Moves of a whole line fill it,
-    over bytes that do not count: none of them reads beyond its row, and most of a copy is as fast as one line.
+    The last `left` bytes of a row, after its whole lines, wait in spliced[LINE:]. They are copied as a whole line,
+    whose other bytes do not matter: so no copy reads beyond its row, and all have one length.
     """
     count = rows.size // width
     reach = min(width, _FORESEEN)
@@ -135,7 +140,7 @@ def _stream_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int, 
 # Prefetching `ahead` rows hides the latency of random reads: without it the memory serves one row after another.
 @kernel
 def _copy_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int) -> int:
-    """Writes each row to `out`; the first bad index, or -1."""
+    """Copies each row to `out`; returns the first bad index, or -1."""
     count = rows.size // width
     reach = min(width, _FORESEEN)
     for i in range(ids.size):
@@ -153,7 +158,7 @@ def _copy_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int) ->
 
 @kernel
 def _gather_values(rows: Array, ids: Array, out: Array) -> int:
-    """out[i] = rows[ids[i]]; the first bad index, or -1."""
+    """Fills out[i] with rows[ids[i]]; returns the first bad index, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= rows.shape[0]:
@@ -163,21 +168,22 @@ def _gather_values(rows: Array, ids: Array, out: Array) -> int:
     return -1
 
 
-# Rows of a memory map larger than memory: the pages of a block of rows are requested at once (MADV_WILLNEED), so that
+# Rows of a memory map larger than memory: the pages of a block of rows are requested together (MADV_WILLNEED), so that
 # the disk serves many requests in parallel, where page faults would wait for one after another.
 _BLOCK = 1 << 12
-"""Rows whose pages are on their way at once: more of them could go again before they are read."""
+"""Rows whose pages are requested together: with more, pages could be evicted before they are read."""
 
 _madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
 
 
 def gather_mapped(rows: Array, ids: Array) -> Array:
-    """What `gather` gives, with its errors, for `rows` of a map whose advice is to read no page ahead."""
+    """`gather` for a memory map whose advice is to read no page ahead, with the same result and errors."""
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or not hasattr(mmap, "MADV_WILLNEED"):
         return gather(rows, ids)
     numbers = _numbers(ids)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
     base, width = int(rows.ctypes.data), rows.nbytes // rows.shape[0]
+    # Pages are requested one block ahead of the copy, so that disk and processor work at the same time.
     for first in range(0, numbers.size + _BLOCK, _BLOCK):
         _ask(base, width, rows.shape[0], numbers[first : first + _BLOCK], mmap.PAGESIZE, mmap.MADV_WILLNEED)
         done = slice(max(0, first - _BLOCK), first)
@@ -187,7 +193,7 @@ def gather_mapped(rows: Array, ids: Array) -> Array:
 
 @kernel
 def _ask(base: int, width: int, count: int, ids: Array, page: int, advice: int) -> None:
-    """Asks for the pages of these rows, of which those that are no rows are passed."""
+    """Requests the pages of these rows; ids that are not rows are ignored."""
     for i in range(ids.size):
         row = ids[i]
         if 0 <= row < count:
@@ -196,38 +202,40 @@ def _ask(base: int, width: int, count: int, ids: Array, page: int, advice: int) 
             _madvise(np.uint64(first * page), np.uint64((past - first) * page), np.int32(advice))
 
 
-# Rows over an overlay: newer rows are in an array of their own, found by a rank query on a bitmap, O(1) per row
+# Rows over an overlay: newer rows are in a separate array, found by a rank query on a bitmap, O(1) per row.
 class Overlay(NamedTuple):
-    """Which ids have a newer row."""
+    """The bitmap of ids that have a newer row."""
 
     words: UInt64s
-    """A bit for each id; ids beyond have none."""
+    """A bit for each id; ids beyond have no newer row."""
     ranks: Int64s
-    """How many bits are set before each word."""
+    """[words] how many bits are set before each word."""
 
 
 class Csr(NamedTuple):
-    """Rows of pairs: row i has `indices[indptr[i]:indptr[i + 1]]`, ascending, and the values beside them."""
+    """Sparse rows in CSR form: row i has `indices[indptr[i]:indptr[i + 1]]`, ascending, and the values beside them."""
 
     indptr: Int64s
+    """[rows + 1] where each row starts."""
     indices: Array
-    """int32 or int64."""
+    """Column numbers, int32 or int64."""
     values: Array
+    """The value of each index."""
 
 
 def _read_only(array: Array) -> Array:
-    """The same numbers as an array of the one kind that kernels here are compiled for."""
+    """A read-only view: kernels here are compiled for read-only arrays alone."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 NOTHING = Overlay(_read_only(np.empty(0, np.uint64)), _read_only(np.empty(0, np.int64)))
-"""No id has a newer row."""
+"""The overlay in which no id has a newer row."""
 
 
 def overlay(ids: Int64s, count: int) -> Overlay:
-    """The overlay whose newer row i is that of ids[i]; they ascend, and 0 ≤ id < count."""
+    """The overlay whose newer row i belongs to ids[i]; the ids ascend, and 0 ≤ id < count."""
     words = np.zeros(-(-count // 64), np.uint64)
     ranks = np.zeros(words.size, np.int64)
     _mark(_read_only(np.asarray(ids, np.int64)), words, ranks)
@@ -235,18 +243,23 @@ def overlay(ids: Int64s, count: int) -> Overlay:
 
 
 def empty_csr(like: Csr) -> Csr:
-    """No rows, in the types of others."""
+    """A CSR without rows, with the dtypes of `like`."""
     return Csr(np.zeros(1, np.int64), like.indices[:0], like.values[:0])
 
 
 def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int, ids: Array) -> Array:
-    """A new array of the rows of ids: the newer one where there is one, else that of `rows`, else one of `fill`.
+    """A new array of the rows of ids: the newer row where there is one, else that of `rows`, else a row of `fill`.
 
     Args:
-        rows: [any] or [any, width].
-        newer: The same, by rank among the marked ids.
-        fill: The number that a row which neither has is full of.
-        count: IndexError is raised when an id is not 0 ≤ id < count.
+        rows: [any] or [any, width] the older rows.
+        newer: [newer] or [newer, width] the newer rows, by rank among the marked ids.
+        marks: Which ids have a newer row.
+        fill: The value that fills rows which neither has.
+        count: The number of rows; ids are 0 ≤ id < count.
+        ids: [n] the rows to gather.
+
+    Raises:
+        IndexError: an id is not 0 ≤ id < count.
     """
     numbers = np.ascontiguousarray(ids, np.int64)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
@@ -261,7 +274,7 @@ def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int
 
 
 def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, width: int) -> Csr:
-    """The rows of ids as new arrays, with int64 indices; ids that neither has get empty rows.
+    """The rows of ids as new arrays, with int64 indices; ids without a row get empty ones.
 
     Raises:
         IndexError: an id is not 0 ≤ id < count.
@@ -286,12 +299,14 @@ def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, wi
 
 
 def _plain(csr: Csr) -> Csr:
+    """A CSR of read-only contiguous arrays, its values as unsigned words."""
     indices = _read_only(np.ascontiguousarray(csr.indices))
     return Csr(_read_only(np.ascontiguousarray(csr.indptr, np.int64)), indices, _as_words(csr.values))
 
 
 @kernel
 def _mark(ids: Int64s, words: UInt64s, ranks: Int64s) -> None:
+    """Sets the bit of each id, and fills `ranks` with the running count of bits before each word."""
     for i in range(ids.size):
         words[ids[i] >> 6] |= np.uint64(1) << np.uint64(ids[i] & 63)
     total = np.int64(0)
@@ -314,7 +329,7 @@ def _newer(marks: Overlay, id_: int) -> Any:
 
 @kernel
 def _gather_over(rows: Array, newer: Array, marks: Overlay, blank: Array, count: int, ids: Int64s, out: Array) -> int:
-    """Fills `out`; the first bad place of `ids`, or -1."""
+    """Fills `out` [n, width]; returns the first bad place of `ids`, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= count:
@@ -334,7 +349,10 @@ def _gather_over(rows: Array, newer: Array, marks: Overlay, blank: Array, count:
 
 @kernel
 def _measure(old: Csr, new: Csr, marks: Overlay, count: int, ids: Int64s, starts: Int64s, indptr: Int64s) -> int:
-    """Where each row starts (newer ones below zero: -1 - start) and ends in the result; the first bad one, or -1."""
+    """Writes where each row starts in its source (-1 - start for newer ones) and in the result.
+
+    Returns the first bad place of `ids`, or -1.
+    """
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= count:
@@ -356,7 +374,7 @@ def _measure(old: Csr, new: Csr, marks: Overlay, count: int, ids: Int64s, starts
 
 @kernel
 def _copy(old: Csr, new: Csr, starts: Int64s, width: int, out: Csr) -> int:
-    """Copies the measured rows; the first with an index out of range, or -1."""
+    """Copies the measured rows; returns the first place with an index out of range, or -1."""
     for i in range(starts.size):
         at, length = out.indptr[i], out.indptr[i + 1] - out.indptr[i]
         for j in range(length):
@@ -371,15 +389,18 @@ def _copy(old: Csr, new: Csr, starts: Int64s, width: int, out: Csr) -> int:
     return -1
 
 
-# The last event of a row before a bound, by binary search: O(log row) each
+# The last event of a row before a bound, by binary search: O(log row) each.
 def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int64s:
     """[n] the last position of row ids[i] whose time is less than before[i], or -1; of equal times the last one.
 
-    Times ascend within a row. Raises IndexError when an id is not a row, and CorruptError when a row leads out of
-    the times.
+    Times ascend within a row.
 
     >>> last_before(np.array([0, 3]), np.array([5, 7, 7]), np.array([0, 0, 0]), np.array([5, 6, 8])).tolist()
     [-1, 0, 2]
+
+    Raises:
+        IndexError: an id is not a row.
+        CorruptError: a row leads out of the times.
     """
     numbers = np.ascontiguousarray(ids, np.int64)
     out = np.empty(numbers.size, np.int64)
@@ -398,7 +419,7 @@ def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int
 
 @kernel
 def _last_before(indptr: Int64s, time: Int64s, ids: Int64s, before: Int64s, out: Int64s) -> int:
-    """Fills `out`; the first bad place of `ids`, or -1."""
+    """Fills `out`; returns the first bad place of `ids`, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= indptr.size - 1:

@@ -1,7 +1,7 @@
-"""Looking things up without hashing: ids of integer keys, edges of given vertices, members of sets of ids.
+"""Lookup tables without hashing: ids of integer keys, edges of given vertices, members of sets of ids.
 
-Keys and ids are integers of a bounded range, so a dense table answers in one read, runs of consecutive keys in a binary
-search over runs, and a bitmap over the range tests membership in one bit per possible id.
+Keys and ids are integers of a bounded range: a dense table needs one read per key, runs of consecutive keys a binary
+search over the runs, and a bitmap over the range one bit test per id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from snapdb.kernels.compiled import kernel
 
 
 def look_up(table: Int64s, first: int, keys: Int64s) -> Int64s:
-    """[keys] table[key - first], -1 for a key that is beyond the table.
+    """[keys] table[key - first], or -1 for a key beyond the table.
 
     >>> look_up(np.array([7, -1, 9]), 100, np.array([102, 100, 99, 103])).tolist()
     [9, 7, -1, -1]
@@ -27,7 +27,7 @@ def look_up(table: Int64s, first: int, keys: Int64s) -> Int64s:
 
 
 def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) -> Int64s:
-    """[keys] starts[r] + key - firsts[r] for the run r of consecutive keys that holds it, -1 where none does.
+    """[keys] starts[r] + key - firsts[r] for the run r of consecutive keys that contains a key, or -1 where none does.
 
     >>> look_up_runs(np.array([0, 50]), np.array([10, 5]), np.array([0, 10]), np.array([3, 51, 10, 55])).tolist()
     [3, 11, -1, -1]
@@ -39,7 +39,7 @@ def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) 
 
 @kernel
 def _look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s, out: Int64s) -> None:
-    """`firsts` ascend."""
+    """Fills `out`, by a binary search over the ascending `firsts`: O(log runs) per key."""
     for i in range(keys.size):
         key, low, high = keys[i], 0, firsts.size
         while low < high:
@@ -55,13 +55,17 @@ def _look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s,
 
 @kernel
 def _look_up(table: Int64s, first: np.int64, keys: Int64s, out: Int64s) -> None:
+    """Fills `out`: one read of the table per key."""
     for i in range(keys.size):
         key = keys[i]
         out[i] = table[key - first] if key >= first and key - first < table.size else -1
 
 
 def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s:
-    """The positions of edges whose row's node is one of `near`, or whose neighbour is one of `far`, ascending."""
+    """The positions, ascending, of edges whose row's node is marked in `near`, or whose neighbour is marked in `far`.
+
+    Two passes, O(edges): the first counts, so that the result is allocated once.
+    """
     found = np.empty(_count_ending(indptr, indices, near, far), np.int64)
     _list_ending(indptr, indices, near, far, found)
     return found
@@ -69,6 +73,7 @@ def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s
 
 @kernel
 def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> int:
+    """The number of such edges."""
     count = 0
     for v in range(indptr.size - 1):
         if near[v]:
@@ -81,6 +86,7 @@ def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> in
 
 @kernel
 def _list_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools, found: Int64s) -> None:
+    """Fills `found` with their positions."""
     at = 0
     for v in range(indptr.size - 1):
         for p in range(indptr[v], indptr[v + 1]):
@@ -92,7 +98,7 @@ def _list_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools, found:
 def find_edges(
     indptr: Int64s, time: Int64s | None, edge_id: Array, nodes: Int64s, times: Int64s | None, ids: Int64s
 ) -> Int64s:
-    """[edges] the position of each edge in its node's row, which is sorted by (time, edge id); -1 when not there."""
+    """[edges] the position of each edge in its node's row, which is sorted by (time, edge id); -1: it is missing."""
     out = np.empty(nodes.size, np.int64)
     none = np.empty(0, np.int64)
     if time is None or times is None:
@@ -101,7 +107,7 @@ def find_edges(
     return out
 
 
-# A binary search by (time, edge id) in the row of each edge: O(log degree), where a pass over all would be O(edges)
+# A binary search by (time, edge id) in the row of each edge: O(log degree), where a pass over all would be O(edges).
 @kernel
 def _find_edges(
     indptr: Int64s, time: Int64s, edge_id: Array, nodes: Int64s, times: Int64s, ids: Int64s, out: Int64s
@@ -113,7 +119,7 @@ def _find_edges(
             continue
         low, high = indptr[nodes[i]], indptr[nodes[i] + 1]
         stop = high
-        if low < 0 or high > edge_id.size:  # damaged
+        if low < 0 or high > edge_id.size:  # damaged: reported as missing
             continue
         while low < high:
             middle = (low + high) // 2
@@ -130,7 +136,7 @@ def _find_edges(
 
 
 def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
-    """The positions, ascending, of the edges that have one of the wanted ids: one pass over all of them.
+    """The positions, ascending, of the edges that have one of the wanted ids: one pass over all edges.
 
     >>> find_ids(np.array([4, 0, 9, 7]), np.array([9, 5, 0])).tolist()
     [1, 2]
@@ -146,7 +152,7 @@ def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
 
 @kernel
 def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
-    """Sets bit `number - first` for each number; none is below `first` or beyond the bits."""
+    """Sets bit `number - first` for each number; all bits exist."""
     for i in range(numbers.size):
         place = numbers[i] - first
         bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
@@ -154,7 +160,7 @@ def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
 
 @kernel
 def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> int:
-    """Fills `out` up to its length: a damaged array may hold an id twice."""
+    """Fills `out` with positions and returns how many; it may fill up, as a damaged array can contain an id twice."""
     count = 0
     for p in range(edge_id.size):
         place = np.int64(edge_id[p]) - first
@@ -167,9 +173,9 @@ def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> in
     return count
 
 
-# Membership in a set of ids: a bitmap over the range costs limit / 8 bytes, and one bit test per id that is tested
+# Membership in a set of ids: a bitmap over the range costs limit / 8 bytes, and one bit test per id.
 def mark(numbers: Int64s, limit: int) -> UInt64s:
-    """A bit for each number below the limit, set for those given, which are 0 ≤ number < limit."""
+    """A bitmap of the numbers below the limit, set for those given, which are 0 ≤ number < limit."""
     words = np.zeros((limit + 63) // 64, np.uint64)
     _set_bits(numbers, np.int64(0), words)
     return words
@@ -178,11 +184,11 @@ def mark(numbers: Int64s, limit: int) -> UInt64s:
 def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
     """The places in `numbers` of those whose bit is set.
 
-    Raises:
-        CorruptError: one is not 0 ≤ number < limit.
-
     >>> marked(mark(np.array([7, 2]), 10), 10, np.array([2, 9, 7, 2])).tolist()
     [0, 2, 3]
+
+    Raises:
+        CorruptError: a number is not 0 ≤ number < limit.
     """
     places = np.empty(numbers.size, np.int64)
     count = _marked(words, limit, numbers, places)
@@ -193,24 +199,27 @@ def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
 
 @kernel
 def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
+    """Fills `places`; returns how many, or -1 where a number is out of range."""
     count = 0
     for i in range(numbers.size):
         number = np.int64(numbers[i])
         if number < 0 or number >= limit:
             return -1
         places[count] = i
+        # Branch-free: a place that is not a member is overwritten by the next.
         count += int((words[number >> 6] >> np.uint64(number & 63)) & np.uint64(1))
     return count
 
 
-# Distinct ids by a bitmap: linear in the ids and in the words of their range, without sorting
+# Distinct ids by a bitmap and ranks: linear in the ids and in the words of their range, without sorting.
 def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
     """The distinct ids, ascending, and [ids] the place of each among them.
 
-    Raises IndexError, whose argument is the id, when one is not 0 ≤ id < limit.
-
     >>> [array.tolist() for array in distinct(np.array([70, 3, 70]), 100)]
     [[3, 70], [1, 0, 1]]
+
+    Raises:
+        IndexError: an id is not 0 ≤ id < limit; its argument is that id.
     """
     plain = np.ascontiguousarray(ids, np.int64).view()
     plain.flags.writeable = False
@@ -225,7 +234,7 @@ def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
 
 @kernel
 def _mark_ids(ids: Int64s, limit: int, bits: UInt64s) -> int:
-    """Sets a bit for each id; the position of one that is out of range, or -1."""
+    """Sets a bit for each id; returns the position of one that is out of range, or -1."""
     for i in range(ids.size):
         number = ids[i]
         if number < 0 or number >= limit:
@@ -236,7 +245,7 @@ def _mark_ids(ids: Int64s, limit: int, bits: UInt64s) -> int:
 
 @kernel
 def _rank(ids: Int64s, bits: UInt64s, before: Int64s, found: Int64s, places: Int64s) -> int:
-    """Fills all but the bits, and returns how many of them are set."""
+    """Fills `before`, `found` and `places` by rank queries; returns the number of set bits."""
     count = np.int64(0)
     for w in range(bits.size):
         before[w] = count

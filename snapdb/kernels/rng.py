@@ -1,4 +1,4 @@
-"""Every random number of snapdb: a hash of named parts and a counter (rng scheme `snapdb-1`), never a state.
+"""Random numbers: a counter-based generator (rng scheme `snapdb-1`) that hashes named parts and a slot, without state.
 
 All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64: numba turns uint64 + int64 to int64.
 
@@ -16,13 +16,14 @@ from snapdb.arrays import Int64s, UInt64s
 from snapdb.kernels.compiled import allocating_kernel, kernel, multiply_high
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The increment of splitmix64: 2^64 over the golden ratio, made odd."""
 
 
 # A counter-based generator (Salmon et al., 2011): each number is a hash of the parts that name it, so that any thread
 # or device computes any draw alone, in any order. The mixer is that of splitmix64 (Steele, Lea and Flood, 2014).
 @kernel
 def mix(z: np.uint64) -> np.uint64:
-    """splitmix64's finaliser: a bijection of 64 bits in which every bit of z stirs every bit of the result."""
+    """splitmix64's finaliser: a bijection of 64 bits in which every bit of z affects every bit of the result."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -30,28 +31,28 @@ def mix(z: np.uint64) -> np.uint64:
 
 @kernel
 def fold(key: np.uint64, part: np.uint64) -> np.uint64:
-    """The key extended by one part; for a fixed key a bijection of the part. A key starts as fold(0, seed)."""
+    """The key extended by one part; for a fixed key a bijection of the part. The first key is fold(0, seed)."""
     return mix((key ^ mix(part + _GOLDEN)) + _GOLDEN)
 
 
 @kernel
 def draw(key: np.uint64, slot: np.uint64) -> np.uint64:
-    """The key's 64 random bits number `slot`."""
+    """Number `slot` of the key's sequence of 64 random bits."""
     return mix(key + slot * _GOLDEN)
 
 
-# Lemire (2019): a product instead of a division. Without his rejection step the bias is below n / 2^64, and each draw
-# takes exactly one random number.
+# Lemire's multiplication instead of a division (2019). Without his rejection step the bias is below n / 2^64, and each
+# draw consumes exactly one random number.
 @kernel
 def below(bits: np.uint64, n: np.uint64) -> np.uint64:
-    """floor(bits * n / 2^64): a number from 0 up to, not including, n ≥ 1."""
+    """floor(bits * n / 2^64): a uniform number 0 ≤ result < n, for n ≥ 1."""
     high: np.uint64 = multiply_high(bits, n)
     return high
 
 
 @allocating_kernel
 def fold_each(key: np.uint64, parts: Int64s) -> UInt64s:
-    """fold(key, part) for each part."""
+    """[parts] fold(key, part) for each part."""
     keys = np.empty(parts.size, np.uint64)
     for i in range(parts.size):
         keys[i] = fold(key, np.uint64(parts[i]))
@@ -67,8 +68,8 @@ def fold_parts(seed: int, *parts: int) -> np.uint64:
     return np.uint64(_fold_all(np.array((seed, *parts), np.uint64)))
 
 
-# One call for all parts. No key is passed to a kernel bare: numba dispatches a call with a uint64 scalar and a tuple of
-# arrays through Python, which took `sample_uniform` 170 µs instead of 6.
+# One call for all parts. No key is passed to a kernel as a bare argument: numba dispatches a call with a uint64 scalar
+# and a tuple of arrays through Python, which took `sample_uniform` 170 µs instead of 6.
 @kernel
 def _fold_all(parts: UInt64s) -> np.uint64:
     key = np.uint64(0)
@@ -77,22 +78,22 @@ def _fold_all(parts: UInt64s) -> np.uint64:
     return key
 
 
-# A shuffle that is a pure function of its key: sorting by hash costs O(n log n), where Fisher-Yates needs a state
+# A shuffle that is a pure function of its key: sorting by hash costs O(n log n), where Fisher-Yates needs a state.
 def shuffle(key: np.uint64, count: int) -> Int64s:
-    """The numbers 0 ≤ i < count by ascending fold(key, i).
+    """The numbers 0 ≤ i < count in the order of fold(key, i).
 
-    There are no ties to break, as fold is a bijection of its part: any sort gives this order.
+    fold is a bijection of its part, so there are no ties: any sort gives this order.
     """
     return np.argsort(fold_each(key, np.arange(count, dtype=np.int64))).astype(np.int64, copy=False)
 
 
-# Keys: which parts make two draws different, in the order in which they are folded
+# Keys: the parts in which two draws differ, in the order in which they are folded.
 EVERY_HOP = 2**32 - 1
 """The hop of keys that do not depend on the hop."""
 
 
 class Domain(IntEnum):
-    """What a draw is for: the first part after the seed, so that no two purposes share their bits."""
+    """The purpose of a draw: the first part after the seed, so that no two purposes share random bits."""
 
     ROW = 1
     PICK = 2
@@ -104,7 +105,7 @@ class Domain(IntEnum):
 
 
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The pick key of a whole hop over one edge type: folding a node's dense id into it returns the node's key.
+    """The pick key of a hop over one edge type: folding a node's dense id into it gives the node's key.
 
     `batch` is the global batch number, `edge_type` is `Relation.hash`.
 
@@ -115,22 +116,22 @@ def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
 
 
 def fresh_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The same for the residual draw, beside a node's row."""
+    """The key of a hop's residual draws over one edge type: like `pick_prefix`."""
     return fold_parts(seed, Domain.FRESH, batch, hop, edge_type)
 
 
 def hash_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The hash key of a hop over one edge type: folding in a node's dense id and an edge id returns the edge's key."""
+    """The hash key of a hop over one edge type: folding a node's id and an edge id into it gives the edge's key."""
     return fold_parts(seed, Domain.HASH, batch, hop, edge_type)
 
 
 def labor_keys(
     seed: int, batch: int, hop: int, edge_type: int, dependent: int
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """The parts of a neighbor's variate: (key, key of the next period, key of phases, share of the period so far).
+    """The parts of a neighbour's variate: (key, key of the next period, key of phases, elapsed share of the period).
 
-    A variate lasts `dependent` batches. Its turn to be drawn anew comes when the upper half of fold(key of turns, dense
-    id) plus how far turns are reaches 2^32; a key is that of the whole hop, without the edge type.
+    A variate lasts `dependent` batches. It is redrawn when the upper half of fold(key of phases, dense id) plus the
+    share reaches 2^32; a key is that of the whole hop, without the edge type.
     """
     whole, share = divmod((batch << 32) // dependent, 1 << 32)
     now, later = (fold_parts(seed, Domain.HASH, round_, hop) for round_ in (whole, whole + 1))
@@ -138,5 +139,5 @@ def labor_keys(
 
 
 def seed_order_key(seed: int, epoch: int) -> np.uint64:
-    """The key of an epoch's shuffle: folding an ordinal into it returns the ordinal's sort key."""
+    """The key of an epoch's shuffle: folding an ordinal into it gives the ordinal's sort key."""
     return fold_parts(seed, Domain.SEEDPERM, epoch)

@@ -1,7 +1,7 @@
-"""The random numbers of `kernels/rng.py` as torch operators, the same on every device.
+"""Torch operators with the random numbers of `kernels/rng.py`, and with ragged rows, for draws on any device.
 
-torch has no unsigned arithmetic, but its int64 wraps: a word is the int64 of the same bits, which only shifts and
-comparisons must know.
+torch has no unsigned arithmetic, but its int64 wraps: a word is the int64 with the same bits, and only shifts and
+comparisons need care.
 
     >>> import torch
     >>> hex(int(_mix(torch.tensor(1))))
@@ -20,7 +20,7 @@ _LEAST = -(2**63)
 
 
 def signed(word: int) -> int:
-    """The int64 of a word's bits.
+    """The int64 with the bits of a uint64.
 
     >>> signed(2**64 - 1), signed(7)
     (-1, 7)
@@ -33,12 +33,12 @@ FIRST, SECOND = signed(0xBF58476D1CE4E5B9), signed(0x94D049BB133111EB)
 
 
 def shifted(words: Tensor, bits: int) -> Tensor:
-    """The words moved right, with zeros coming in."""
+    """Logical right shift: torch's own shift copies the sign bit."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _mix(words: Tensor) -> Tensor:
-    """Each word scrambled: see `rng.mix`."""
+    """Each word mixed by splitmix64's finaliser: see `rng.mix`."""
     z = (words ^ shifted(words, 30)) * FIRST
     z = (z ^ shifted(z, 27)) * SECOND
     return z ^ shifted(z, 31)
@@ -50,7 +50,7 @@ def fold(key: Tensor | int, part: Tensor) -> Tensor:
 
 
 def draw(key: Tensor, slot: Tensor | int) -> Tensor:
-    """Each key's 64 random bits number `slot`; keys and slots broadcast.
+    """Number `slot` of each key's sequence of 64 random bits; keys and slots broadcast.
 
     >>> import torch
     >>> key = torch.tensor([signed(0xF0A625C1C1AB29D8)])
@@ -72,6 +72,7 @@ def below(bits: Tensor, n: Tensor) -> Tensor:
     >>> below(torch.tensor(signed(0xFBC33FA4663DF263)), torch.tensor([10, 2**31 - 1, 2**40])).tolist()
     [9, 2111938513, 1081312519270]
     """
+    # The high half of a 128-bit product from four 32-bit products, as torch has no wider integer.
     a, b = shifted(bits, 32), bits & _LOW
     c, d = n >> 32, n & _LOW
     q = a * d + shifted(b * d, 32)
@@ -80,7 +81,7 @@ def below(bits: Tensor, n: Tensor) -> Tensor:
 
 
 def unsigned_order(words: Tensor) -> Tensor:
-    """Integers that are ordered as the words are.
+    """Signed integers in the order of the unsigned words.
 
     >>> import torch
     >>> unsigned_order(torch.tensor([-1, 0, 1])).argsort().tolist()
@@ -89,22 +90,23 @@ def unsigned_order(words: Tensor) -> Tensor:
     return words ^ _LEAST
 
 
-# Rows of different lengths without a loop over rows: elements are spread out with their row's number, and each operator
-# runs over all elements of all rows
+# Ragged rows without a loop over rows: each element carries its row's number, and each operator runs over all elements
+# of all rows.
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """For each element of rows of `counts` elements: the number of its row, and its rank in the row.
+    """The row number, and the rank in its row, of each element of rows of `counts` elements.
 
     >>> [found.tolist() for found in spread(torch.tensor([2, 0, 3]))]
     [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
     """
     ends = counts.cumsum(0)
+    # `output_size` spares repeat_interleave a second synchronization with the device.
     total = int(ends[-1]) if counts.numel() else 0
     rows = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts, output_size=total)
     return rows, torch.arange(total, device=counts.device) - (ends - counts)[rows]
 
 
 def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
-    """How many elements are kept in each of rows of `counts` elements.
+    """[rows] how many elements of each row are kept, for rows of `counts` elements.
 
     >>> counts_of(torch.tensor([True, False, True]), torch.tensor([2, 0, 1])).tolist()
     [1, 0, 1]
@@ -115,9 +117,9 @@ def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
 
 
 def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor:
-    """Where ranks of rows lie.
+    """The positions of elements given by row and rank.
 
-    A row consists of pieces, one after another: `starts` and `counts` are [pieces, rows].
+    A row consists of consecutive pieces: `starts` and `counts` are [pieces, rows].
 
     >>> starts, counts = torch.tensor([[10], [20]]), torch.tensor([[2], [3]])
     >>> place(starts, counts, torch.tensor([0, 0, 0]), torch.tensor([1, 2, 4])).tolist()
@@ -132,15 +134,16 @@ def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor
 
 
 def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, steps: int) -> Tensor:
-    """The first of the ascending values[low:high] that is not below `bound`, or `high`.
+    """The first of the ascending values[low:high] that is not less than `bound`, or `high`.
 
-    No stretch is longer than 2^steps - 1.
+    A binary search per element, in `steps` steps: no range is longer than 2^steps - 1.
 
     >>> lower_bound(torch.tensor([3, 5, 5, 9]), torch.tensor([0, 2]), torch.tensor([4, 4]), 5, steps=3).tolist()
     [1, 2]
     """
     if values.numel() == 0:
         return low
+    # A fixed number of steps, as a data-dependent loop would synchronize with the device in each.
     for _ in range(steps):
         middle = (low + high) >> 1
         less = (low < high) & (values[middle.clamp(max=values.numel() - 1)] < bound)
@@ -149,11 +152,12 @@ def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, 
 
 
 def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
-    """The order that sorts the elements of each row by these keys, the first one first, then by their places.
+    """The order that sorts the elements of each row by these keys, the first key first, then by position.
 
     >>> order_in_rows(torch.tensor([0, 0, 1]), torch.tensor([5, 3, 1])).tolist()
     [1, 0, 2]
     """
+    # Stable sorts from the last key to the first, as in a radix sort (torch has no lexsort).
     order = keys[-1].argsort(stable=True)
     for key in (*keys[-2::-1], rows):
         order = order[key[order].argsort(stable=True)]
@@ -161,7 +165,7 @@ def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
 
 
 def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
-    """Stretches of rows that hold few more than `most` elements each; one row is never cut.
+    """Ranges of rows of not many more than `most` elements each; one row is never cut.
 
     >>> chunks(torch.tensor([3, 3, 0, 9, 1]), most=5)
     [(0, 2), (2, 4), (4, 5)]
@@ -178,14 +182,13 @@ def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
 # Floyd's sampling for many rows at once: k steps, each over all rows, and O(k²) comparisons per row, which a GPU does
 # faster than any scheme with a table per row. Naive twin: `floyd` of tests/support/oracle/numbers.py.
 MOST = 1024
-"""More draws than this a row would be compared with all earlier ones for too long."""
+"""The most draws per row: with more, comparing each with all earlier ones takes too long."""
 
 
 def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -> Tensor:
     """[rows, k] distinct places of each row of `degrees` > k places, in draw order.
 
-    Where `counts` are given, of each row only `counts` are drawn, 0 ≤ count ≤ k, and the values behind them have no
-    meaning.
+    Where `counts` [rows] are given, 0 ≤ count ≤ k, only the first `counts` values of a row are valid.
 
     >>> from snapdb.kernels.torch_ops import signed
     >>> floyd(torch.tensor([signed(0xF0A625C1C1AB29D8)]), torch.tensor([20]), 5).tolist()
@@ -201,13 +204,15 @@ def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -
     return chosen.T
 
 
-# Ranks for the residual draw, for many rows at once
+# Ranks of the residual draw, for many rows at once.
 FAR = 2**62
-"""Stands behind the ranks of a row that has fewer than others."""
+"""A value greater than any rank, which pads rows with fewer ranks than others."""
 
 
 def past(chosen: Tensor, ranks: Tensor) -> Tensor:
-    """Ranks among what is not chosen, as ranks among all. Both are [rows, …]; FAR fills what is chosen up.
+    """Maps ranks among the elements that are not chosen to ranks among all.
+
+    Both are [rows, …], `chosen` padded with FAR.
 
     >>> past(torch.tensor([[4, 0, FAR], [1, 0, 2]]), torch.tensor([[0, 2, 3], [0, 1, 2]])).tolist()
     [[1, 3, 5], [3, 4, 5]]
@@ -218,7 +223,7 @@ def past(chosen: Tensor, ranks: Tensor) -> Tensor:
 
 
 def is_among(values: Tensor, ranks: Tensor) -> Tensor:
-    """Which of the ranks are among the ascending values of their row. Both are [rows, …], values at least one each.
+    """Whether each rank is among the ascending values of its row; both are [rows, …], with at least one value per row.
 
     >>> is_among(torch.tensor([[1, 5, FAR]]), torch.tensor([[0, 1, 5, 6]])).tolist()
     [[False, True, True, False]]
@@ -227,13 +232,13 @@ def is_among(values: Tensor, ranks: Tensor) -> Tensor:
     return values.gather(1, at) == ranks
 
 
-# Local ids by first appearance, by stable sorting: the same on every device
+# Local ids by first appearance, by a stable sort: the same on every device.
 def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
     """The local ids of `met`, and the places in it of those that are new, by first appearance.
 
     Args:
-        known: What has a local id already: its first place here.
-        met: What is numbered, in order.
+        known: Ids that have a local id already, which is their place here.
+        met: Ids to relabel, in order.
 
     >>> [found.tolist() for found in number(torch.tensor([7, 9]), torch.tensor([8, 9, 5, 8]))]
     [[2, 1, 3, 2], [0, 2]]
@@ -251,9 +256,9 @@ def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
     return local[known.numel() :], fresh.nonzero().squeeze(1)
 
 
-# What weighted draws compare: integers, and single operations on float64, which IEEE 754 rounds alike on every device
+# Scores of weighted draws: integers, and single operations on float64, which IEEE 754 rounds alike on every device.
 def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
-    """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: how long an edge of weight 1 takes in the race.
+    """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: the finishing time of an edge of weight 1.
 
     `table` is `LOG_TABLE` on the device.
 
@@ -272,17 +277,17 @@ def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
 
 
 def race(bits: Tensor, weights: Tensor, table: Tensor) -> Tensor:
-    """When each edge comes in, by its 32 random bits and its weight: the first ones are drawn."""
+    """The finishing time of each edge in an exponential race, by its 32 random bits and its weight; the least win."""
     return _race_lengths(bits, table).to(torch.float64) / weights
 
 
 def priority(bits: Tensor, weights: Tensor) -> Tensor:
-    """Each edge's (bits + 1/2) / weight: the smallest ones are drawn."""
+    """The priority (bits + 1/2) / weight of each edge; the least are drawn."""
     return (bits.to(torch.float64) + 0.5) / weights
 
 
 def heavy(weights: Tensor, most: Tensor) -> Tensor:
-    """The weights as whole numbers, in units of 2^-32 of `most`; nothing where `most` is 0.
+    """The weights as integers, in units of 2^-32 of `most`; 0 where `most` is 0.
 
     >>> heavy(torch.tensor([0.5, 3.0, 0.0]), torch.tensor([1.0, 3.0, 0.0])).tolist()
     [2147483648, 4294967296, 0]

@@ -1,8 +1,8 @@
-"""Rows that a GPU reads from the host's page-locked memory by itself, without a copy of the batch on the host.
+"""A Triton kernel by which a GPU reads rows from the host's page-locked memory, without a copy of them on the host.
 
 Where the features of a graph do not fit on the GPU, threads otherwise gather a batch's rows into page-locked memory,
 from which they are copied: a row crosses the host's memory three times. Here it crosses the bus once, straight from
-where it lies (zero-copy access: Min et al., "Large Graph Convolutional Network Training with GPU-Oriented Data
+its place (zero-copy access: Min et al., "Large Graph Convolutional Network Training with GPU-Oriented Data
 Communication Architecture", VLDB 2021).
 
 Needs Triton, which torch brings where it is built for CUDA. With TRITON_INTERPRET=1 it runs on the CPU, for tests.
@@ -19,11 +19,12 @@ import triton.language as tl
 from torch import Tensor
 
 _WORDS: dict[int, torch.dtype] = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
+"""Integer dtypes by size in bytes, the largest first: a row is copied in words of the largest size that divides it."""
 _MOST = 1024
-"""Words that one program copies at once."""
+"""The most words that one program copies at once."""
 
 
-# One program a row: its reads are consecutive, and so cross the bus as few large requests. O(width) per row.
+# One program per row: its reads are consecutive, and so cross the bus as few large requests. O(width) per row.
 @triton.jit
 def _copy_rows(rows: Any, ids: Any, out: Any, width: Any, words: tl.constexpr) -> None:
     place = tl.program_id(0).to(tl.int64)
@@ -38,8 +39,8 @@ def gather_zero_copy(rows: Tensor, ids: Tensor) -> Tensor:
     """[n, ...] `rows[ids]`, on the device of `ids`.
 
     Args:
-        rows: [any, ...] contiguous, in page-locked memory, or on the device.
-        ids: [n] int64 or int32, each a row: it is not checked.
+        rows: [any, ...] contiguous, in page-locked memory or on the device.
+        ids: [n] int64 or int32, each of which must be a row: ids are not checked.
     """
     out = torch.empty((len(ids), *rows.shape[1:]), dtype=rows.dtype, device=ids.device)
     size = out.element_size() * out[0].numel() if len(ids) else 0

@@ -1,4 +1,4 @@
-"""The kernels that every plain sampler needs, loaded in a thread of their own while the caller waits for others."""
+"""Loading of the kernels that every plain sampler needs, in a thread, while the caller waits for other work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +19,10 @@ _warm = Event()
 
 @contextmanager
 def warming() -> Iterator[None]:
-    """Loads them, or compiles them where no cache is, while the block runs; afterwards they are there.
+    """Loads the kernels of plain sampling, or compiles those without a cache, while the block runs.
 
-    The thread has ended by then: a process that forks while numba holds its lock leaves it locked in the child. An
-    error of the block does not wait for it.
+    The thread has ended when the block is left: a process that forks while numba holds its lock leaves it locked in the
+    child. An error of the block is raised without waiting for the thread.
     """
     if _warm.is_set():
         yield
@@ -34,9 +34,10 @@ def warming() -> Iterator[None]:
 
 
 def load_kernels() -> None:
-    """Samples one edge and gathers a few rows: afterwards the kernels are loaded, compiled where there is no cache."""
+    """Samples one edge and gathers a few rows, which loads those kernels, or compiles them where there is no cache."""
     one = np.zeros(1, np.int64)
     rows = row_arrays(np.array([0, 1]), np.zeros(1, np.int32))
+    # Arguments have exactly the types of a batch's: numba compiles a variant for each tuple of types.
     keys = DrawKeys(*[fold_parts(0)] * 5)
     fold_each(keys.pick, one)
     is_plain(rows)

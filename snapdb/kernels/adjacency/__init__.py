@@ -1,1 +1,1 @@
-"""The rows of a relation: physical forms, where logical rows lie, how rows are built, merged and counted."""
+"""Kernels over adjacency rows: encodings, spans of logical rows, sorting, merging, edge selection and degrees."""

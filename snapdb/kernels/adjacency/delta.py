@@ -1,9 +1,9 @@
-"""Deltas of a refresh: where a logical row first differs, and where each edge from there on comes from.
+"""The delta of a refreshed adjacency: where each touched row first differs, and the source of each edge from there on.
 
-A logical row is a range of the base's row and then a row of the old delta, both by (time, edge id). Rows before the
-first difference are kept; the rest of a touched row is a three-way merge of base, old delta and added edges, without
-the removed ones. One walk leads over all touched nodes, ascending. An added edge that is later than its row's last one,
-the usual case, costs one comparison; a removed edge costs a binary search; rows that do not change cost nothing.
+A logical row is a range of the base's row and then a row of the old delta, both sorted by (time, edge id). Rows before
+the first difference are kept; the rest of a touched row is a three-way merge of base, old delta and added edges,
+without the removed ones. One ascending walk visits all touched nodes. An added edge later than its row's last one, the
+usual case, costs one comparison; a removed edge costs a binary search; unchanged rows cost nothing.
 
 Naive twin: the rows that tests/storage/test_topology.py sorts anew.
 """
@@ -24,35 +24,42 @@ _MOST = np.int64(2**63 - 1)
 
 
 class Keys(NamedTuple):
-    """What edges are sorted by, by position; no times at all: by the edge id alone."""
+    """The sort keys of edges, by position."""
 
     time: Int64s
+    """Event times; empty where edges have none and are sorted by edge id alone."""
     edge_id: Array
+    """Edge ids, int32 or int64."""
 
 
 class Base(NamedTuple):
-    """The rows of the base."""
+    """The rows of the base adjacency."""
 
     indptr: Int64s
     keys: Keys
     last: int
-    """No edge has a later time; the greatest number where that is not known."""
+    """The greatest event time in the base, or the greatest int64 where that is not known."""
 
 
 class Lists(NamedTuple):
-    """Some nodes, ascending, and for each a list of edges by (time, edge id)."""
+    """Lists of edges sorted by (time, edge id), one for each of some ascending nodes."""
 
     nodes: Int64s
+    """[lists] the nodes, ascending."""
     indptr: Int64s
+    """[lists + 1] where each node's list starts in `keys`."""
     keys: Keys
 
 
 class Outline(NamedTuple):
-    """The touched nodes of a new delta, what each keeps of its base row, and where its own row starts."""
+    """The rows of a new delta: touched nodes, how much of its base row each keeps, and where its delta row starts."""
 
     nodes: Int64s
+    """[touched] the nodes, ascending."""
     kept: Int64s
+    """[touched] how many positions of the base's row are kept."""
     indptr: Int64s
+    """[touched + 1] where each row starts in the delta."""
 
 
 class _Row(NamedTuple):
@@ -66,7 +73,7 @@ class _Row(NamedTuple):
 
 @kernel
 def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indptr: Int64s, held: int) -> bool:
-    """Whether nodes ascend, rows follow each other through all `held` edges, and what is kept is within the base."""
+    """Whether nodes ascend, their rows partition the `held` edges, and each keeps no more than its base row."""
     before = np.int64(-1)
     if indptr[0] != 0 or indptr[nodes.size] != held:
         return False
@@ -80,7 +87,7 @@ def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indpt
 
 @kernel
 def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Number]:
-    """Where a row of the base starts and how long it is: nothing beyond the base, -1 when it leads out of it."""
+    """The start and the length of a row of the base: an empty one for a node beyond it, length -1 for a damaged one."""
     if node < 0 or node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
     start, stop = indptr[node], indptr[node + 1]
@@ -89,7 +96,7 @@ def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Numbe
 
 @kernel
 def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _Number]:
-    """The range of a node's list, and which list is next; `at` is the first not before the node."""
+    """The range of a node's list, and the number of the next list; `at` is the first list not before the node."""
     if at < lists.nodes.size and lists.nodes[at] == node:
         return lists.indptr[at], lists.indptr[at + 1], at + 1
     return np.int64(0), np.int64(0), at
@@ -97,11 +104,13 @@ def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _
 
 @kernel
 def _least(lists: Lists, at: _Number, other: _Number) -> _Number:
+    """The smaller of the node of list number `at` and `other`."""
     return min(lists.nodes[at], other) if at < lists.nodes.size else other
 
 
 @kernel
 def _key(keys: Keys, p: int | _Number) -> tuple[_Number, _Number]:
+    """(time, edge id) at a position; (edge id, edge id) where edges have no time."""
     number = np.int64(keys.edge_id[p])
     return (keys.time[p] if keys.time.size else number), number
 
@@ -116,7 +125,7 @@ def _key_at(p: int | _Number, row: _Row, base: Base, old: Lists) -> tuple[_Numbe
 
 @kernel
 def _not_before(key: tuple[_Number, _Number], row: _Row, base: Base, old: Lists) -> _Number:
-    """The first position of a logical row whose key is not before this one."""
+    """The first position of a logical row whose key is not less than this one: a binary search."""
     low, high = np.int64(0), row.length + row.high - row.low
     while low < high:
         middle = (low + high) // 2
@@ -131,7 +140,10 @@ def _not_before(key: tuple[_Number, _Number], row: _Row, base: Base, old: Lists)
 def _locate_removed(
     low: _Number, high: _Number, removed: Keys, row: _Row, base: Base, old: Lists, positions: Int64s
 ) -> tuple[_Number, _Number]:
-    """Fills `positions` of the removed edges low ≤ g < high; the least, and which is not in the row (again), or -1."""
+    """Fills `positions` of the removed edges low ≤ g < high.
+
+    Returns the least of the positions, and the number of a removed edge that is not in the row or comes twice, or -1.
+    """
     degree = row.length + row.high - row.low
     first, before = degree, np.int64(-1)
     for g in range(low, high):
@@ -150,10 +162,11 @@ def find_changes(
 ) -> tuple[int, int]:
     """Fills the outline, which has room for all nodes of the lists, and `positions` in the logical rows of `removed`.
 
-    `held` is what the nodes of `old` keep of their base rows.
+    `held` is how many positions of their base rows the nodes of `old` keep.
 
     Returns:
-        How many nodes are touched, and -1; or DAMAGED; or which removed edge is not in its row, or removed twice.
+        The number of touched nodes, and -1; or DAMAGED; or which removed edge is missing from its row, or removed
+        twice.
     """
     nodes, keeps, indptr = outline
     o, r, a, t = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -161,7 +174,8 @@ def find_changes(
     while True:
         node = _least(removed, r, _least(added, a, _MOST))
         moved = indptr[t] - old.indptr[o]
-        while o < old.nodes.size and old.nodes[o] < node:  # these stay as they are
+        # Rows of the old delta before the next changed node are copied unchanged.
+        while o < old.nodes.size and old.nodes[o] < node:
             nodes[t], keeps[t], indptr[t + 1] = old.nodes[o], held[o], old.indptr[o + 1] + moved
             o += 1
             t += 1
@@ -183,7 +197,7 @@ def find_changes(
         added_low, added_high, a = _list(added, a, node)
         if added_low < added_high:
             key = _key(added.keys, added_low)
-            if low < high:  # the row's last edge is nearly always before the added ones
+            if low < high:  # append-only streams: the row's last edge is nearly always earlier than the added ones
                 late = bool(_key(old.keys, high - 1) >= key)
             else:
                 late = bool(key[0] <= base.last and length > 0 and _key(base.keys, start + length - 1) >= key)
@@ -200,7 +214,10 @@ def find_changes(
 def list_tails(
     base: Base, old: Lists, removed: Lists, added: Lists, outline: Outline, positions: Int64s, origin: Int64s
 ) -> None:
-    """Fills `origin` with where each edge of the new rows comes from: the base, then `old`, then `added`."""
+    """Fills `origin` with the position that each edge of the new rows is copied from.
+
+    Positions count through the base, then `old`, then `added`.
+    """
     nodes, keeps, indptr = outline
     base_end = base.keys.edge_id.size
     old_end = base_end + old.keys.edge_id.size
@@ -208,7 +225,7 @@ def list_tails(
     while t < nodes.size:
         node = _least(removed, r, _least(added, a, _MOST))
         moved, first = indptr[t] - old.indptr[o], old.indptr[o]
-        while t < nodes.size and nodes[t] < node:  # these stay as they are
+        while t < nodes.size and nodes[t] < node:  # unchanged rows of the old delta
             o += 1
             t += 1
         for i in range(first, old.indptr[o]):
@@ -220,6 +237,8 @@ def list_tails(
         removed_low, removed_high, r = _list(removed, r, node)
         added_low, added_high, a = _list(added, a, node)
         cut = end - at - (high - low) + (removed_high - removed_low) - (added_high - added_low)
+        # Only a row whose order changes is merged. Otherwise its old delta and the added edges are concatenated, which
+        # is the common case.
         mixed = cut > 0 or removed_low < removed_high
         if added_low < added_high and low < high:
             mixed = mixed or _key(added.keys, added_low) < _key(old.keys, high - 1)
@@ -247,7 +266,7 @@ def _merge_row(
     high: _Number,
     origin: Int64s,
 ) -> None:
-    """One new row: the logical row from `kept` on, without positions `gone`, merged with added edges low ≤ i < high."""
+    """Fills `origin` for one row: positions from `kept` on without `gone`, merged with added edges low ≤ i < high."""
     base_end = base.keys.edge_id.size
     old_end = base_end + old.keys.edge_id.size
     passed, at = 0, 0
@@ -266,10 +285,10 @@ def _merge_row(
         at += 1
 
 
-# One column of rows over a base and what was added since, copied in the order of `origin`
+# One column of rows over a base, an old delta and added edges, copied in the order of `origin`: O(edges of the delta).
 @kernel
 def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: Array) -> None:
-    """Fills `out` with the values at positions that are counted through all three."""
+    """Fills `out` with the values at positions that count through `first`, `second` and `third`."""
     seconds = first.size
     thirds = seconds + second.size
     for i in range(origin.size):

@@ -1,8 +1,9 @@
-"""The rows of a relation as kernels read them, in every encoding.
+"""The arrays of a relation's rows as kernels read them, for every encoding.
 
 A node's logical row is a range of the base, cut short where a delta takes over, and then a range of the delta.
 `degrees` may end it early, and `live` may leave out some of its positions. Physical positions count through the base
-and then through the delta. A part that an encoding lacks is an empty array, so that all share one compiled kernel.
+and then through the delta. A part that an encoding lacks is an empty array, so that all encodings share one compiled
+kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from snapdb.kernels.compiled import kernel
 
 
 class _Parts(Protocol):
-    """Values of a base and of its delta, if any."""
+    """Values of the edges of a base and of its delta, if any."""
 
     @property
     def base(self) -> Array: ...
@@ -28,42 +29,46 @@ class _Parts(Protocol):
 
 
 ByPosition: TypeAlias = Array | tuple[Array, Array | None] | _Parts
-"""Values by physical position: of the base alone, or of the base and of its delta."""
+"""Values by physical position: of the base alone, or of the base and its delta."""
 
 DAMAGED = "an adjacency is damaged: it leads out of its arrays; CHECK DATABASE names the file"
 
 
 class DeltaArrays(NamedTuple):
-    """The rows of touched nodes: the first `kept` positions of the base row, then a row of their own."""
+    """The delta rows of touched nodes, which replace the base row from position `kept` on."""
 
     touched: UInt64s
-    """A bit for each node."""
+    """A bitmap over nodes: whether each is touched."""
     ranks: Int64s
-    """How many nodes are touched before each word."""
+    """[words] how many nodes are touched before each word of `touched`."""
     kept: Int64s
-    """By rank among the touched nodes, as are the rows of `indptr`."""
+    """[touched] how many positions of the base row precede the delta row, by rank among the touched nodes."""
     indptr: Int64s
+    """[touched + 1] where each delta row starts in `indices`."""
     indices: Array
-    """Of the dtype of the base's indices."""
+    """Neighbour ids, of the dtype of the base's indices."""
 
 
 class LiveArrays(NamedTuple):
-    """The physical positions that are in the snapshot; no words at all: every one."""
+    """The bitmap of the physical positions that are in the snapshot; empty arrays: all are."""
 
     words: UInt64s
+    """A bit for each physical position."""
     before: Int64s
-    """See `rank_blocks`."""
+    """The rank directory of `words`: see `rank_blocks`."""
 
 
 class RowArrays(NamedTuple):
-    """Read-only, contiguous arrays: see `row_arrays`."""
+    """A relation's rows as read-only, contiguous arrays: see `row_arrays`."""
 
     nodes: int
-    """Nodes 0 ≤ id < nodes have a row; those beyond the base that no delta touches have an empty one."""
+    """The number of rows: nodes 0 ≤ id < nodes have one, an empty one beyond the base where no delta touches it."""
     indptr: Int64s
+    """[base nodes + 1] where each base row starts in `indices`."""
     indices: Array
+    """Neighbour ids of the base, int32 or int64."""
     degrees: npt.NDArray[np.uint32]
-    """How many logical positions of each row are in the snapshot; empty: all."""
+    """[nodes] how many logical positions of each row are in the snapshot; empty: all."""
     live: LiveArrays
     delta: DeltaArrays
 
@@ -77,10 +82,10 @@ def row_arrays(
     live: LiveArrays | None = None,
     delta: DeltaArrays | None = None,
 ) -> RowArrays:
-    """Rows that kernels can read, without a copy where the arrays have the right type.
+    """Rows as kernels read them, without a copy where the arrays have the right dtypes.
 
     Raises:
-        CorruptError: there is not a degree for each node, or not a bit for each physical position.
+        CorruptError: `degrees` has not one value per node, or `live` not one bit per physical position.
     """
     count = max(indptr.size - 1, 0) if nodes is None else nodes
     bits = plain_array(np.empty(0), np.uint64)
@@ -100,7 +105,7 @@ def row_arrays(
 
 
 def live_arrays(words: UInt64s) -> LiveArrays:
-    """A bitmap over physical positions with its counts."""
+    """A bitmap over physical positions with its rank directory."""
     plain = plain_array(words, np.uint64)
     return LiveArrays(plain, plain_array(rank_blocks(plain), np.int64))
 
@@ -108,10 +113,10 @@ def live_arrays(words: UInt64s) -> LiveArrays:
 def delta_arrays(
     touched: Int64s, kept: Int64s, indptr: Int64s, indices: Array, nodes: int, kind: npt.DTypeLike
 ) -> DeltaArrays:
-    """A delta over a base whose indices are of `kind`; `touched` are ascending nodes.
+    """The arrays of a delta over a base whose indices are of `kind`; `touched` are ascending nodes.
 
     Raises:
-        CorruptError: they are not, or one is not 0 ≤ id < nodes, or it has no row.
+        CorruptError: the nodes do not ascend, one is not 0 ≤ id < nodes, or one has no row.
     """
     if kept.size != touched.size or indptr.size != touched.size + 1:
         raise CorruptError(DAMAGED)
@@ -127,7 +132,8 @@ def delta_arrays(
     )
 
 
-# One bit per node marks it as touched, and the ranks of words give its row's number in the delta: O(1) per node
+# One bit per node marks it as touched, and the rank of its word gives its row's number in the delta (Jacobson's rank,
+# 1989): O(1) per node.
 @kernel
 def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
     before = np.int64(-1)
@@ -143,28 +149,28 @@ def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
 
 
 def plain_array(values: Array, kind: npt.DTypeLike) -> Array:
-    """The array as kernels are compiled for it: contiguous and read-only."""
+    """A contiguous read-only view or copy: numba compiles a kernel once per array layout and mutability."""
     plain = np.ascontiguousarray(values, dtype=kind).view()
     plain.flags.writeable = False
     return plain
 
 
 def parts_of(values: ByPosition) -> tuple[Array, Array | None]:
-    """The values of the base and those of its delta, if any."""
+    """The values of the base, and those of its delta or None."""
     if isinstance(values, np.ndarray):
         return values, None
     return (values[0], values[1]) if isinstance(values, tuple) else (values.base, values.delta)
 
 
 class ColumnArrays(NamedTuple):
-    """A column of edges as kernels read it, by physical position; both parts are empty where it is not needed."""
+    """A column of edges by physical position; both parts are empty where no kernel needs it."""
 
     base: Array
     delta: Array
 
 
 def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArrays) -> ColumnArrays:
-    """The values of a column of these rows as kernels read them; no values where it is None.
+    """The values of a column of these rows as kernels read them; empty for None.
 
     Raises:
         CorruptError: there is not one value for each physical position.
@@ -180,11 +186,11 @@ def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArray
 
 @kernel
 def has_values(column: ColumnArrays) -> bool:
-    """Whether a column has values, which it does not where it is not needed, or where there are no edges."""
+    """Whether a column has values: it has none where it is not needed, or where there are no edges."""
     return column.base.size + column.delta.size > 0
 
 
-# A branch instead of one concatenated array: base and delta are memory-mapped files, which a refresh must not copy
+# A branch instead of one concatenated array: base and delta are memory-mapped files, and a refresh must not copy them.
 @kernel
 def value_at(column: ColumnArrays, position: int | np.int64) -> Any:
     """A column's value at a physical position."""
@@ -194,6 +200,6 @@ def value_at(column: ColumnArrays, position: int | np.int64) -> Any:
 
 @kernel
 def neighbor_at(rows: RowArrays, position: int | np.int64) -> np.int64:
-    """The id of the neighbor at a physical position, as it is stored: it may lead out of the nodes."""
+    """The stored id of the neighbour at a physical position; a damaged one may be out of range."""
     base = rows.indices
     return np.int64(base[position]) if position < base.size else np.int64(rows.delta.indices[position - base.size])

@@ -1,4 +1,4 @@
-"""Logical rows listed: how long they are, which positions they hold, and which neighbours stand there."""
+"""Operations on whole logical rows: degrees, listing, merging, comparison, and expected accesses."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ class RowRange(NamedTuple):
     """The logical rows of nodes low, low + 1, …"""
 
     low: int
+    """The first node."""
     indptr: Int64s
     """[nodes of the part + 1] where each row starts among all logical rows, and where the last one ends."""
     positions: Int64s
-    """Physical, row after row."""
+    """Physical positions, row after row."""
 
 
 def degrees_of(rows: RowArrays) -> Int64s:
-    """[nodes] How many edges each logical row has.
+    """[nodes] the number of edges of each logical row.
 
     Raises:
         CorruptError: a row leads out of its arrays.
@@ -55,7 +56,9 @@ def degrees_of(rows: RowArrays) -> Int64s:
 
 
 def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[RowRange]:
-    """The positions of every logical row, some `most` edges a part (one row may hold more), in bounded memory.
+    """Yields the positions of every logical row in parts of about `most` edges, so that memory is bounded.
+
+    One row may exceed `most`, and is then a part by itself.
 
     Raises:
         CorruptError: a row leads out of its arrays.
@@ -73,14 +76,15 @@ def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[RowRange]:
 
 
 def neighbors_of(rows: RowArrays, positions: Int64s) -> Array:
-    """The ids of the neighbours at physical positions, as they are stored."""
+    """The stored ids of the neighbours at physical positions."""
     return read_parts(rows.indices, rows.delta.indices, positions)
 
 
 def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
-    """A fresh array of the values at physical positions, which count through the base and then the delta.
+    """A new array of the values at physical positions, which count through the base and then the delta.
 
-    Raises IndexError when one is beyond both.
+    Raises:
+        IndexError: a position is beyond both.
     """
     if delta is None or delta.size == 0:
         return gather(base, positions)
@@ -93,10 +97,13 @@ def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
     return values
 
 
-# Blocks of rows are located together, and then listed or counted while their bounds are in the cache
+# Blocks of rows are located together, and then listed or counted while their bounds are in the cache.
 @allocating_kernel
 def row_lengths(rows: RowArrays, physical: bool, lengths: Int64s) -> bool:
-    """How many positions each row has, live ones or, where `physical`, all; whether rows are within their arrays."""
+    """Fills `lengths` [nodes] with the number of live positions of each row, or of all where `physical`.
+
+    Returns whether all rows are within their arrays.
+    """
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):
         count = min(BLOCK, rows.nodes - low)
@@ -109,7 +116,7 @@ def row_lengths(rows: RowArrays, physical: bool, lengths: Int64s) -> bool:
 
 @allocating_kernel
 def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None:
-    """The positions of nodes from begin up to end, whose rows are sound."""
+    """Fills `positions` with the rows of begin ≤ node < end, which must be valid."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     at: _Number = np.int64(0)
     for low in range(begin, end, BLOCK):
@@ -118,15 +125,16 @@ def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None
         at = list_spans(rows.live.words, spans, count, positions, at)
 
 
-# How many edges of each row are before a time, by binary search in each part: O(log degree) per row
+# How many edges of each row are before a time, by binary search in each part: O(log degree) per row. Kernels run
+# without the GIL, so threads share the rows.
 _SHARE = 1 << 20
-"""Nodes that one thread takes at a time."""
+"""Nodes per task of a thread."""
 
 
 def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[np.uint32]:
     """[nodes] how many edges of each row are before `stop`, by binary search: times ascend in every row.
 
-    `rows` has no bitmap.
+    `rows` must have no bitmap.
 
     Raises:
         CorruptError: a row leads out of its arrays.
@@ -147,6 +155,7 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
 def _search(
     rows: RowArrays, times: ColumnArrays, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int
 ) -> bool:
+    """Fills degrees[begin:end]; returns whether all rows are within their arrays."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     held = rows.indices.size
     for low in range(begin, end, BLOCK):
@@ -163,7 +172,10 @@ def _search(
 
 @kernel
 def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
-    """How many of `count` ascending times from `first` are before stop; its branches depend on `count` alone."""
+    """How many of the `count` ascending times from `first` on are less than `stop`.
+
+    A branchless binary search: its control flow depends on `count` alone, so that nothing is mispredicted.
+    """
     low = first
     while count > 1:
         half = count >> 1
@@ -174,7 +186,7 @@ def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -
 
 @kernel
 def are_rows(starts: Int64s, ends: Int64s, indices: Array, nodes: int) -> bool:
-    """Whether rows are within `indices`, one after another, and the indices they hold within 0 ≤ id < nodes."""
+    """Whether rows partition a prefix of `indices` in order, and all indices are 0 ≤ id < nodes."""
     before = np.int64(0)
     for v in range(starts.size):
         start, end = starts[v], ends[v]
@@ -190,10 +202,10 @@ def are_rows(starts: Int64s, ends: Int64s, indices: Array, nodes: int) -> bool:
 def merge_rows(
     in_starts: Int64s, in_ends: Int64s, out_starts: Int64s, out_ends: Int64s
 ) -> tuple[Int64s, Int64s, Bools]:
-    """Rows that hold a node's IN edges, then its OUT edges.
+    """Merges two adjacencies row by row: each row holds a node's IN edges, then its OUT edges.
 
     Returns:
-        `indptr` [rows + 1], for each new position the position it came from, and whether that was an OUT edge.
+        `indptr` [rows + 1], and for each new position the position that it comes from and whether it is an OUT edge.
     """
     indptr = np.zeros(in_starts.size + 1, np.int64)
     np.cumsum((in_ends - in_starts) + (out_ends - out_starts), out=indptr[1:])
@@ -213,6 +225,7 @@ def _merge(
     origin: Int64s,
     outward: Bools,
 ) -> None:
+    """Fills `origin` and `outward`, row by row."""
     for v in range(in_starts.size):
         at = indptr[v]
         for p in range(in_starts[v], in_ends[v]):
@@ -225,13 +238,13 @@ def _merge(
             at += 1
 
 
-# Which rows of a snapshot differ from those of an earlier one on the same base: rows are compared by where they are
-# and by the bits of what is live, without a read of their edges
+# The rows of a snapshot that differ from those of an earlier one on the same base: spans and bitmap words are compared,
+# 64 positions at a time, without reading edges.
 @allocating_kernel
 def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: Int64s, changed: Bools) -> bool:
-    """Marks which of these nodes have other edges, or at other places; False: a row leads out of its arrays.
+    """Sets `changed` [nodes] where a node's row has other edges or positions; returns False where a row is damaged.
 
-    Both have the same base. Where deltas are not the same, rows that reach into one count as changed.
+    Both snapshots have the same base. Rows that reach into a delta count as changed where the deltas differ.
     """
     old, new = np.empty((BLOCK, FIELDS), np.int64), np.empty((BLOCK, FIELDS), np.int64)
     words, others = before.live.words, after.live.words
@@ -245,7 +258,8 @@ def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: I
                 same &= old[i, field] == new[i, field]
             if old[i, DELTA_LEN] > 0:
                 same &= same_delta and old[i, DELTA_START] == new[i, DELTA_START]
-            # As many edges count; where all do, none can have taken another's place.
+            # Degrees are equal. Only rows with dead positions need their bits compared: where all positions are live,
+            # the edges are the same ones.
             if same and old[i, DEGREE] < old[i, BASE_LEN] + old[i, DELTA_LEN]:
                 same = _same_bits(words, others, old[i, BASE_START], old[i, BASE_LEN])
                 same &= _same_bits(words, others, old[i, DELTA_START], old[i, DELTA_LEN])
@@ -255,6 +269,7 @@ def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: I
 
 @kernel
 def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
+    """Whether two bitmaps agree on `count` bits from `start` on."""
     stop = start + count
     for begin in range(start, stop, 64):
         end = min(begin + 64, stop)
@@ -263,12 +278,13 @@ def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
     return True
 
 
-# Expected accesses: one pass over all rows per hop, O(edges)
+# Expected accesses of a hop, a push of probabilities along edges: one pass over all rows, O(edges).
 @allocating_kernel
 def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
-    """Adds the expected accesses of neighbours that nodes low ≤ id < high draw, from the nodes' own `visits`.
+    """Adds to `reached` the expected accesses of the neighbours that nodes low ≤ id < high draw.
 
-    A node draws each of its d edges with chance min(fanout, d) / d. False: a row leads out of its arrays or its nodes.
+    `visits` [nodes] are the expected accesses of the nodes themselves. A node draws each of its d edges with
+    probability min(fanout, d) / d. Returns False where a row leads out of its arrays or its nodes.
     """
     words = rows.live.words
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)

@@ -1,7 +1,7 @@
 """Edge selection: which edges of a topology are in a snapshot, by its window of event time, its vertices and filters.
 
 An edge is in a window when start ≤ time < stop or, where edges have an end, when time < stop and the end is after
-`until_after`. The time of a static edge, STATIC, is in every window. One pass over the positions decides all
+`until_after`. The time of a static edge, STATIC, is in every window. One pass over the positions evaluates all
 conditions; reads of other arrays by neighbour or edge id are prefetched.
 """
 
@@ -30,44 +30,55 @@ from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
 
 STATIC = -(2**63)
-"""The event time of edges that have none."""
+"""The event time of edges without one."""
 _LAST = 2**63 - 1
 
 
 class EdgeSelection(NamedTuple):
-    """The edges that are selected."""
+    """The edges that meet all conditions."""
 
     words: UInt64s
     """A bit for each physical position."""
     degrees: npt.NDArray[np.uint32]
-    """[nodes] the number of each row's selected edges."""
+    """[nodes] the number of selected edges of each row."""
     edges: int
+    """The number of selected edges."""
     prefix: bool
-    """In every row the selected edges come first, so that `degrees` specifies them."""
+    """Whether the selected edges come first in every row, so that `degrees` alone specifies them."""
 
 
 class _Conditions(NamedTuple):
-    """What an edge has to meet; an empty array is no condition."""
+    """The conditions on an edge; an empty array imposes none."""
 
     start: int
+    """Least event time."""
     stop: int
+    """Event times are less than this."""
     after: int
-    """Edges end after this, or have no end."""
+    """Edges end after this time, or have no end."""
     bounded: bool
-    """There is a stop; without one the greatest time is in the window too."""
+    """Whether there is a stop; without one the greatest time is in the window too."""
     row_node: Bools
+    """[nodes] whether edges of this row may be selected."""
     neighbor: Bools
+    """[neighbours] whether edges to this neighbour may be selected."""
     edge_id: Bools
+    """[edge ids] whether this edge may be selected."""
 
 
 class _Columns(NamedTuple):
-    """What conditions read of the base, or of the delta, whose first physical position is `offset`."""
+    """The columns of edges that conditions read, of the base or of the delta."""
 
     offset: int
+    """The first physical position: 0 for the base, the base's length for the delta."""
     indices: Array
+    """Neighbour ids."""
     time: Int64s
+    """Event times, or empty."""
     until: Int64s
+    """End times, or empty."""
     edge_id: Array
+    """Edge ids, or empty."""
 
 
 def select_edges(
@@ -86,12 +97,15 @@ def select_edges(
     """The edges of these rows that meet every condition.
 
     Args:
-        time: Event times; without them the window is no condition.
-        until: When edges end; then `until_after` is a condition instead of `start`.
-        edge_id: Needed with `selected_ids`.
-        row_node_alive: [nodes] whether an edge of this row may be selected.
-        neighbor_alive: [neighbors] whether an edge to that neighbour may be.
-        selected_ids: [edge ids] whether that edge may be.
+        time: Event times; without them the window is not applied.
+        until: End times of edges; then `until_after` applies instead of `start`.
+        edge_id: Edge ids, required with `selected_ids`.
+        start: Least event time of the window.
+        stop: Event times of the window are less than this.
+        until_after: Edges that end are selected when they end after this time.
+        row_node_alive: [nodes] whether edges of this row may be selected.
+        neighbor_alive: [neighbors] whether edges to that neighbour may be selected.
+        selected_ids: [edge ids] whether that edge may be selected.
 
     Raises:
         CorruptError: a row, a neighbour or an edge id leads out of its arrays.
@@ -126,7 +140,7 @@ def select_edges(
 
 
 def full_bitmap(rows: RowArrays) -> UInt64s:
-    """A bit for each physical position, set where a logical row holds it."""
+    """A bit for each physical position, set where a logical row contains it."""
     return select_edges(rows).words
 
 
@@ -139,7 +153,7 @@ def _select(
     words: UInt64s,
     degrees: npt.NDArray[np.uint32],
 ) -> int:
-    """Fills words and degrees; 1 when every row is a prefix, 0 when one is not, -1 when something is damaged."""
+    """Fills `words` and `degrees`; returns 1 when every row's selection is a prefix, 0 if one is not, -1: damaged."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     prefix = 1
     for low in range(0, rows.nodes, BLOCK):
@@ -161,7 +175,7 @@ def _select(
 
 @kernel
 def _empty_rows(alive: Bools, nodes: Int64s, count: int, spans: Int64s) -> bool:
-    """Empties the rows of nodes that are not in the snapshot; whether `alive` has all nodes."""
+    """Empties the rows of nodes that are not in the snapshot; returns whether `alive` has a flag for all nodes."""
     for i in range(count):
         if nodes[i] >= alive.size:
             return False
@@ -172,7 +186,7 @@ def _empty_rows(alive: Bools, nodes: Int64s, count: int, spans: Int64s) -> bool:
 
 
 # One pass over the positions of each row, O(edges). Reads by neighbour and by edge id are random, and are prefetched
-# AHEAD positions before they are needed.
+# AHEAD positions early, which hides their latency.
 @kernel
 def _select_ranges(
     live: UInt64s,
@@ -186,7 +200,7 @@ def _select_ranges(
     words: UInt64s,
     degrees: npt.NDArray[np.uint32],
 ) -> int:
-    """Selects from one range of each row, of the base or of the delta; returns what `_select` does."""
+    """Selects from one range of each row, in the base or in the delta; returns what `_select` does."""
     offset, indices, time, until, edge_id = columns
     neighbor_alive, selected_ids = conditions.neighbor, conditions.edge_id
     start, stop, after, bounded = conditions.start, conditions.stop, conditions.after, conditions.bounded
@@ -223,7 +237,7 @@ def _select_ranges(
 
 
 def _flags(values: Bools | None) -> Bools:
-    """Flags as kernels read them: no array is no condition, and an array without ids selects none."""
+    """Flags as kernels read them: an empty array for None, and one False for an array without ids."""
     if values is None:
         return plain_array(np.empty(0), np.bool_)
     return plain_array(values if values.size else np.zeros(1), np.bool_)

@@ -1,4 +1,4 @@
-"""Where logical rows are, whatever their encoding: some nodes at a time, as numbers that stay in the processor's cache.
+"""The spans of logical rows in physical positions, for every encoding, located a block of nodes at a time.
 
 All kernels that read rows begin with `locate`. It costs one random read per row (the bounds of the base), three more
 where a delta may hold a part of it, and two where there is a bitmap. Each pass over a block of nodes prefetches what
@@ -23,23 +23,23 @@ BLOCK = 128
 """Nodes whose rows are located together. Their spans take 6 KiB, which stay in the first-level cache."""
 BASE_START, BASE_LEN, DELTA_START, DELTA_LEN, BASE_LIVE, DEGREE = range(6)
 """Columns of `spans`, an int64 [rows, FIELDS]: a row is BASE_LEN positions from BASE_START and then DELTA_LEN positions
-from DELTA_START, all physical. BASE_LIVE of those in the base are live, and DEGREE of all."""
+from DELTA_START, all physical. BASE_LIVE of those in the base are live, and DEGREE of both parts."""
 FIELDS = 6
 PLAIN_FIELDS = 2
-"""BASE_START and BASE_LEN specify a row of a base alone."""
+"""The number of columns that specify a row of a base alone: BASE_START and BASE_LEN."""
 
 
 @kernel
 def is_plain(rows: RowArrays) -> bool:
-    """Whether there is a base alone, and every position is live."""
+    """Whether rows consist of a base alone, and every position is live."""
     return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.delta.touched.size == 0
 
 
-# Passes over a block instead of one pass per row: each pass prefetches what the next one reads, and a case that an
-# encoding lacks costs one branch per block
+# Passes over a block instead of one pass per row: each pass prefetches what the next one reads, and a part that an
+# encoding lacks costs one branch per block.
 @kernel
 def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """Writes where the rows of nodes[low:high] are to spans[0:]; returns whether all are within their arrays.
+    """Writes the spans of nodes[low:high] to spans[0:]; returns whether all are within their arrays.
 
     The bounds of nodes up to nodes[last - 1] are prefetched.
     """
@@ -60,7 +60,7 @@ def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans
 
 @kernel
 def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
-    """Where a node's row of the base starts, and its length; an empty one for a node beyond the base."""
+    """The start and the length of a node's row of the base; an empty row for a node beyond the base."""
     if node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
     return indptr[node], indptr[node + 1] - indptr[node]
@@ -68,7 +68,7 @@ def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
 
 @kernel
 def _locate_plain(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """All that `locate` writes where there is only a base."""
+    """Writes every column of `spans` for rows of a base alone; returns whether all are within `held` positions."""
     outside: bool | np.bool_ = False
     for i in range(low, high):
         prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
@@ -86,7 +86,7 @@ def _locate_plain(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int,
 
 @kernel
 def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> None:
-    """The ranges in the base; what the later passes read is prefetched."""
+    """Writes the ranges in the base, and prefetches what the later passes read."""
     indptr, degrees, words, before = rows.indptr, rows.degrees, rows.live.words, rows.live.before
     touched, ranks = rows.delta.touched, rows.delta.ranks
     for i in range(low, high):
@@ -108,13 +108,16 @@ def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int,
             prefetch(before, (start + length) >> 9 << 1)
 
 
-# Few nodes are touched, so a bitmap with ranks keeps the test of a node in one cache line, and only touched nodes cost
-# two more reads
+# Few nodes are touched, so a bitmap with ranks (Jacobson, 1989) keeps the test of a node in one cache line, and only
+# touched nodes cost two more reads.
 @kernel
 def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
-    """Where the delta takes over; a row of the base that is shorter than what the delta keeps of it is damaged."""
+    """Writes the ranges in the delta, and cuts those in the base.
+
+    A base row that is shorter than its kept part is damaged, and gets length -1.
+    """
     touched, ranks, kept, indptr = delta.touched, delta.ranks, delta.kept, delta.indptr
-    # A first pass finds each node's rank among the touched ones, so that the second one's reads are prefetched.
+    # A first pass computes each node's rank among the touched ones, so that the second one's reads are prefetched.
     for i in range(low, high):
         word, span = nodes[i] >> 6, i - low
         bits = touched[word] >> np.uint64(nodes[i] & 63)
@@ -133,7 +136,7 @@ def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans:
 
 @kernel
 def _truncate(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
-    """Rows that end early; one that would have to grow is damaged."""
+    """Ends rows after `degrees` positions; a row shorter than its degree is damaged, and gets length -1."""
     for i in range(low, high):
         span, degree = i - low, np.int64(degrees[nodes[i]])
         kept, rest = spans[span, BASE_LEN], spans[span, DELTA_LEN]
@@ -143,7 +146,7 @@ def _truncate(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: in
 
 @kernel
 def _are_within(held: int, in_delta: int, count: int, spans: Int64s) -> bool:
-    """Whether rows are within their arrays. Positions in the delta become physical, and all edges count as live."""
+    """Whether all rows are within their arrays; makes delta positions physical, and counts all edges as live."""
     for span in range(count):
         start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         if start < 0 or length < 0 or length > held - start:
@@ -161,7 +164,7 @@ def _are_within(held: int, in_delta: int, count: int, spans: Int64s) -> bool:
 
 @kernel
 def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> None:
-    """How many positions of each row are live: rank queries on the bitmap, without a pass over the row."""
+    """Counts the live positions of each row by rank queries on the bitmap, O(1) per row."""
     for span in range(count):
         start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         alive = live_before(words, before, start + length) - live_before(words, before, start)
@@ -175,7 +178,7 @@ def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> No
 
 @kernel
 def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: Int64s) -> bool:
-    """The same for nodes low, low + 1, …, at most BLOCK of them, which `nodes` [BLOCK] holds afterwards."""
+    """`locate` for nodes low, low + 1, …, at most BLOCK of them, which are written to `nodes` [BLOCK]."""
     for i in range(count):
         nodes[i] = low + i
     return bool(locate(rows, nodes, 0, count, count, spans))
@@ -183,13 +186,16 @@ def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: In
 
 @kernel
 def is_whole(spans: Int64s, span: int | np.int64) -> bool:
-    """Whether a located row is one range of live positions in the base: then its ranks and positions are one apart."""
+    """Whether a located row is one range of live positions in the base.
+
+    Ranks and positions of such a row differ by a constant.
+    """
     return bool(spans[span, BASE_LEN] == spans[span, DEGREE] and spans[span, DELTA_LEN] == 0)
 
 
 @kernel
 def list_spans(words: UInt64s, spans: Int64s, count: int, positions: Int64s, at: _Number) -> _Number:
-    """Writes the live positions of located rows to positions[at:]; returns where they end."""
+    """Writes the live positions of located rows to positions[at:]; returns their end."""
     for span in range(count):
         at = _list_range(words, spans[span, BASE_START], spans[span, BASE_LEN], positions, at)
         at = _list_range(words, spans[span, DELTA_START], spans[span, DELTA_LEN], positions, at)
@@ -198,7 +204,7 @@ def list_spans(words: UInt64s, spans: Int64s, count: int, positions: Int64s, at:
 
 @kernel
 def _list_range(words: UInt64s, start: _Number, count: _Number, positions: Int64s, at: _Number) -> _Number:
-    """Writes the live positions of a range to positions[at:]; returns where they end."""
+    """Writes the live positions of a range to positions[at:]; returns their end."""
     if words.size == 0:
         for p in range(count):
             positions[at + p] = start + p
@@ -206,6 +212,7 @@ def _list_range(words: UInt64s, start: _Number, count: _Number, positions: Int64
     stop = start + count
     for begin in range(start, stop, 64):
         word = mask_between(words, begin, min(begin + 64, stop))
+        # Clearing the lowest set bit visits only live positions: O(set bits), not O(64), per word.
         while word != np.uint64(0):
             positions[at] = begin + last_zeros(word)
             word &= word - np.uint64(1)

@@ -1,1 +1,1 @@
-"""Which edges of each row a batch draws, by method, time and weight, and the local ids of what it meets."""
+"""Kernels that draw edges: by method, time and weight, with negative sampling and relabeling to local ids."""

@@ -1,8 +1,8 @@
-"""Which edges of a row may be drawn: those in time, of neighbours that exist by then, and not excluded.
+"""Eligible edges of a row: those within the time bounds, to neighbours that exist by then, and not excluded.
 
-Edges are time-sorted within a row, so the ones in time are ranges of it, which `find_windows` finds by binary search:
-O(log degree) per row, without reading its edges. What no search can find (when edges end, when neighbours are born,
-which pairs are excluded) is checked edge by edge, and only in rows that need it.
+Edges are time-sorted within a row, so those within time bounds are ranges of it, which `find_windows` finds by binary
+search: O(log degree) per row, without reading its edges. Conditions that no search can decide (when edges end, when
+neighbours are born, which pairs are excluded) are checked edge by edge, and only in rows that need it.
 
 Naive twin: `logical_row` and `may_see` of tests/support/oracle/graph.py.
 """
@@ -25,18 +25,20 @@ _Number = int | np.int64
 
 STRETCHES = 4
 START, LENGTH, COUNT, PAIRS = 0, 4, 8, 12
-"""Columns of `windows`, an int64 [rows, WINDOW_FIELDS]. Of each of a row's 4 ranges (static and dated edges of its
-first part, then of its second): where it starts, how many positions it has, how many of those are live. PAIRS: where
-the excluded pairs of the row's node start and stop, for its first part and for its second."""
+"""Columns of `windows`, an int64 [rows, WINDOW_FIELDS].
+
+A row has 4 ranges: static and dated edges of its first part, then of its second. START, LENGTH and COUNT begin the
+columns of where each starts, how many positions it has, and how many of those are live. PAIRS begins four columns:
+where the excluded pairs of the row's node start and stop, for its first part and for its second."""
 TOTAL, LISTED = 16, 17
-"""How many edges all ranges have, and whether each must be checked, as fewer may be eligible."""
+"""Columns of the number of edges in all ranges, and of whether each must be checked, as fewer may be eligible."""
 WINDOW_FIELDS = 18
 STATIC = -(2**63)
-"""The time of an edge without one, which is always in time."""
+"""The time of an edge without one, which is within all time bounds."""
 
 
 class WalkArrays(NamedTuple):
-    """A relation's rows and the columns that draws read; one that is not needed is empty."""
+    """A relation's rows and the columns that draws read; columns that are not needed are empty."""
 
     rows: RowArrays
     ids: ColumnArrays
@@ -44,38 +46,42 @@ class WalkArrays(NamedTuple):
     times: ColumnArrays
     """Event times, int64."""
     ends: ColumnArrays
-    """When edges end, int64."""
+    """End times of edges, int64."""
     weights: ColumnArrays
-    """float64"""
+    """Weights of edges, float64."""
     outward: Bools
-    """For BOTH: by position, whether the edge is traversed from its source."""
+    """[positions] whether the edge is traversed from its source, for direction BOTH; else empty."""
     born: Int64s
-    """By neighbour: when it begins to exist."""
+    """[neighbours] when each neighbour begins to exist, or empty."""
 
 
 class TimeBounds(NamedTuple):
-    """What each tree may see, by tree; all empty where trees are not disjoint."""
+    """The time bounds of each disjoint tree; all arrays are empty where trees are not disjoint."""
 
     low: Int64s
+    """[trees] edges with low ≤ time < high are eligible, and those without a time."""
     high: Int64s
-    """Edges with low ≤ time < high, and those without a time; neighbours that are born before high."""
+    """[trees] the upper bound of event times; neighbours must be born before it too."""
     after: Int64s
-    """Edges that end after this, where edges have ends."""
+    """[trees] edges that have an end are eligible when they end after this."""
     since: Int64s
-    """From when on the tree's own pairs are excluded; edges without a time always are."""
+    """[trees] excluded pairs apply to edges from this time on, and to edges without a time."""
     ordinals: Int64s
-    """The part of pick keys in which trees differ."""
+    """[trees] the ordinal that is folded into pick keys, so that trees draw independently."""
 
 
 class ExcludedPairs(NamedTuple):
-    """Edges that are excluded, sorted by (tree, row_node, neighbor)."""
+    """The excluded edges, sorted by (tree, row_node, neighbor)."""
 
     split: int
-    """The first `split` are for rows traversed one way; of BOTH rows for the edges in, and the others for the rest."""
+    """The first `split` pairs apply to rows of one direction; under BOTH those to the IN edges, the others to the OUT
+    edges."""
     trees: Int64s
-    """All 0 where trees are not disjoint."""
+    """The tree of each pair; all 0 where trees are not disjoint."""
     row_node: Int64s
+    """The local node's dense id."""
     neighbor: Int64s
+    """The neighbour's dense id."""
 
 
 class Eligibility(NamedTuple):
@@ -86,23 +92,23 @@ class Eligibility(NamedTuple):
 
 
 class Frontier(NamedTuple):
-    """The nodes of a batch so far, of which a hop expands some."""
+    """The nodes of a batch so far, of which a hop expands a range."""
 
     nodes: Int64s
-    """By local id: dense ids."""
+    """Dense ids, by local id."""
     trees: Int64s
-    """By local id, of disjoint trees; else empty."""
+    """The tree of each node, by local id; empty where trees are not disjoint."""
 
 
 @kernel
 def tree_of(frontier: Frontier, i: int) -> _Number:
-    """The tree that a node of the frontier is in; 0 where trees are not disjoint."""
+    """The tree of a node of the frontier; 0 where trees are not disjoint."""
     return frontier.trees[i] if frontier.trees.size > 0 else np.int64(0)
 
 
 @kernel
 def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Number) -> np.uint64:
-    """The key of a node's draws, in its own tree where trees are disjoint."""
+    """The key of a node's draws, which includes its tree's ordinal where trees are disjoint."""
     key: np.uint64 = fold(prefix, np.uint64(node))
     if bounds.ordinals.size > 0:
         key = fold(key, np.uint64(bounds.ordinals[tree]))
@@ -111,7 +117,10 @@ def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Num
 
 @kernel
 def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number:
-    """Moves the edges of places[:count] that have a positive weight to the front; returns how many. No weights: all."""
+    """Moves the edges of places[:count] that have a positive weight to the front; returns how many.
+
+    Without weights all edges count.
+    """
     if not has_values(weights):
         return np.int64(count)
     left = np.int64(0)
@@ -121,8 +130,8 @@ def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number
     return left
 
 
-# A row as a list of positions, for draws by more than rank. The cost is one bit test per position of the ranges and,
-# only where LISTED, one read per edge of the columns that the bounds need.
+# A row as a list of positions, for draws that need more than ranks. It costs one bit test per position of the ranges
+# and, only where LISTED, one read per edge of the columns that the bounds need.
 @kernel
 def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
     """Writes the live positions of a row's ranges, by rank, to `out`; returns how many."""
@@ -134,6 +143,7 @@ def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
 
 @kernel
 def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at: int) -> int:
+    """Writes the live positions of one range to out[at:]; returns their end."""
     for p in range(start, start + length):
         if words.size == 0 or is_set(words, p):
             out[at] = p
@@ -143,7 +153,7 @@ def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at
 
 @kernel
 def list_row(walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, out: Int64s) -> int:
-    """Writes the positions of a row's eligible edges, by rank, to `out`; returns how many, -1: damaged."""
+    """Writes the positions of a row's eligible edges, by rank, to `out`; returns how many, or -1 for damage."""
     words, at = walk.rows.live.words, 0
     for w in range(STRETCHES):
         begin = at
@@ -165,7 +175,10 @@ def _filter(
     begin: int,
     end: int,
 ) -> int:
-    """Leaves of out[begin:end] what is eligible; returns its end, -1: damaged. `pairs`: the range that excludes."""
+    """Compacts out[begin:end] to the eligible positions; returns their end, or -1 for damage.
+
+    `pairs` is the range of the excluded pairs of the row's node.
+    """
     bounds, born, barred, (first, last) = eligible.bounds, walk.born, eligible.excluded.neighbor, pairs
     timed = bounds.high.size > 0
     dated = timed and has_values(walk.times)
@@ -194,7 +207,7 @@ def _filter(
 
 @kernel
 def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
-    """Whether one of the ascending values[low:high] is this one, by binary search."""
+    """Whether the ascending values[low:high] contain a value, by binary search."""
     last = high
     while low < high:
         middle = (low + high) >> 1
@@ -205,8 +218,8 @@ def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
     return bool(low < last and values[low] == value)
 
 
-# The ranges of rows that are in time. Each part of a row is time-sorted with static edges first, so two binary searches
-# without branches cut it; rank queries on the bitmap count what is live in a range without a pass over it.
+# The ranges of rows within time bounds. Each part of a row is time-sorted with static edges first, so two branchless
+# binary searches cut it; rank queries on the bitmap count the live positions of a range without a pass over it.
 @kernel
 def find_windows(
     walk: WalkArrays,
@@ -239,11 +252,12 @@ def find_windows(
 
 @kernel
 def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
-    """The two parts of each row, as ranges 0 and 2: base and delta, or of BOTH rows the edges in and the edges out."""
+    """Writes a row's two parts as ranges 0 and 2: base and delta or, for direction BOTH, IN edges and OUT edges."""
     for span in range(count):
         start, length = spans[span, BASE_START], spans[span, BASE_LEN]
         second, rest = spans[span, DELTA_START], spans[span, DELTA_LEN]
         if outward.size > 0:  # such rows have no delta
+            # IN edges precede OUT edges in such a row, so a binary search finds where they meet.
             low, high = start, start + length
             while low < high:
                 middle = (low + high) >> 1
@@ -264,12 +278,13 @@ def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
 def _cut(
     times: ColumnArrays, bounds: TimeBounds, bounded: bool, trees: Int64s, first: int, count: int, windows: Int64s
 ) -> None:
-    """Leaves of each part its static edges, and the dated ones that are in its tree's time.
+    """Cuts each part to its static edges and to the dated ones within its tree's time bounds.
 
-    `bounded`: from `low` on. An edge that has an end may begin before, and `_filter` decides.
+    `bounded`: whether `low` applies. An edge that has an end may begin before `low`, and then `_filter` decides.
     """
     base = times.base
-    for span in range(count):  # where the binary search of the base begins
+    # The first probe of each binary search is a cache miss: request all of a block before the first is needed.
+    for span in range(count):
         prefetch(base, windows[span, START] + (windows[span, LENGTH] >> 1))
     for span in range(count):
         tree = trees[first + span]
@@ -294,7 +309,7 @@ def _cut(
 
 @kernel
 def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
-    """How many positions of each range are live, and of all of a row."""
+    """Writes the live positions of each range to COUNT, and their sum to TOTAL."""
     for span in range(count):
         total = np.int64(0)
         for w in range(STRETCHES):
@@ -311,7 +326,7 @@ def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
 def _find_pairs(
     excluded: ExcludedPairs, frontier: Frontier, first: int, count: int, both: bool, windows: Int64s
 ) -> None:
-    """Where the excluded pairs of each row's node are; only rows that have some are LISTED for them."""
+    """Writes the range of excluded pairs of each row's node to PAIRS, and sets LISTED for rows that have some."""
     pairs = excluded.row_node.size
     for span in range(count):
         node, tree = frontier.nodes[first + span], tree_of(frontier, first + span)
@@ -329,7 +344,7 @@ def _find_pairs(
 
 @kernel
 def _first_pair(excluded: ExcludedPairs, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
-    """The first of pairs[low:high] that is not before (tree, node)."""
+    """The first of pairs[low:high] that is not less than (tree, node): a binary search."""
     trees, row_node = excluded.trees, excluded.row_node
     while low < high:
         middle = (low + high) >> 1

@@ -1,8 +1,8 @@
 """Floyd's sampling without replacement: k of a row's places, in draw order, by a key; `start` is added to each.
 
-Draw j takes a number below degree - k + j + 1, or that number's bound less one where it is taken already (Bentley and
-Floyd, 1987): exactly k random numbers per row, however long the row is. The variants differ in how they look up what is
-taken: the bits of a word, a search among the earlier draws, or a hash table. Each position is prefetched in `indices`.
+Draw j takes a random place below degree - k + j + 1, or that bound less one where the place is already taken (Bentley
+and Floyd, 1987): exactly k random numbers per row of any length. The variants differ in how they look up taken
+places: bits of a word, a search among earlier draws, or a hash table. Each position is prefetched in `indices`.
 
 Naive twin: `floyd` of tests/support/oracle/numbers.py.
 """
@@ -23,14 +23,14 @@ from snapdb.kernels.rng import below, draw
 _Number = int | np.int64
 
 SCANNED = 128
-"""Up to this many draws, a search among the earlier ones is faster than a hash table."""
+"""The most draws for which a search among earlier ones is faster than a hash table."""
 
 
 @kernel
 def take_all(start: int, degree: int, count: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """All positions of a row, ascending, up to `count`, degree or more, of which those beyond the row mean nothing.
+    """Writes all positions of a row, ascending, and up to `count` ≥ degree entries, those beyond the row being garbage.
 
-    A row of the usual length has its neighbours in two cache lines.
+    A row of the usual length has its neighbours in two cache lines, which are prefetched.
     """
     if degree > 0:
         prefetch(indices, start)
@@ -41,7 +41,7 @@ def take_all(start: int, degree: int, count: int, indices: Array, positions: Int
 
 @kernel
 def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """Floyd's k of at most 64 positions, in draw order; the taken ones are bits of one word."""
+    """Floyd's k of at most 64 positions, in draw order; taken ones are bits of one word."""
     chosen = np.uint64(0)
     one = np.uint64(1)
     for j in range(k):
@@ -56,9 +56,10 @@ def floyd_mask(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
 
 @kernel
 def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, positions: Int64s, edges: int) -> None:
-    """Floyd's k positions in draw order; the taken ones are searched for among those emitted.
+    """Floyd's k positions in draw order; taken ones are searched for among those emitted.
 
-    `met` is a filter of 64 bits: only a position whose last six bits are in it can be taken, so most need no search.
+    `met` is a 64-bit Bloom filter of positions by their last six bits: a position that it does not contain was not
+    taken, so most draws need no search.
     """
     met, one = np.uint64(0), np.uint64(1)
     for j in range(k):
@@ -76,7 +77,7 @@ def floyd_scan(key: np.uint64, start: int, degree: int, k: int, indices: Array, 
 
 @kernel
 def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, positions: Int64s, edges: int) -> None:
-    """Floyd's k positions in draw order; the taken ones are in a hash table with linear probing."""
+    """Floyd's k positions in draw order; taken ones are in a hash table with linear probing."""
     table[:] = -1
     for j in range(k):
         top = degree - k + j + 1
@@ -89,7 +90,10 @@ def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, 
 
 @allocating_kernel
 def table_for(table: Int64s, k: int) -> Int64s:
-    """The table, or where it is empty a new one, whose size is a power of two that k entries fill at most by half."""
+    """The table, or a new one where it is empty.
+
+    Its size is a power of two and at least 2k, so that it is half full at most.
+    """
     if table.size > 0:
         return table
     size = 1
@@ -100,8 +104,9 @@ def table_for(table: Int64s, k: int) -> Int64s:
 
 @kernel
 def _insert(table: Int64s, value: _Number) -> bool:
-    """Whether the value was not yet in the table, where it now is."""
+    """Inserts a value; returns whether it was not yet in the table."""
     last = table.size - 1
+    # Fibonacci hashing (Knuth): multiplying by 2^64 / golden ratio spreads consecutive ranks over the slots.
     slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last
     while table[slot] >= 0:
         if table[slot] == value:
@@ -111,8 +116,8 @@ def _insert(table: Int64s, value: _Number) -> bool:
     return True
 
 
-# Draws of ranks among the eligible edges, which `place_ranks` turns into positions: O(k) per row, plus one select query
-# on the bitmap per draw where positions are dead.
+# Draws of ranks among the eligible edges, which `place_ranks` maps to positions: O(k) per row, plus one select query on
+# the bitmap per draw where positions are dead.
 @kernel
 def draw_ranks(
     method: int,
@@ -124,7 +129,7 @@ def draw_ranks(
     positions: Int64s,
     edges: int,
 ) -> None:
-    """Draws up to k of `total` places from `start` on: all of them, the last ones, each for itself, or by Floyd."""
+    """Draws up to k of `total` places from `start` on: all, the last ones, with replacement, or Floyd's."""
     if total <= k or method == LAST:
         picks = min(total, k)
         for j in range(picks):
@@ -142,13 +147,13 @@ def draw_ranks(
 
 @allocating_kernel
 def _floyd_apart(key: np.uint64, start: int, degree: int, k: int, positions: Int64s, edges: int) -> None:
-    """`floyd_table` with a table of its own."""
+    """`floyd_table` with a new table."""
     floyd_table(key, start, degree, k, table_for(np.empty(0, np.int64), k), positions, edges)
 
 
 @kernel
 def place_ranks(live: LiveArrays, windows: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
-    """Turns ranks among the edges of a row's ranges into positions."""
+    """Maps ranks among the edges of a row's ranges to physical positions."""
     words, before = live.words, live.before
     for e in range(begin, end):
         rank, w = positions[e], 0
@@ -167,12 +172,12 @@ def place_ranks(live: LiveArrays, windows: Int64s, span: int, positions: Int64s,
 # Ranks in ascending order without a sort: a bitmap where ranks are few, else a table in which a rank's first slot grows
 # with the rank (a one-pass bucket sort with linear probing). O(k) on average, as draws are uniform.
 _FREE = 2**63 - 1
-"""The value of a free slot."""
+"""The value of a free slot, greater than any rank."""
 
 
 @kernel
 def table_size(count: int) -> int:
-    """How many slots a table needs to sort this many ranks."""
+    """The number of slots that sorting this many ranks needs."""
     return 3 * count + 1
 
 
@@ -180,9 +185,10 @@ def table_size(count: int) -> int:
 def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
     """Floyd's k of more than k ranks, ascending.
 
-    The same numbers as `draw_ranks` draws. Slots ascend, so one search from a rank's first slot decides whether it is
-    taken, and where it is inserted; in the end the table is the order of all.
+    The same ranks as `draw_ranks` draws. Slots ascend, so one search from a rank's first slot decides whether it is
+    taken and where it is inserted; in the end the table is sorted.
     """
+    # Up to 64 bits per draw, clearing and scanning a bitmap is cheaper than searching slots.
     if degree <= 64 * k:
         _clear_bits(table, degree)
         for j in range(k):
@@ -206,7 +212,7 @@ def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks:
 
 @kernel
 def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
-    """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
+    """Sorts given[begin : begin + count], distinct ranks below a degree, into `ranks`."""
     if degree <= 64:
         word = np.uint64(0)
         for j in range(begin, begin + count):
@@ -220,7 +226,7 @@ def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s
 
 @kernel
 def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
-    """The same of any degree."""
+    """`sort_ranks` for a row of more than 64 edges: by a bitmap or, where that is too sparse, by the table of slots."""
     if degree <= 64 * count:
         _clear_bits(table, degree)
         for j in range(begin, begin + count):
@@ -242,7 +248,7 @@ def _clear_bits(table: Int64s, degree: int) -> None:
 
 @kernel
 def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
-    """The ranks whose bits are set, in order."""
+    """Writes the ranks whose bits are set, ascending."""
     at = 0
     for place in range((degree + 63) >> 6):
         word = np.uint64(table[place])
@@ -262,7 +268,7 @@ def _clear(table: Int64s, count: int, degree: int) -> float:
 
 @kernel
 def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
-    """Where a rank is, or is inserted: from its first slot on, the first that holds no smaller one."""
+    """The slot where a rank is, or belongs: the first from its own slot on that holds no smaller rank."""
     slot: _Number = np.int64(np.float64(rank) * scale)
     while table[slot] < rank:
         slot += 1
@@ -271,7 +277,7 @@ def _slot_of(table: Int64s, rank: _Number, scale: float) -> _Number:
 
 @kernel
 def _insert_sorted(table: Int64s, slot: _Number, rank: _Number) -> None:
-    """Puts a rank into a slot, and moves the greater ones that follow."""
+    """Inserts a rank into a slot, and moves the greater ones that follow."""
     while rank != _FREE:
         other = table[slot]
         table[slot] = rank
@@ -281,7 +287,7 @@ def _insert_sorted(table: Int64s, slot: _Number, rank: _Number) -> None:
 
 @kernel
 def _list(table: Int64s, count: int, ranks: Int64s) -> None:
-    """The ranks of a table in order."""
+    """Writes the ranks of a table, ascending."""
     at, slot = 0, 0
     while at < count:
         ranks[at] = table[slot]

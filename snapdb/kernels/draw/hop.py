@@ -1,7 +1,7 @@
-"""One hop over one relation by any method, with or without times, before the neighbours are relabeled.
+"""One hop over one relation by any method, with or without time bounds, before neighbours are relabeled.
 
-Blocks of rows are located and cut to what is in time. Rows where ranks decide are drawn by rank, O(fanout) each; the
-others are listed, O(degree) each, and scored where they have more edges than the fanout. What is drawn is written to a
+Blocks of rows are located and cut to their time bounds. Rows where ranks decide are drawn by rank, O(fanout) each; the
+others are listed, O(degree) each, and scored where they have more edges than the fanout. Drawn edges are written to a
 draft that grows: the kernel stops before a block that might not fit, and is called again from there.
 
 Naive twin: `choose` of tests/support/oracle/methods.py.
@@ -55,23 +55,24 @@ _Number = int | np.int64
 
 
 class DraftArrays(NamedTuple):
-    """Where a hop is drawn: what it returns, and what a block of rows needs on the way."""
+    """The output of a hop, and the working memory of a block of rows."""
 
     positions: Int64s
-    """By edge: physical."""
+    """Physical positions, by edge."""
     row_nodes: Int64s
-    """By edge: the local id of the node that it was drawn for."""
+    """The local id of the node that each edge was drawn for, by edge."""
     neighbors: Int64s
-    """By edge, where rows are in the neighbour pool or copied: dense ids, -1 before they are read, or local ids."""
+    """Dense ids of neighbours, -1 before they are read, or local ids, by edge; used where rows are pooled or copied."""
     weights: Float64s
-    """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
+    """Horvitz-Thompson weights under PRIORITY, by edge; else empty."""
     candidates: Candidates
+    """Working memory for rows that are listed."""
     spans: Int64s
-    """[BLOCK, FIELDS]"""
+    """[BLOCK, FIELDS] working memory of `locate`."""
     windows: Int64s
-    """[BLOCK, WINDOW_FIELDS]"""
+    """[BLOCK, WINDOW_FIELDS] working memory of `find_windows`."""
     reads: Int64s
-    """[4] What was read of caches and of the adjacency; see `neighbor_pool.cache`."""
+    """[4] counts of reads from caches and from the adjacency: see `neighbor_pool.cache`."""
 
 
 @kernel
@@ -88,8 +89,8 @@ def draw_rows(
 ) -> tuple[int, int, _Number, _Number]:
     """Draws up to the rule's fanout for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
-    Returns where in the frontier it stopped (-1: a row leads out of its arrays), how many edges there are then, and
-    how many edges and how long a row the draft needs room for to go on.
+    Returns where in the frontier it stopped (-1: a row leads out of its arrays), the number of edges then, and the
+    number of edges and the length of a row for which the draft needs room to go on.
     """
     windows = draft.windows
     for first in range(low, high, BLOCK):
@@ -100,6 +101,8 @@ def draw_rows(
         if edges + room > draft.positions.size or longest > draft.candidates.places.size:
             return first, edges, edges + room, longest
         i = first
+        # Rows of one kind are drawn in runs: each kind has its own loop, so that the choice of kind is rarely
+        # mispredicted.
         while i < last:  # runs of rows of one kind, as each kind has its own loop
             i, edges = _draw_ranked(rule, keys.pick, eligible.bounds, walk.rows, frontier, first, i, last, draft, edges)
             if i < last:
@@ -111,7 +114,7 @@ def draw_rows(
 
 @kernel
 def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Number]:
-    """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
+    """The most edges that a block of rows can draw, and the length of its longest row that must be listed."""
     room = longest = np.int64(0)
     for span in range(count):
         total = windows[span, TOTAL]
@@ -121,7 +124,7 @@ def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Numb
     return room, longest
 
 
-# Rows where ranks decide: O(fanout) draws and O(1) reads of windows per row, no read of the edges
+# Rows where ranks decide: O(fanout) draws and O(1) reads of windows per row, without reading edges.
 @kernel
 def _draw_ranked(
     rule: DrawRule,
@@ -135,7 +138,7 @@ def _draw_ranked(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws rows from number i on, up to the first that must be listed or `last`; returns that and the edges then."""
+    """Draws rows from number i on, up to the first that must be listed or `last`; returns that number and the edges."""
     method, k, ranked = rule.method, rule.fanout, rule.ranked
     windows, positions, weights = draft.windows, draft.positions, draft.weights
     while i < last:
@@ -159,7 +162,7 @@ def _draw_ranked(
     return i, edges
 
 
-# Rows whose edges must be read: O(degree) to list and to score, and O(degree log fanout) at worst to select
+# Rows whose edges must be read: O(degree) to list and to score, and O(degree log fanout) at worst to select.
 @kernel
 def _draw_listed(
     walk: WalkArrays,
@@ -207,7 +210,7 @@ def _draw_listed(
 
 @kernel
 def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, edges: int) -> int:
-    """Takes all of a row's listed edges, but those of weight 0 where the rule skips them; returns the edges then."""
+    """Takes all of a row's listed edges, except those of weight 0 where the rule skips them; returns the edges then."""
     places, weights = draft.candidates.places, draft.weights
     if rule.skips_zeros:
         total = int(drop_zeros(walk.weights, places, total))
@@ -222,7 +225,7 @@ def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, 
 def _draw_scored(
     walk: WalkArrays, keys: DrawKeys, rule: DrawRule, node: _Number, total: int, draft: DraftArrays, edges: int
 ) -> int:
-    """Takes the edges of a row that have the smallest scores; returns the edges then."""
+    """Draws the k edges of a row with the smallest scores; returns the edges then."""
     method, candidates = rule.method, draft.candidates
     count = score_edges(method, fold(keys.hash, np.uint64(node)), walk, total, candidates)
     if method == NEWEST:
@@ -234,9 +237,9 @@ def _draw_scored(
 
 @kernel
 def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays, edges: int) -> int:
-    """Takes the k edges of places[:count] with the smallest scores, by rank: all that come before the (k+1)-th.
+    """Takes the k edges of places[:count] with the smallest scores, by rank: all that precede the (k+1)-th.
 
-    Under PRIORITY the score of the (k+1)-th is the threshold that gives the Horvitz-Thompson weights.
+    Under PRIORITY the score of the (k+1)-th edge is the threshold of the Horvitz-Thompson weights.
     """
     k, candidates = rule.fanout, draft.candidates
     limit = nth_smallest(candidates, count, k + 1) if count > k else -1
@@ -261,8 +264,8 @@ def _draw_shares(
 ) -> int:
     """Draws k edges of places[:total] with replacement, by weight; none where all weights are 0.
 
-    Prefix sums of the weights, in units of 2^-32 of the greatest, and a binary search per draw. Where no more than k
-    edges have a positive weight and the rule skips zeros, these are taken once each.
+    Prefix sums of the weights, in units of 2^-32 of the greatest, and a binary search per draw. Where at most k edges
+    have a positive weight and the rule skips zeros, each of these is taken once.
     """
     k, places, sums, weights = rule.fanout, candidates.places, candidates.ties, walk.weights
     weighted = has_values(weights)
@@ -284,6 +287,7 @@ def _draw_shares(
     sum_ = np.int64(0)
     for i in range(total):
         weight = value_at(weights, places[i]) if weighted else 1.0
+        # Integer sums are associative, so that every device draws the same edges; sums of floats depend on their order.
         sum_ += np.int64(np.rint(weight / greatest * 4294967296.0))
         sums[i] = sum_
     for j in range(k):

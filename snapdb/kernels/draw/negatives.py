@@ -1,8 +1,8 @@
-"""Negative sampling: destinations that a source has no edge to, by rank among those left, or by a race of weights.
+"""Negative sampling: destinations without an edge from the source, uniformly by rank, or by weight.
 
 Candidates are numbered 0 ≤ i < count in the order of their ids. The known ones, which must not be drawn, are a short
-sorted list, past which a rank is moved: an unweighted draw costs O(log known) whatever the number of candidates. A
-weighted draw is one pass over all candidates, O(candidates) per seed.
+sorted list, past which a rank is moved: an unweighted draw costs O(log known) for any number of candidates. A weighted
+draw is an exponential race over all candidates, O(candidates) per seed.
 
 Naive twins: `negatives` and `weighted_negatives` of tests/support/oracle/seeds.py.
 """
@@ -23,41 +23,44 @@ from snapdb.kernels.rng import below, draw, fold
 _Number = int | np.int64
 
 EVER, BEFORE, AT = range(3)
-"""Which edges make a destination known: all, those before a time, those that exist at it."""
+"""Which edges make a destination known: all edges, those before a time, or those that exist at a time."""
 
 
 class Known(NamedTuple):
-    """The neighbours of some sources, as numbers of candidates: rows in ascending order, perhaps with duplicates."""
+    """The neighbours of sources, as numbers of candidates: rows in ascending order, perhaps with duplicates."""
 
     mode: int
     """EVER, BEFORE or AT."""
     bounds: Int64s
-    """[rows + 1]"""
+    """[rows + 1] where each source's row starts in `neighbors`."""
     neighbors: Int64s
+    """[entries] numbers of candidates."""
     since: Int64s
-    """By entry, or empty: always."""
+    """[entries] when each edge begins; empty: edges have no time."""
     until: Int64s
-    """By entry, or empty: edges are events."""
+    """[entries] when each edge ends; empty: edges are events."""
 
 
 class BirthOrder(NamedTuple):
-    """Numbers 0 ≤ i < n by their births, as a wavelet matrix."""
+    """Numbers 0 ≤ i < n ordered by birth, as a wavelet matrix."""
 
     times: Int64s
     """[n] births, ascending."""
     words: UInt64s
-    """A bit for each number, level after level, the highest digit first."""
+    """A bit for each number, level after level, the highest binary digit first."""
     before: Int64s
-    """See `rank_blocks`."""
+    """The rank directory of `words`: see `rank_blocks`."""
     zeros: Int64s
-    """[levels] how many bits of each are 0."""
+    """[levels] how many bits of each level are 0."""
 
 
 class Born(NamedTuple):
-    """When candidates begin to exist; empty arrays: always."""
+    """When candidates begin to exist; empty arrays: they always exist."""
 
     by_number: Int64s
+    """[candidates] births by number."""
     order: BirthOrder
+    """The same births, ordered."""
 
 
 @allocating_kernel
@@ -71,14 +74,19 @@ def draw_by_rank(
     count: int,
     out: Int64s,
 ) -> None:
-    """Fills out [seeds, slots] with numbers of candidates, uniformly; slots beyond the last candidate stay as they are.
+    """Fills out [seeds, slots] with numbers of candidates, drawn uniformly without replacement.
+
+    Slots beyond the number of candidates are left unchanged.
 
     Args:
-        prefix: [1] the key, to which a seed's ordinal and the slot are folded; see `rng.fold_parts`.
-        ordinals: [seeds]
+        prefix: [1] the key, into which a seed's ordinal and the slot are folded; see `rng.fold_parts`.
+        ordinals: [seeds] the number of each seed, which makes its draws its own.
         times: [seeds] or empty: a vertex that is not born by then is no candidate.
-        rows: [seeds] its source's row of `known`; equal ones next to each other are listed once where they can be.
-        count: How many candidates there are.
+        rows: [seeds] the row of `known` of each seed's source; runs of equal ones are listed once where possible.
+        known: The neighbours that must not be drawn.
+        born: When candidates begin to exist.
+        count: The number of candidates.
+        out: [seeds, slots] the result.
     """
     slots, born_once = out.shape[1], born.by_number.size == 0
     longest = _longest(known.bounds)
@@ -101,6 +109,7 @@ def draw_by_rank(
 
 @kernel
 def _longest(bounds: Int64s) -> int:
+    """The length of the longest row."""
     longest = np.int64(0)
     for row in range(bounds.size - 1):
         longest = max(longest, bounds[row + 1] - bounds[row])
@@ -134,7 +143,7 @@ def _list_known(known: Known, row: _Number, time: _Number, born: Int64s, listed:
 
 @kernel
 def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
-    """The rank moved past `count` ranks that were taken, to which it is added in its place."""
+    """Moves a rank past the `count` ranks already taken, and inserts it among them, ascending."""
     at = 0
     while at < count and taken[at] <= rank:
         rank += 1
@@ -145,14 +154,14 @@ def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
     return rank
 
 
-# Binary search over the known candidates by how many free ones precede each: O(log known) rank queries per draw
+# Binary search over the known candidates by how many free ones precede each: O(log known) rank queries per draw.
 @kernel
 def _count_passed(
     listed: Int64s, ranks: Int64s, excluded: int, rank: _Number, order: BirthOrder, there: _Number
 ) -> _Number:
-    """How many of the listed numbers are below the one that is the rank-th of all others that exist.
+    """How many of the listed numbers are less than the rank-th of all others that exist.
 
-    Their own ranks, -1 where they are not known, are computed when they are needed.
+    `ranks` caches the ranks of the listed numbers, -1 where they are not yet computed.
     """
     low, high = 0, excluded
     while low < high:
@@ -178,14 +187,21 @@ def draw_by_race(
     weights: Float64s,
     out: Int64s,
 ) -> None:
-    """Fills out [seeds, slots] with numbers of candidates by weight; slots beyond the last candidate stay as they are.
+    """Fills out [seeds, slots] with numbers of candidates, drawn by weight without replacement.
+
+    An exponential race (Efraimidis and Spirakis, 2006): the slots with the least scores win. Slots beyond the number of
+    candidates are left unchanged.
 
     Args:
-        prefix: [1] the key, to which a seed's ordinal and the candidate's id are folded.
-        ordinals: As in `draw_by_rank`, like times and rows.
-        born: By number, or empty.
-        ids: By number.
-        weights: By number; 0 is never drawn.
+        prefix: [1] the key, into which a seed's ordinal and the candidate's id are folded.
+        ordinals: [seeds] as in `draw_by_rank`, like times and rows.
+        times: [seeds] or empty.
+        rows: [seeds] the row of `known` of each seed's source.
+        known: The neighbours that must not be drawn.
+        born: [candidates] births, or empty.
+        ids: [candidates] the id that is folded into a candidate's key.
+        weights: [candidates] weights; 0 is never drawn.
+        out: [seeds, slots] the result.
     """
     slots = out.shape[1]
     listed, scores = np.empty(_longest(known.bounds), np.int64), np.empty(slots, np.float64)
@@ -206,7 +222,7 @@ def draw_by_race(
 
 @kernel
 def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held: int) -> int:
-    """Puts a number in its place among the `held` least, the earlier first of equals; returns how many are held."""
+    """Inserts a number among the `held` least scores, after equal ones; returns how many are held."""
     if held == scores.size and (held == 0 or score >= scores[held - 1]):
         return held
     place = held if held < scores.size else held - 1
@@ -218,14 +234,14 @@ def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held:
     return min(held + 1, scores.size)
 
 
-# Which candidates exist at a time, as a wavelet matrix over their births (Claude, Navarro and Ordóñez, 2015): rank and
-# select among the first births take O(log n) bit counts, where lists per time would take memory for each.
+# The candidates that exist at a time, as a wavelet matrix over their births (Claude, Navarro and Ordóñez, 2015): rank
+# and select among the first births take O(log n) bit counts, where a list per time would take O(n) memory each.
 _BLOCK = 512
-"""Levels begin where a block of ranks does."""
+"""Bits of a block of the rank directory, to which levels are aligned."""
 
 
 def birth_order(born: Int64s) -> BirthOrder:
-    """The order of numbers by when each is born.
+    """The wavelet matrix of numbers in the order of their births.
 
     >>> order = birth_order(np.array([30, 10, 20, 10]))
     >>> there = _count_born(order.times, 20)
@@ -245,7 +261,7 @@ def birth_order(born: Int64s) -> BirthOrder:
 
 @allocating_kernel
 def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
-    """Writes the levels; `order` ends as another one."""
+    """Writes the levels; `order` is overwritten."""
     spare = np.empty_like(order)
     for level in range(zeros.size):
         digit, base = zeros.size - 1 - level, level * stride
@@ -268,7 +284,7 @@ def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
 
 @kernel
 def _count_born(times: Int64s, time: _Number) -> int:
-    """How many are born by a time, itself included."""
+    """How many numbers are born by a time, that time included."""
     low, high = 0, times.size
     while low < high:
         middle = (low + high) >> 1
@@ -281,7 +297,7 @@ def _count_born(times: Int64s, time: _Number) -> int:
 
 @kernel
 def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> tuple[_Number, _Number]:
-    """How many bits of a level are set before two of its places."""
+    """How many bits of a level are set before each of two of its places."""
     words, before = order.words, order.before
     base = level * ((order.times.size + _BLOCK - 1) // _BLOCK * _BLOCK)
     first = before[2 * (base >> 9)]
@@ -290,7 +306,7 @@ def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> 
 
 @kernel
 def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
-    """How many of the first `there` born are below a number."""
+    """How many of the first `there` births have a number less than this one."""
     below: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
@@ -307,7 +323,7 @@ def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
 
 @kernel
 def _select_born(order: BirthOrder, there: _Number, rank: _Number) -> _Number:
-    """The number that `rank` of the first `there` born are below; 0 ≤ rank < there."""
+    """The number that has `rank` lesser ones among the first `there` births; 0 ≤ rank < there."""
     number: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there

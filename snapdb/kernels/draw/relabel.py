@@ -1,9 +1,9 @@
-"""Neighbours read and relabeled: dense ids become local ids, which number a batch's nodes as they appear.
+"""Relabeling: dense ids of neighbours become local ids, which number a batch's nodes by first appearance.
 
-A batch's nodes are in a map that is never cleared between batches: it holds stamps, and those of earlier batches are
-less than the batch's first stamp. Nodes shared by all seeds have one stamp per vertex, in an array. Nodes of disjoint
-trees are (tree, vertex) pairs, whose stamps are in a hash table that grows with batches. Either way relabeling costs
-one random access per edge, which is prefetched a block ahead.
+A batch's nodes are in a map that is never cleared between batches: it has visited stamps, and those of earlier batches
+are less than the batch's first stamp. Nodes shared by all seeds have one stamp per vertex, in an array. Nodes of
+disjoint trees are (tree, vertex) pairs, whose stamps are in a hash table that grows with batches. Either way relabeling
+costs one random access per edge, which is prefetched a block ahead.
 
 Naive twin: `_Numbering` of tests/support/oracle.
 """
@@ -24,26 +24,27 @@ _Number = int | np.int64
 
 
 class LocalIds(NamedTuple):
-    """The nodes of one vertex type that a batch has met, where all seeds share them."""
+    """The nodes of one vertex type in a batch whose seeds share them."""
 
     nodes: Int64s
-    """By local id: dense ids. One more slot than there can be nodes."""
+    """Dense ids, by local id; one more slot than there can be nodes."""
     stamps: Int32s
-    """By dense id: `first` + local id for nodes of this batch, less than `first` for others. Empty: not shared."""
+    """Visited stamps by dense id: `first` + local id for nodes of this batch, less than `first` for others. Empty:
+    nodes are not shared."""
     first: int
     """The stamp of local id 0; first + nodes.size must fit into int32."""
     node_count: int
-    """Neighbours are 0 ≤ id < node_count; others are damage."""
+    """The number of vertices: a neighbour that is not 0 ≤ id < node_count is damage."""
 
 
-# Per edge one read and one write of a stamp at random, no branch and no hash: PyG's and DGL's samplers hash each id
+# Per edge one random read and write of a stamp, without branch or hash: PyG's and DGL's samplers hash each id.
 @kernel
 def relabel(neighbors: Int64s, begin: int, end: int, local: LocalIds, num_nodes: int) -> int:
     """Replaces the ids in neighbors[begin:end] by local ids, and appends new nodes to nodes[num_nodes:].
 
-    Returns how many nodes there are then. Free of branches, which would be mispredicted for half of the edges: each id
-    is written to the next free slot of `nodes`, which stays free when the id was known. Indices are unsigned here, and
-    in other loops over edges: numba lets signed ones count from the end, a comparison more for each access.
+    Returns the number of nodes then. Free of branches, which would be mispredicted for half of the edges: each id is
+    written to the next free slot of `nodes`, which stays free when the id was known. Indices are unsigned here, and in
+    other loops over edges: numba lets signed ones count from the end, one more comparison for each access.
     """
     nodes, stamps, first = local.nodes, local.stamps, local.first
     for edge in range(begin, end):
@@ -61,7 +62,7 @@ def relabel(neighbors: Int64s, begin: int, end: int, local: LocalIds, num_nodes:
 
 @kernel
 def relabel_all(neighbors: Int64s, local: LocalIds, num_nodes: int) -> int:
-    """`relabel` for all of them, whose stamps are prefetched a block ahead."""
+    """`relabel` for all edges, with their stamps prefetched a block ahead."""
     stamps = local.stamps
     for begin in range(0, neighbors.size, BLOCK):
         end = min(begin + BLOCK, neighbors.size)
@@ -71,7 +72,7 @@ def relabel_all(neighbors: Int64s, local: LocalIds, num_nodes: int) -> int:
     return num_nodes
 
 
-# Positions are random, so each neighbour is prefetched AHEAD edges before it is read
+# Positions are random, so each neighbour is prefetched AHEAD edges before it is read.
 @kernel
 def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbors: Int64s) -> bool:
     """Writes the ids at physical positions to `neighbors`; returns whether all are 0 ≤ id < node_count."""
@@ -91,26 +92,27 @@ def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbor
 # Nodes of disjoint trees: open addressing with linear probing. A slot holds first + local id, or less where it is free,
 # so the table is never cleared between batches. Its size is a power of two, at least twice the number of nodes.
 class TreeLocalIds(NamedTuple):
-    """The nodes of one vertex type that a batch of disjoint trees has met."""
+    """The nodes of one vertex type in a batch of disjoint trees."""
 
     nodes: Int64s
-    """By local id: dense ids."""
+    """Dense ids, by local id."""
     trees: Int64s
-    """By local id: the tree that each is in."""
+    """The tree of each node, by local id."""
     table: Int64s
+    """The slots of the hash table, each with the stamp of a node or a lesser number."""
     first: int
     """The stamp of local id 0."""
 
 
 @kernel
 def _slot(tree: np.int64, node: np.int64, last: int) -> int:
-    """The slot at which the search for a pair begins."""
+    """The first slot of the search for a (tree, node) pair."""
     return int(np.int64(mix(np.uint64(node) ^ (np.uint64(tree) << np.uint64(32)))) & last)
 
 
 @allocating_kernel
 def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local: TreeLocalIds, num_nodes: int) -> int:
-    """Replaces ids by local ids, and appends new nodes and their trees; returns how many nodes there are then.
+    """Replaces ids by local ids, and appends new nodes and their trees; returns the number of nodes then.
 
     Edge e belongs to the tree of its row's node, trees[row_nodes[e]]; `trees` may be those of `local`.
     """
@@ -119,7 +121,7 @@ def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local:
     slots = np.empty(BLOCK, np.int64)
     for begin in range(0, neighbors.size, BLOCK):
         end = min(begin + BLOCK, neighbors.size)
-        for e in range(begin, end):
+        for e in range(begin, end):  # hash and prefetch a whole block before its first slot is read
             slots[e - begin] = _slot(trees[row_nodes[e]], neighbors[e], last)
             prefetch(table, slots[e - begin])
         for e in range(begin, end):
@@ -140,7 +142,7 @@ def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local:
 
 @kernel
 def enter_again(local: TreeLocalIds, count: int) -> None:
-    """Enters the first `count` nodes into a table in which every slot is free."""
+    """Inserts the first `count` nodes into a table in which every slot is free: the rehash of a grown table."""
     table, last = local.table, local.table.size - 1
     for at in range(count):
         slot = _slot(local.trees[at], local.nodes[at], last)

@@ -1,8 +1,8 @@
-"""Draws where ranks are not equally likely: each eligible edge of a row gets a score, and the k smallest are taken.
+"""Draws by score: each eligible edge of a row gets a score, and the edges with the k smallest are taken.
 
-A score is 64 bits that are compared as an unsigned integer. A float that is not negative keeps its order that way, so
-that weights and hashes share one selection. Scores depend on the key and on the edge alone, never on the order in
-which edges are looked at, so every thread and device takes the same ones. The cost is one hash per edge of a row.
+A score is 64 bits, compared as an unsigned integer. The bits of a non-negative float keep its order, so that weights
+and hashes share one selection. Scores depend on the key and on the edge alone, not on the order in which edges are
+visited, so every thread and device takes the same ones. The cost is one hash per edge of a row.
 
 Naive twins: `_heavy`, `_priority`, `_bottomk`, `_labor` and `_greatest` of tests/support/oracle/methods.py.
 """
@@ -27,51 +27,56 @@ from snapdb.kernels.draw.eligible import WalkArrays
 from snapdb.kernels.rng import draw, fold
 
 FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
-"""How a row is drawn: up to LAST by ranks alone, SHARES by prefix sums of weights, the others by scores."""
+"""How a row is drawn: methods up to LAST by ranks alone, SHARES by prefix sums of weights, the others by scores."""
 
 
 class DrawKeys(NamedTuple):
     """The keys of one hop over one edge type, before a node is folded into them."""
 
     pick: np.uint64
+    """The key of draws by rank."""
     hash: np.uint64
-    """Of scores. Under LABOR without the edge type, and of the round before a neighbour's turn."""
+    """The key of scores. Under LABOR it lacks the edge type, and is that of the round before a neighbour's turn."""
     later: np.uint64
-    """LABOR: the same, from a neighbour's turn on."""
+    """Under LABOR, the key of scores from a neighbour's turn on."""
     phase: np.uint64
-    """LABOR: of the neighbours' turns."""
+    """Under LABOR, the key of the neighbours' turns."""
     share: np.uint64
-    """LABOR: how much of the round is over, in 2^-32."""
+    """Under LABOR, the elapsed share of the round, in units of 2^-32."""
 
 
 class DrawRule(NamedTuple):
     """How the edges of one hop over one edge type are drawn."""
 
     method: int
+    """One of FLOYD to LABOR."""
     fanout: int
+    """The most edges per node."""
     skips_zeros: bool
-    """Edges of weight 0 are never drawn, so that a row of no more edges than the fanout is searched for them too."""
+    """Whether edges of weight 0 are never drawn; then even a row of no more edges than the fanout is searched for
+    them."""
     ranked: int
     """Rows of more edges than this are listed before they are drawn; in the others ranks decide."""
 
 
 class Candidates(NamedTuple):
-    """The edges of a row that were listed, by rank; room for the longest row."""
+    """The edges of a row that were listed, by rank, with room for the longest row."""
 
     places: Int64s
     """Physical positions."""
     scores: UInt64s
+    """Scores, compared as unsigned integers."""
     floats: Float64s
-    """The memory of `scores`."""
+    """The memory of `scores`, as floats."""
     ties: Int64s
-    """Of equal scores the smaller tie comes first."""
+    """Tie breakers: of equal scores the smaller tie comes first."""
     heap: Int64s
     """Working memory of `nth_smallest`."""
 
 
 @intrinsic
 def _high_zeros(typing: Any, word: Any) -> Any:
-    """How many bits are above the highest set one of a uint64."""
+    """The number of leading zeros of a uint64."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -81,9 +86,9 @@ def _high_zeros(typing: Any, word: Any) -> Any:
 
 @kernel
 def race_score(bits: np.uint64, weight: float) -> float:
-    """The finishing time of an edge whose hash key's first draw is `bits`, in a race of exponentials; weight > 0.
+    """The finishing time of an edge in an exponential race, from the first draw of its hash key; weight > 0.
 
-    An integer -log2 of the upper half, in units of 2^-40, over the weight.
+    An integer -log2 of the upper 32 bits, in units of 2^-40, over the weight.
     """
     y = np.int64(bits >> np.uint64(32)) * 2 + 1
     e = 63 - _high_zeros(np.uint64(y))
@@ -95,19 +100,20 @@ def race_score(bits: np.uint64, weight: float) -> float:
 
 @kernel
 def _priority_score(bits: np.uint64, weight: float) -> float:
-    """The upper half of `bits` over the weight, which is not 0."""
+    """The upper 32 bits of `bits`, plus 1/2, over the weight, which is not 0."""
     return (np.float64(bits >> np.uint64(32)) + 0.5) / weight
 
 
-# One pass over the listed edges of a row. Under RACE (Efraimidis and Spirakis, 2006, as a race of exponentials) and
-# PRIORITY (Duffield, Lund and Thorup, 2007) a score is a random number over the weight; under BOTTOMK (Cohen and
-# Kaplan, 2007) it is the hash of the edge, and under LABOR (Balin and Çatalyürek, 2023) that of the neighbour.
+# One pass over the listed edges of a row. Under RACE (weighted reservoir sampling of Efraimidis and Spirakis, 2006, as
+# an exponential race) and PRIORITY (Duffield, Lund and Thorup, 2007) a score is a random number over the weight; under
+# BOTTOMK (Cohen and Kaplan, 2007) it is the hash of the edge, and under LABOR (Balin and Çatalyürek, 2023) that of the
+# neighbour.
 @kernel
 def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges: Candidates) -> int:
-    """Scores the edges at places[:count]; returns how many are left without those of weight 0, which are moved out.
+    """Scores the edges at places[:count], and removes those of weight 0; returns how many are left.
 
     `key` is the hash key of the row's node. Of equal scores the smaller of `ties` comes first, then the smaller rank.
-    `score_times` and `score_neighbors` still have to score what is drawn by times or neighbours.
+    `score_times` and `score_neighbors` then score draws by time or by neighbour.
     """
     places, scores, floats, ties = edges.places, edges.scores, edges.floats, edges.ties
     weighted = has_values(walk.weights)
@@ -138,7 +144,7 @@ def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges
 
 @kernel
 def _reverse(scores: UInt64s, count: int) -> None:
-    """From the bits of floats of any sign to scores of which the greatest float has the smallest."""
+    """Maps the bits of floats of any sign to scores, the greatest float to the smallest score."""
     sign = np.uint64(1) << np.uint64(63)
     for i in range(count):
         scores[i] = scores[i] if scores[i] & sign else ~(scores[i] | sign)
@@ -146,16 +152,17 @@ def _reverse(scores: UInt64s, count: int) -> None:
 
 @kernel
 def score_times(times: ColumnArrays, count: int, edges: Candidates) -> None:
-    """Gives the latest edges the smallest scores; without times all are equal."""
+    """Scores edges so that the latest have the smallest scores; without times all scores are equal."""
     timed = has_values(times)
     for i in range(count):
         time = value_at(times, edges.places[i]) if timed else np.int64(0)
+        # Flipping the sign bit makes signed times comparable as unsigned, and the complement reverses their order.
         edges.scores[i] = ~(np.uint64(time) ^ (np.uint64(1) << np.uint64(63)))
 
 
 @kernel
 def score_neighbors(keys: DrawKeys, rows: RowArrays, count: int, edges: Candidates) -> None:
-    """Gives all edges to a neighbour its score, whichever node they are drawn for."""
+    """Scores edges by neighbour: all edges to a neighbour have the same score, for every row."""
     for i in range(count):
         neighbor = np.uint64(neighbor_at(rows, edges.places[i]))
         turn = (fold(keys.phase, neighbor) >> np.uint64(32)) + keys.share
@@ -165,13 +172,15 @@ def score_neighbors(keys: DrawKeys, rows: RowArrays, count: int, edges: Candidat
 # log2 as a table of integers with linear interpolation. Devices round their own logarithms differently, and then one
 # seed would draw different edges on a CPU and on a GPU. Naive twin: `race_length` of tests/support/oracle/numbers.py.
 _CELLS = 4096
+"""Cells of the table, one for each 2^-12 of the mantissa."""
 _SCALE = 104
-"""Bits after the point; the sums are off by less than 2^-88."""
+"""Bits after the binary point of intermediate sums, whose error is below 2^-88."""
 _TERMS = 4
+"""Terms of the series, enough for that error."""
 
 
 def _step(n: int) -> int:
-    """ln((n + 1) / n) / 2 in units of 2^-SCALE.
+    """ln((n + 1) / n) / 2 in units of 2^-SCALE, by the artanh series.
 
     >>> round(_step(4096) * 2 / 2**_SCALE, 9)
     0.000244111
@@ -181,6 +190,7 @@ def _step(n: int) -> int:
 
 
 def _table() -> Int64s:
+    """LOG_TABLE, from prefix sums of the steps of the logarithm."""
     sums = list(accumulate((_step(_CELLS + i) for i in range(_CELLS)), initial=0))
     table = np.array([((each << 41) + sums[-1]) // (2 * sums[-1]) for each in sums], np.int64)
     table.flags.writeable = False
@@ -191,11 +201,11 @@ LOG_TABLE = _table()
 """[4097] round(log2(1 + i/4096) * 2^40)."""
 
 
-# Selection of the k smallest scores: one pass with a max-heap of the best so far, O(count log k) at worst. Most edges
+# Selection of the k smallest scores: one pass with a max-heap of the k best so far, O(count log k) at worst. Most edges
 # of a long row are compared with the top of the heap alone, as the heap changes O(k log(count / k)) times on average.
 @kernel
 def comes_first(edges: Candidates, one: int, other: int) -> bool:
-    """Whether edge `one` of a row comes before edge `other`: by score, tie and rank."""
+    """Whether edge `one` of a row precedes edge `other`: by score, then tie, then rank."""
     scores, ties = edges.scores, edges.ties
     if scores[one] != scores[other]:
         return bool(scores[one] < scores[other])
@@ -206,7 +216,7 @@ def comes_first(edges: Candidates, one: int, other: int) -> bool:
 
 @kernel
 def nth_smallest(edges: Candidates, count: int, n: int) -> int:
-    """The rank of the edge that comes n-th of `count` ≥ n ≥ 1."""
+    """The rank of the n-th smallest of `count` edges; count ≥ n ≥ 1."""
     heap = edges.heap
     for i in range(n):
         heap[i] = i
@@ -221,7 +231,7 @@ def nth_smallest(edges: Candidates, count: int, n: int) -> int:
 
 @kernel
 def _sink(edges: Candidates, place: int, size: int) -> None:
-    """Restores the heap, whose top comes last, where only heap[place] may be out of place."""
+    """Restores the max-heap where only heap[place] may be out of place (sift down)."""
     heap = edges.heap
     edge = heap[place]
     while True:
@@ -237,14 +247,14 @@ def _sink(edges: Candidates, place: int, size: int) -> None:
     heap[place] = edge
 
 
-# Weights are checked once, when a sampler is opened, and then brought into the order of positions.
+# Weights are validated once, when a sampler is opened, and then gathered into the order of positions.
 LEAST = 1e-250
 """The smallest positive weight."""
 
 
 @kernel
 def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -> None:
-    """out[i] = weights[ids[i]]; NaN for an id that has none, which no snapshot holds."""
+    """Fills `out` with weights[ids[i]]; NaN for an id without one, which no snapshot has."""
     for i in range(ids.size):
         edge = np.int64(ids[i])
         out[i] = weights[edge] if 0 <= edge < weights.size else np.nan
@@ -252,10 +262,10 @@ def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -
 
 @allocating_kernel
 def find_bad_weights(rows: RowArrays, weights: ColumnArrays, signed: bool, shown: Int64s) -> tuple[int, int]:
-    """How many edges of the rows have a weight that is not valid, and how many the weight 0; -1: damaged.
+    """Counts the edges of the rows with an invalid weight, and those with weight 0; -1: damaged.
 
-    A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite. `signed`:
-    it may also be negative, or closer to 0. The positions of the first ones that are not valid are written to `shown`.
+    A weight is 0, or finite and at least LEAST: a score is divided by it, and must not become infinite. `signed`: it
+    may also be negative, or closer to 0. The positions of the first invalid ones are written to `shown`.
     """
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     words, bad, zeros = rows.live.words, 0, 0

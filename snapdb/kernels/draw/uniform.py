@@ -1,9 +1,9 @@
-"""Uniform sampling without replacement over one relation, with the neighbours relabeled as they appear.
+"""Uniform neighbour sampling without replacement over one relation, with neighbours relabeled as they appear.
 
 A hop runs in blocks of frontier nodes that stay in the cache: draw positions (prefetching the adjacency), load the
 neighbours there (prefetching their stamps), then relabel. Each edge costs two random reads, of its neighbour and of
-its stamp, and both are on their way while the rest of the block is drawn. What is drawn is ranks in logical rows, so
-that every encoding gives the same edges; a row in one range is drawn as physical positions at once.
+its stamp, and both are in flight while the rest of the block is drawn. Draws are ranks in logical rows, so that every
+encoding gives the same edges; a row in one range is drawn as physical positions at once.
 
 Naive twin: `_uniform` of tests/support/oracle/methods.py.
 """
@@ -42,26 +42,27 @@ EVERY = 2**63 - 1
 
 
 class EdgeBuffers(NamedTuple):
-    """Where edges are written, by edge number."""
+    """The drawn edges, by edge number."""
 
     positions: Int64s
-    """Physical."""
+    """Physical positions."""
     neighbors: Int64s
-    """Local ids."""
+    """Local ids of neighbours."""
     row_nodes: Int64s
-    """Local ids of the nodes that they were drawn for."""
+    """Local ids of the nodes that edges were drawn for."""
 
 
 _STEADY = 16
-"""Up to this fanout each row writes as many entries, and the next row overwrites those beyond its own: loops of one
-length are not mispredicted, and a misprediction costs as much as two edges."""
+"""The greatest fanout at which each row writes `fanout` entries, the excess being overwritten by the next row: loops of
+one length are not mispredicted, and a misprediction costs as much as two edges."""
 
 
 @kernel
 def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
-    """How many edges `sample_uniform` emits for frontier[low:high]; -1: a row leads out of its arrays.
+    """The number of edges that `sample_uniform` draws for frontier[low:high]; -1: a row leads out of its arrays.
 
-    They are located in `spans` [high - low, FIELDS], where drawing reads them; PLAIN_FIELDS are enough for plain rows.
+    Writes the rows' spans to `spans` [high - low, FIELDS], where drawing reads them; PLAIN_FIELDS are enough for plain
+    rows.
     """
     if is_plain(rows):
         return _count_plain(rows.indptr, rows.indices.size, fanout, frontier, low, high, spans)
@@ -77,6 +78,7 @@ def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: 
 
 @kernel
 def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
+    """`count_edges` for rows of a base alone, with two columns of spans instead of six."""
     total = np.int64(0)
     outside: bool | np.bool_ = False
     for i in range(low, high):
@@ -108,10 +110,10 @@ def sample_uniform(
     drawn: EdgeBuffers,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws up to `fanout` edges for each of frontier[low:high]; returns how many nodes and edges there are then.
+    """Draws up to `fanout` edges for each of frontier[low:high]; returns the number of nodes and of edges then.
 
-    -1 nodes: an index is not a node. The rows must have passed `count_edges`, which left their `spans`. The frontier
-    may be the array of local nodes. Keys come in a tuple: see `rng.fold_parts`.
+    Returns -1 nodes where an index is not a node. The rows must have passed `count_edges`, which wrote their `spans`.
+    The frontier may be the array of local nodes. Keys come in a tuple: see `rng.fold_parts`.
     """
     prefix = keys.pick
     table = np.empty(0, np.int64)
@@ -149,7 +151,7 @@ def sample_uniform(
 
 @kernel
 def _prefetch_moved(rows: RowArrays, positions: Int64s, begin: int, end: int) -> None:
-    """Prefetches the neighbours where `_place` has moved positions since they were drawn."""
+    """Prefetches the neighbours of positions that `_place` has moved since they were drawn."""
     indices, tail = rows.indices, rows.delta.indices
     if rows.live.words.size > 0:
         for e in range(begin, end):
@@ -161,7 +163,7 @@ def _prefetch_moved(rows: RowArrays, positions: Int64s, begin: int, end: int) ->
 
 @kernel
 def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int) -> bool:
-    """Reads the ids at positions[begin:end]; returns whether all of them have a stamp."""
+    """Reads the neighbour ids at positions[begin:end]; returns whether all of them have a stamp."""
     base, tail = rows.indices, rows.delta.indices
     if base.size == 0 or tail.size == 0:
         return _load_one(base if tail.size == 0 else tail, stamps, positions, neighbors, begin, end)
@@ -188,6 +190,7 @@ def _load_either(
 
 @kernel
 def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int) -> bool:
+    """Reads from one part; returns whether all ids have a stamp."""
     outside: bool | np.bool_ = False
     for edge in range(begin, end):
         e = np.uint64(edge)
@@ -199,16 +202,16 @@ def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbors: Int6
 
 
 # Ranks to physical positions, a block of rows at a time. A rank in a row with few dead positions is moved past each of
-# them; with many, a select query on the bitmap costs less. Then ranks beyond the base's part move on to the delta.
+# them; with many, a select query on the bitmap costs less. Then ranks beyond the base's part are moved to the delta.
 _WALKED = 32
-"""Up to this many dead positions of a row, a pass over them is faster than a select query per draw."""
+"""The most dead positions of a row for which a pass over them is faster than a select query per draw."""
 _LISTED = 2048
-"""Only in rows of up to this many positions: the pass reads every word of the row's bitmap."""
+"""The most positions of a row that is passed over: the pass reads every word of the row's bitmap."""
 
 
 @kernel
 def _place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Makes positions[edge:] physical, up to `fanout` for each of spans[low:high]; they were drawn from BASE_START."""
+    """Maps positions[edge:] to physical ones, up to `fanout` per row of spans[low:high]; they count from BASE_START."""
     words = rows.live.words
     if words.size > 0:
         _skip_dead(words, spans, low, high, fanout, positions, edge)
@@ -225,7 +228,7 @@ def _is_walked(held: int, degree: int) -> bool:
 
 @kernel
 def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Moves the positions of rows that have few dead ones past those, as if the two parts of a row were one."""
+    """Moves positions past the few dead ones of their rows, as if a row's two parts were adjacent."""
     every = ~np.uint64(0)
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
@@ -256,7 +259,7 @@ def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, 
 def _select(
     words: UInt64s, before: Int64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int
 ) -> None:
-    """The positions of rows that have many dead ones, by select queries on the bitmap."""
+    """Maps ranks to positions by select queries on the bitmap, for rows with many dead positions."""
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         begin, end = edge, edge + min(degree, fanout)

@@ -1,1 +1,1 @@
-"""The rows of a neighbor pool: how they are drawn, cached, and drawn from."""
+"""Kernels of the neighbour pool: how its rows are drawn, cached, and sampled from."""

@@ -1,9 +1,9 @@
-"""The neighbor pool cache: records of pool rows, each of some round, and copies of whole rows of the adjacency.
+"""The neighbour pool cache: records of pool rows, each of one round, and copies of whole rows of the adjacency.
 
-Batches read it while a thread of the cache writes it, without a lock. A record is a seqlock: the writer makes its
-sequence odd, writes, and makes it even; a reader that finds another sequence after reading than before draws the block
-of rows again. A copy is published by its number alone, which is written last. Batches are the same with the cache and
-without: where there is no record, or one of another round, the row is drawn anew or read from the adjacency.
+Batches read it while one thread of the cache writes it, without a lock. A record is a seqlock: the writer makes its
+sequence odd, writes, and makes it even; a reader that finds a different sequence after reading than before draws the
+block of rows again. A copy is published by its number alone, which is written last. The cache never changes a batch:
+on a cache miss, with no record or one of another round, the row is drawn or read from the adjacency.
 """
 
 from __future__ import annotations
@@ -43,47 +43,48 @@ from snapdb.kernels.neighbor_pool.rows import PoolRow, PoolRule, RowKeys, draw_b
 _Number = int | np.int64
 
 SEQUENCE, TAG, HEAD = 0, 1, 2
-"""Fields of a record: a number that is odd while the others are written and that every write increases; its round + 1,
-0 where it was never written; the first position."""
+"""Fields of a record: a sequence that every write increases and that is odd during a write; its round + 1, or 0 before
+the first write; the first position."""
 TORN = -2
-"""In place of a number of edges: a record was written to while it was read."""
+"""Returned instead of a number of edges: a record was written while it was read."""
 _LINE = 64
 """Bytes of a cache line."""
 HITS, MISSES, CACHED_EDGES, READ_EDGES = range(4)
-"""What is counted: rows with an edge from the cache, other rows, edges from the cache, and from the adjacency."""
+"""Fields of the counters: cache hits (rows with an edge from the cache), cache misses (other rows), edges read from the
+cache, and edges read from the adjacency."""
 RECORD, VERSION, SPAN, BEGIN, UNREAD = range(5)
-"""Columns of a block, an int64 [BLOCK + 1, BLOCK_FIELDS], by row: the number of its record (-1: none), the sequence
-that the record had then, its number among the located rows (-1: the record is enough), its first edge, and its first
-edge whose neighbour is not yet known. The row after the last one has the end of the edges as BEGIN."""
+"""Columns of a block, an int64 [BLOCK + 1, BLOCK_FIELDS], by row: the number of its record (-1: none), the record's
+sequence when it was found, the row's number among the located rows (-1: the record is enough), its first edge, and its
+first edge whose neighbour is not yet known. The row after the last one has the end of the edges as BEGIN."""
 BLOCK_FIELDS = 5
 
 
 class CachedRows(NamedTuple):
-    """Pool rows of one relation, one slot and one size."""
+    """The pool rows of one relation, slot and size."""
 
     places: Int32s
-    """[nodes] the number of a node's record, -1: none. Set before batches see the rows; empty: no records."""
+    """[nodes] the number of a node's record, or -1. Set before batches see the rows; empty: no records."""
     records: Array
-    """[rows, width] int32, or int64 where positions or nodes do not fit: SEQUENCE, TAG, then `size` positions that
-    ascend, `size` neighbours, and under PRIORITY which of the row has the greatest score (-1: the row is everything)
-    and the position of the edge that comes next."""
+    """[rows, width] int32, or int64 where positions or nodes do not fit: SEQUENCE, TAG, `size` ascending positions,
+    `size` neighbours, and under PRIORITY the row's edge with the greatest score (-1: the row has every edge) and the
+    position of the edge that follows."""
     scores: Float64s
-    """[rows, 2] under PRIORITY: the greatest score in the row, and that of the edge that comes next; else [0, 2]."""
+    """[rows, 2] under PRIORITY: the greatest score in the row, and that of the edge that follows; else [0, 2]."""
 
 
 class RowCopies(NamedTuple):
     """The neighbours of whole physical rows, dead positions included."""
 
     places: Int32s
-    """[nodes] the number of a node's copy, -1: none (yet). Set last of all; empty: no copies."""
+    """[nodes] the number of a node's copy, or -1. Written last of all fields; empty: no copies."""
     shifts: Int64s
-    """[copies, 2] what is subtracted from a physical position in the base, or in the delta, for one in `neighbors`."""
+    """[copies, 2] what to subtract from a physical position of the base, or of the delta, to get one in `neighbors`."""
     neighbors: Array
-    """Of the dtype of the adjacency's indices."""
+    """Neighbour ids, of the dtype of the adjacency's indices."""
 
 
 class NeighborPool(NamedTuple):
-    """What batches draw from at one hop over one edge type: pool rows, and what a cache has of them."""
+    """The neighbour pool of one edge type at one hop: the keys and rule of its rows, and their cached copies."""
 
     keys: RowKeys
     rule: PoolRule
@@ -92,17 +93,17 @@ class NeighborPool(NamedTuple):
 
 
 def record_width(size: int, weighted: bool) -> int:
-    """How many numbers the record of a row of `size` edges has, under PRIORITY where `weighted`."""
+    """The number of fields in the record of a row of `size` edges, under PRIORITY where `weighted`."""
     return HEAD + 2 * size + (2 if weighted else 0)
 
 
-# Reading records: the first pass over a block reads their numbers and prefetches every line of them, the second one
-# checks their rounds, and by the time that rows are drawn they are in the processor's cache.
+# Reading records: the first pass over a block reads their numbers and prefetches all their lines, the second one checks
+# their rounds, and by the time that rows are drawn the records are in the processor's cache.
 @kernel
 def find_records(
     keys: RowKeys, cached: CachedRows, nodes: Int64s, first: int, last: int, ahead: int, block: Int64s
 ) -> None:
-    """Writes RECORD and VERSION of nodes[first:last] to the block; -1 where no record is of the wanted round.
+    """Writes RECORD and VERSION of nodes[first:last] to the block; RECORD -1 where no record is of the wanted round.
 
     The places of nodes up to nodes[ahead - 1] are prefetched.
     """
@@ -130,10 +131,11 @@ def find_records(
             block[i - first, RECORD] = -1
 
 
-# The reader's half: an acquire fence, so that no read of the record moves past the second read of the sequence
+# The reader's half of the seqlock: an acquire fence, so that no read of the record moves past the second read of its
+# sequence.
 @kernel
 def is_torn(records: Array, record: _Number, version: _Number) -> bool:
-    """Whether a record may have been written to since its SEQUENCE was this, so that what was read of it is void."""
+    """Whether a record may have been written since its SEQUENCE was `version`, so that what was read is invalid."""
     fence_loads()
     return bool(load_first(records, record * records.shape[1] + SEQUENCE) != version)
 
@@ -142,7 +144,7 @@ def is_torn(records: Array, record: _Number, version: _Number) -> bool:
 def take_recorded(
     records: Array, record: _Number, size: int, limit: int, draft: DraftArrays, begin: int, end: int
 ) -> bool:
-    """Turns numbers of a record's edges into their positions and neighbours; whether those are 0 ≤ id < limit."""
+    """Replaces numbers of a record's edges by positions and neighbours; returns whether all ids are 0 ≤ id < limit."""
     positions, neighbors = draft.positions, draft.neighbors
     outside: bool | np.bool_ = False
     for e in range(begin, end):
@@ -158,10 +160,10 @@ def take_recorded(
 def load_pooled(
     rows: RowArrays, copies: RowCopies, frontier: Int64s, draft: DraftArrays, begin: int, end: int, limit: int
 ) -> bool:
-    """Reads the ids at positions[begin:end] where neighbors[begin:end] are negative; whether all are 0 ≤ id < limit.
+    """Reads the ids at positions[begin:end] where neighbors[begin:end] are negative, and counts hits and misses.
 
-    They come from copies, or from the adjacency. Edge e is of frontier[row_nodes[e]]; the edges of a row are next to
-    each other, and those that are known come first.
+    Returns whether all ids are 0 ≤ id < limit. Edge e belongs to frontier[row_nodes[e]]; the edges of a row are
+    adjacent, known ones first.
     """
     counts = draft.reads
     known, seen, hits = _count_known(draft, begin, end)
@@ -180,7 +182,7 @@ def load_pooled(
 def _load_copies(
     held: int, copies: RowCopies, frontier: Int64s, draft: DraftArrays, first: int, last: int, copied: Int64s
 ) -> None:
-    """Reads what copies have of a block of edges, which was counted as read from the adjacency."""
+    """Reads the neighbours of a block of edges from copies, and moves them from the misses to the hits."""
     row_nodes, neighbors, counts, known, hits = draft.row_nodes, draft.neighbors, draft.reads, 0, 0
     _find_in_copies(held, copies, frontier, draft, first, last, copied)
     for e in range(first, last):
@@ -190,7 +192,7 @@ def _load_copies(
             fresh = e == 0 or row_nodes[e] != row_nodes[e - 1]
             neighbors[e] = copies.neighbors[copied[e - first]]
             known += 1
-            hits += int(fresh)  # otherwise a record, which was counted, had the row's first edges
+            hits += int(fresh)  # otherwise the row is a hit already: a record had its first edges
     counts[HITS] += hits
     counts[MISSES] -= hits
     counts[CACHED_EDGES] += known
@@ -199,7 +201,7 @@ def _load_copies(
 
 @kernel
 def _count_known(draft: DraftArrays, begin: int, end: int) -> tuple[_Number, _Number, _Number]:
-    """How many neighbours are known, and how many rows there are and how many of which the first one is."""
+    """The number of known neighbours, of rows, and of rows whose first neighbour is known."""
     row_nodes = draft.row_nodes
     known = rows = hits = np.int64(0)
     for e in range(begin, end):
@@ -213,7 +215,7 @@ def _count_known(draft: DraftArrays, begin: int, end: int) -> tuple[_Number, _Nu
 
 @kernel
 def _load_unknown(rows: RowArrays, draft: DraftArrays, begin: int, end: int, limit: int) -> bool:
-    """Reads from the adjacency what is still negative; whether all ids are 0 ≤ id < limit."""
+    """Reads neighbours that are still negative from the adjacency; returns whether all ids are 0 ≤ id < limit."""
     outside: bool | np.bool_ = False
     for e in range(begin, end):
         node = draft.neighbors[e]
@@ -228,7 +230,7 @@ def _load_unknown(rows: RowArrays, draft: DraftArrays, begin: int, end: int, lim
 def _find_in_copies(
     held: int, copies: RowCopies, frontier: Int64s, draft: DraftArrays, first: int, last: int, copied: Int64s
 ) -> None:
-    """Writes where copies have the neighbours at positions[first:last] to `copied`, -1 where they have not."""
+    """Fills `copied` with the places of positions[first:last] in the copies, or -1 for edges without one."""
     places, shifts, row_nodes, neighbors = copies.places, copies.shifts, draft.row_nodes, draft.neighbors
     for e in range(first, last):
         prefetch(places, frontier[row_nodes[e]])
@@ -246,16 +248,16 @@ def _find_in_copies(
             copied[e - first] = p - shifts[copy, 1 if p >= held else 0]
 
 
-# Writing records and copies, node after node through the adjacency, so that a file is read in the order of its bytes.
-# A pass costs O(size) per record, under PRIORITY O(degree); records of the wanted round are skipped.
+# Writing records and copies, node after node through the adjacency, so that a file is read sequentially. A pass costs
+# O(size) per record, under PRIORITY O(degree); records of the wanted round are skipped.
 @allocating_kernel
 def fill_rows(
     walk: WalkArrays, pool: NeighborPool, nodes: Int64s, low: int, high: int, draft: DraftArrays
 ) -> tuple[int, int, int, _Number]:
-    """Draws records low ≤ number < high again that are not of the wanted round; record i is of nodes[i].
+    """Redraws records low ≤ number < high that are not of the wanted round; record i belongs to nodes[i].
 
-    Returns where it stopped (-1: a row leads out of its arrays, or is not longer than a record), how many rows were
-    drawn, how many edges were read for them, and how long a row the draft needs room for to go on.
+    Returns where it stopped (-1: a row leads out of its arrays, or is not longer than a record), the number of rows
+    drawn, the number of edges read for them, and the length of a row for which the draft needs room to go on.
     """
     keys, rule, cached, spans = pool.keys, pool.rule, pool.cached, draft.spans
     size, weighted = rule.size, rule.method == PRIORITY
@@ -305,7 +307,8 @@ def _list_stale(keys: RowKeys, records: Array, nodes: Int64s, first: int, last: 
     return count
 
 
-# The writer of a seqlock: odd sequence, release fence, data, even sequence with a release store. Readers never wait.
+# The writer's half of a seqlock: odd sequence, release fence, data, then the even sequence by a release store. Readers
+# never wait; only one thread writes.
 @kernel
 def _write(
     rows: RowArrays,
@@ -317,7 +320,7 @@ def _write(
     record: _Number,
     round_: _Number,
 ) -> None:
-    """Writes one record under its sequence, so that no reader takes a part of it for the whole."""
+    """Writes one record under its sequence, so that no reader accepts a part of it."""
     records, scores, size = cached.records, cached.scores, row.positions.size
     place = record * records.shape[1] + SEQUENCE
     sequence = records[record, SEQUENCE]
@@ -340,9 +343,9 @@ def _write(
 
 @allocating_kernel
 def fill_copies(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
-    """Copies rows low ≤ number < high to their starts; returns how many edges, -1: damaged.
+    """Copies rows low ≤ number < high to their starts; returns the number of edges, or -1 for damage.
 
-    Row i is of nodes[i]; starts[high] is where the last one ends.
+    Row i belongs to nodes[i]; starts[high] is the end of the last one.
     """
     spans = np.empty((BLOCK, FIELDS), np.int64)
     indices, tail, neighbors = rows.indices, rows.delta.indices, copies.neighbors
@@ -361,6 +364,7 @@ def fill_copies(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: 
             for j in range(rest):
                 neighbors[at + kept + j] = tail[second - indices.size + j]
             copies.shifts[i, 0], copies.shifts[i, 1] = start - at, second - at - kept
+            # The number of the copy is published by a release store after its edges: a reader that sees it sees them.
             store_last(copies.places, nodes[i], i)
             edges += kept + rest
     return int(edges)

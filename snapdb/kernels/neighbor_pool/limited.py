@@ -1,9 +1,9 @@
-"""Draws from pool rows where more than ranks decides: time bounds, excluded pairs, or weights.
+"""Draws from pool rows under time bounds, excluded pairs or weights, where ranks alone do not decide.
 
-A node's eligible edges are ranges of its row or, where each must be checked, a list of positions. What of its pool row
-is eligible is met with them, the fanout is drawn from that, and the residual draw takes the rest from the other
-eligible edges. Where the row alone decides, because the whole fanout comes from it and every edge is eligible, a
-record of the cache is all that is read.
+A node's eligible edges are ranges of its row or, where each must be checked, a list of positions. They are intersected
+with the pool row, the fanout is drawn from the intersection, and the residual draw takes the rest from the other
+eligible edges. Where the row alone decides, because the whole fanout comes from it and every edge is eligible, only a
+record of the cache is read.
 
 Naive twin: `serve` of tests/support/oracle/rows.py.
 """
@@ -83,8 +83,8 @@ def draw_limited(
 ) -> tuple[int, int, int, int]:
     """Draws by the pool's rule for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
-    Neighbours are 0 ≤ id < limit. Returns where in the frontier it stopped (-1: damaged), how many edges there are
-    then, and for how many edges and how long a row the draft needs room to go on.
+    Neighbours are 0 ≤ id < limit. Returns where in the frontier it stopped (-1: damaged), the number of edges then, and
+    the number of edges and the length of a row for which the draft needs room to go on.
     """
     rule, spans, windows = pool.rule, draft.spans, draft.windows
     block, who = np.empty((BLOCK, BLOCK_FIELDS), np.int64), np.empty(BLOCK, np.int64)
@@ -114,7 +114,7 @@ def draw_limited(
             i, edges = _draw_recorded(walk, pool, frontier.nodes, first, i, last, block, limit, draft, edges)
             if edges >= 0 and i < last:
                 i, edges = _draw_uncached(walk, eligible, pool, frontier, first, i, last, block, draft, row, edges)
-        if edges == TORN:  # the whole block again
+        if edges == TORN:  # a writer overtook this reader: redraw the whole block, whose other records may be newer too
             edges = begin
             continue
         if edges < 0 or not load_pooled(walk.rows, pool.copies, frontier.nodes, draft, begin, edges, limit):
@@ -145,7 +145,7 @@ def _list_uncached(
 
 @kernel
 def _needed(windows: Int64s, spans: Int64s, count: int, rule: PoolRule) -> tuple[int, int]:
-    """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
+    """The most edges that a block of rows can draw, and the length of its longest row that must be listed."""
     room: _Number = np.int64(0)
     longest: _Number = np.int64(0)
     for span in range(count):
@@ -173,7 +173,7 @@ def _draw_recorded(
 ) -> tuple[int, int]:
     """Draws rows from number i on by their records alone, up to the first that is listed; or -1 edges, or TORN.
 
-    O(fanout) each. An edge of the row has a score below the next one's with chance weight * that score.
+    O(fanout) each. The probability that an edge of the row scores below the next one is its weight times that score.
     """
     rule, records, positions = pool.rule, pool.cached.records, draft.positions
     size, picks = rule.size, rule.fanout
@@ -197,8 +197,8 @@ def _draw_recorded(
 
 
 # Rows one by one, where more than a record decides. The pool row is read or drawn, O(size), under PRIORITY O(degree);
-# what of it is eligible is found by a merge with the list of eligible edges, or by comparing each edge with the row's
-# four ranges; then the fanout is drawn from it, and the residual draw from the others.
+# its eligible edges are found by a merge with the list of eligible edges, or by comparing each edge with the row's four
+# ranges; then the fanout is drawn from them, and the residual draw from the others.
 @kernel
 def _draw_uncached(
     walk: WalkArrays,
@@ -297,7 +297,7 @@ def _draw_twice(
 ) -> None:
     """Draws `picks` of the `held` edges of a row, or of every edge, and the rest of drawn[0] ≤ e < drawn[1] beside it.
 
-    The eligible edges are candidates where the row is LISTED, else those of its ranges.
+    The eligible edges are the candidates where the row is LISTED, else those of its ranges.
     """
     positions, neighbors, windows, places = draft.positions, draft.neighbors, draft.windows, draft.candidates.places
     (begin, end), listed, chosen = drawn, windows[span, LISTED] != 0, row.chosen
@@ -325,7 +325,7 @@ def _draw_twice(
 
 @kernel
 def _meet(total: _Number, span: int, draft: DraftArrays, row: PoolRow) -> _Number:
-    """Leaves of a row what is eligible; returns how many edges."""
+    """Compacts a pool row to its eligible edges; returns how many."""
     if draft.windows[span, LISTED] != 0:
         return _meet_listed(draft.candidates.places, total, row)
     if total < draft.spans[span, DEGREE]:
@@ -335,7 +335,7 @@ def _meet(total: _Number, span: int, draft: DraftArrays, row: PoolRow) -> _Numbe
 
 @kernel
 def _meet_listed(places: Int64s, total: _Number, row: PoolRow) -> _Number:
-    """Leaves of a row what is among the ascending places[:total], by a merge; returns how many."""
+    """Compacts a pool row to those in the ascending places[:total], by a merge; returns how many."""
     positions, neighbors = row.positions, row.neighbors
     held: _Number = np.int64(0)
     passed = np.int64(0)
@@ -349,7 +349,7 @@ def _meet_listed(places: Int64s, total: _Number, row: PoolRow) -> _Number:
 
 @kernel
 def _meet_ranges(windows: Int64s, span: _Number, row: PoolRow) -> _Number:
-    """Leaves of a row what is in the ranges that are eligible; returns how many."""
+    """Compacts a pool row to those in the eligible ranges; returns how many."""
     positions, neighbors = row.positions, row.neighbors
     held: _Number = np.int64(0)
     for j in range(positions.size):
@@ -363,7 +363,7 @@ def _meet_ranges(windows: Int64s, span: _Number, row: PoolRow) -> _Number:
 
 @kernel
 def _rank_all(live: LiveArrays, total: _Number, span: int, draft: DraftArrays, row: PoolRow, count: _Number) -> None:
-    """Turns numbers of a row's edges into their ranks among all that are eligible."""
+    """Replaces numbers of a pool row's edges by their ranks among all eligible edges."""
     listed, places, chosen = draft.windows[span, LISTED] != 0, draft.candidates.places, row.chosen
     for j in range(count):
         position = row.positions[chosen[j]]
@@ -375,7 +375,7 @@ def _rank_all(live: LiveArrays, total: _Number, span: int, draft: DraftArrays, r
 
 @kernel
 def _rank_of(live: LiveArrays, windows: Int64s, span: _Number, position: _Number) -> _Number:
-    """The rank among the edges of a row's ranges of the one at a position in one of them."""
+    """The rank, among the edges of a row's ranges, of the edge at a position in one of them."""
     words, before = live.words, live.before
     rank: _Number = np.int64(0)
     for w in range(STRETCHES):

@@ -1,8 +1,8 @@
-"""A row of the neighbor pool: by which key it is drawn, which of a node's edges it holds, and how likely each edge is.
+"""Rows of the neighbour pool: the key of each, the edges that it holds, and the probability of each edge.
 
-A pool row holds C = ⌈amplify * fanout⌉ of a node's edges and serves many batches: it is a pure function of its key, so
-that it can be drawn anew at any time, on any device, instead of being stored. A batch draws its fanout from the row,
-and what the refresh rule leaves over (FETCH) from the node's other edges: the residual draw.
+A pool row holds C = ⌈amplify * fanout⌉ of a node's edges and is reused by many batches: it is a pure function of its
+key, so that it can be redrawn at any time, on any device, instead of being stored. A batch draws its fanout from the
+row, and the part that the refresh rule (FETCH) leaves over from the node's other edges: the residual draw.
 
 Naive twins: `hold`, `serve` and `_chances` of tests/support/oracle/rows.py.
 """
@@ -31,62 +31,68 @@ class RowKeys(NamedTuple):
     """The keys of all pool rows of one edge type at one hop, for one batch, before a node is folded into them."""
 
     now: np.uint64
-    """Of the round `round`."""
+    """The key of rows of round `round`."""
     later: np.uint64
-    """Of the round after it, for nodes that are in it already."""
+    """The key of rows of the next round, for nodes that are already in it."""
     phase: np.uint64
-    """Of phases: a node is in the later round when the upper half of fold(phase, node) plus share reaches 2^32."""
+    """The key of phases: a node is in the later round when the upper half of fold(phase, node) plus share reaches
+    2^32."""
     share: np.uint64
-    """How much of the round is over, in 2^-32; 0: all nodes are in the same round."""
+    """The elapsed share of the round, in units of 2^-32; 0: all nodes are in the same round."""
     round: int
+    """The round of nodes that are not yet in the later one."""
     stem: np.uint64
-    """What precedes the round in a key: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
+    """The parts that precede the round: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
     hop: np.uint64
+    """The hop, as it is folded into keys."""
     kind: np.uint64
+    """The kind of draw, as it is folded into keys."""
     rounds: Int32s
-    """[nodes] the round of each node, under SCOPE VISITED; empty: as above."""
+    """[nodes] the round of each node, under SCOPE VISITED; empty: rounds follow from `round`, `phase` and `share`."""
 
 
 class PoolRule(NamedTuple):
-    """How the edges of one hop over one edge type are drawn."""
+    """How the edges of one hop over one edge type are drawn from the pool."""
 
     method: int
-    """FLOYD or PRIORITY."""
+    """The method: FLOYD or PRIORITY."""
     fanout: int
+    """The most edges per node."""
     pooled: int
     """How many of the fanout are drawn from the pool row; the residual draw gives the others."""
     size: int
-    """How many edges a pool row holds, fanout ≤ size; nodes that have no more edges have no row."""
+    """The number of edges of a pool row, fanout ≤ size; nodes that have no more edges have no row."""
     above: int
-    """Nodes with at most this many edges have no row either."""
+    """Nodes with at most this many edges have no pool row either."""
     few: int
-    """Under PRIORITY nor have nodes with at most this many edges of a positive weight."""
+    """Under PRIORITY, nodes with at most this many edges of positive weight have no pool row either."""
     skips_zeros: bool
-    """Edges of weight 0 are never drawn, so that a row of no more edges than the fanout is searched for them too."""
+    """Whether edges of weight 0 are never drawn; then even a row of no more edges than the fanout is searched for
+    them."""
     pick: np.uint64
-    """The key of draws from rows, before a node is folded into it."""
+    """The key of draws from pool rows, before a node is folded into it."""
     residual: np.uint64
-    """That of residual draws."""
+    """The key of residual draws, before a node is folded into it."""
 
 
 class PoolRow(NamedTuple):
-    """The pool row of one node, and what drawing from it needs."""
+    """The pool row of one node, and working memory for drawing from it."""
 
     positions: Int64s
-    """[size] physical, ascending."""
+    """[size] physical positions, ascending."""
     neighbors: Int64s
-    """[size] their dense ids, -1 where they are not known."""
+    """[size] the neighbours' dense ids, or -1 where they are not known."""
     chosen: Int64s
-    """[size] which of the row are drawn, ascending; later their ranks in the whole row."""
+    """[size] the numbers of the drawn edges, ascending; later their ranks in the whole row."""
     table: Int64s
-    """[table_size(size)] where ranks are sorted."""
+    """[table_size(size)] working memory that sorts ranks."""
     bounds: Float64s
-    """[2] under PRIORITY: the greatest score in the row, and that of the edge that comes next."""
+    """[2] under PRIORITY: the greatest score in the row, and that of the edge that follows."""
 
 
 @kernel
 def row_round(keys: RowKeys, node: _Number) -> _Number:
-    """The round that a node's row is of."""
+    """The round of a node's row."""
     if keys.rounds.size > 0:
         return np.int64(keys.rounds[node])
     if keys.share == np.uint64(0):
@@ -106,11 +112,11 @@ def row_key(keys: RowKeys, round_: _Number, node: _Number) -> np.uint64:
     return key
 
 
-# A row is drawn uniformly by Floyd's sampling of ranks, O(size) whatever the degree, or under PRIORITY by a pass over
+# A row is drawn uniformly by Floyd's sampling of ranks, O(size) for any degree, or under PRIORITY by a pass over
 # all of the node's edges, O(degree). Ranks become positions by select queries where positions are dead.
 @kernel
 def draw_row(live: LiveArrays, key: np.uint64, spans: Int64s, span: int, row: PoolRow) -> None:
-    """Draws a row uniformly: its positions ascend."""
+    """Draws a row uniformly; its positions ascend."""
     size = row.positions.size
     draw_ranks_sorted(key, spans[span, DEGREE], size, row.table, row.positions)
     place_row(live, spans, span, row.positions, 0, size)
@@ -122,8 +128,8 @@ def draw_best(
 ) -> tuple[int, _Number]:
     """Draws a row under PRIORITY: the edges of a located row that have the smallest scores; their positions ascend.
 
-    Returns which of them has the greatest score, and the position of the edge that comes next, whose scores are
-    written to `bounds`. -1 where no more than `few` edges, which is `size` or more, have a positive weight.
+    Returns the number of the edge with the greatest score, and the position of the edge that follows; their scores are
+    written to `bounds`. Returns -1 where no more than `few` ≥ `size` edges have a positive weight.
     """
     candidates, size = draft.candidates, row.positions.size
     places, floats = candidates.places, candidates.floats
@@ -148,7 +154,7 @@ def draw_best(
 
 @kernel
 def place_row(live: LiveArrays, spans: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
-    """Turns ranks in a located row into positions."""
+    """Maps ranks in a located row to physical positions."""
     words, before = live.words, live.before
     first, kept, alive = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, BASE_LIVE]
     second, rest = spans[span, DELTA_START], spans[span, DELTA_LEN]
@@ -173,7 +179,7 @@ def place_row(live: LiveArrays, spans: Int64s, span: int, positions: Int64s, beg
 
 @kernel
 def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _Number:
-    """The rank in a located row of the edge at a position; -1: the position is not in the row."""
+    """The rank in a located row of the edge at a position, or -1 where the row does not contain it."""
     first, second, start = spans[span, BASE_START], spans[span, DELTA_START], np.int64(-1)
     rank: _Number = np.int64(-1)
     if position >= first and position - first < spans[span, BASE_LEN]:
@@ -187,24 +193,24 @@ def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _N
     return rank + live_before(live.words, live.before, position) - live_before(live.words, live.before, start)
 
 
-# The residual draw is uniform over the edges that the first draw left, so its ranks count without those: O(k²) steps
-# for k edges, which for fanouts of 5 to 50 is faster than a search.
+# The residual draw is uniform over the edges that the first draw left, so its ranks skip those: O(k²) steps for k
+# edges, which for fanouts of 5 to 50 is faster than a search.
 @kernel
 def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end: _Number) -> None:
-    """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
+    """Maps ranks among the edges that are not chosen to ranks among all edges; `chosen` ascend."""
     for e in range(begin, end):
         passed = np.int64(0)
-        for j in range(count):  # one is passed when no more than the rank are left before it
+        for j in range(count):  # chosen edge j is passed when at most `rank` free edges precede it
             passed += np.int64(chosen[j] - j <= ranks[e])
         ranks[e] += passed
 
 
 # Horvitz-Thompson weights of draws from a PRIORITY row. Given the scores of all other edges, an edge is in the row with
-# chance weight * threshold, and is then drawn from it or by the residual draw; or it is not, and only the latter can
-# draw it. The weight is one over the total chance.
+# probability weight * threshold, and is then drawn from it or by the residual draw; otherwise only the latter can draw
+# it. The weight is one over the total probability.
 @kernel
 def weight_at(walk: WalkArrays, position: _Number) -> float:
-    """The weight of the edge at a position, 1 where edges have none."""
+    """The weight of the edge at a position; 1 where edges have none."""
     if not has_values(walk.weights):
         return 1.0
     weight: float = value_at(walk.weights, position)
@@ -212,23 +218,23 @@ def weight_at(walk: WalkArrays, position: _Number) -> float:
 
 
 class RowShare(NamedTuple):
-    """What of a PRIORITY row is eligible, among all eligible edges of its node."""
+    """The eligible part of a PRIORITY row, among all eligible edges of its node."""
 
     total: _Number
-    """All eligible edges, listed in the draft's candidates."""
+    """The number of all eligible edges, which are listed in the draft's candidates."""
     held: _Number
-    """Those of the row."""
+    """The number of eligible edges in the row."""
     last: _Number
     """The position of the row's edge with the greatest score; -1: the row holds every edge."""
     following: _Number
-    """The position of the edge that comes next."""
+    """The position of the edge that follows."""
 
 
 @kernel
 def weigh(
     rule: PoolRule, walk: WalkArrays, share: RowShare, row: PoolRow, draft: DraftArrays, begin: _Number, end: _Number
 ) -> None:
-    """Writes the weights of the edges that were drawn from a row and beside it to weights[begin:end]."""
+    """Writes the weights of the edges that were drawn from a row and by the residual draw to weights[begin:end]."""
     fanout, pooled, places, weights = rule.fanout, rule.pooled, draft.candidates.places, draft.weights
     total, held = share.total, share.held
     if total <= fanout or share.last < 0:
@@ -259,7 +265,7 @@ def _residual_chance(picks: _Number, fanout: int, total: _Number) -> float:
 
 @kernel
 def first_from(values: Int64s, count: _Number, value: _Number) -> _Number:
-    """The place of the first of `count` ascending values that is not less, by binary search."""
+    """The place of the first of `count` ascending values that is not less than a value, by binary search."""
     low, high = np.int64(0), np.int64(count)
     while low < high:
         middle = (low + high) >> 1
@@ -272,6 +278,6 @@ def first_from(values: Int64s, count: _Number, value: _Number) -> _Number:
 
 @kernel
 def _is_in(values: Int64s, count: _Number, value: _Number) -> bool:
-    """Whether one of the first `count` ascending values is this one."""
+    """Whether the first `count` ascending values contain a value."""
     place = first_from(values, count, value)
     return bool(place < count and values[place] == value)

@@ -1,10 +1,10 @@
-"""Draws from pool rows, and from whole rows that a cache copies, where a node's edges are all eligible and equal.
+"""Draws from pool rows, and from cached copies of whole rows, where a node's edges are all eligible and alike.
 
-Then ranks decide alone. A node with a pool row draws `pooled` of its fanout from the row and the rest from its other
+Then ranks alone decide. A node with a pool row draws `pooled` of its fanout from the row and the rest from its other
 edges (the residual draw); a node without one draws once, from all of its edges. Ranks become positions at the end;
-only where a cache has the row's record are positions, and neighbours, known at once. A block of nodes is drawn, read
-and relabeled while all that belongs to it is in the processor's cache: with a record a node costs the read of it,
-2 to 5 lines, instead of a random read per edge.
+only where the cache has the row's record are positions and neighbours known at once. A block of nodes is drawn, read
+and relabeled while its data is in the processor's cache: a node with a record costs the read of it, 2 to 5 lines,
+instead of a random read per edge.
 
 Naive twin: `serve` of tests/support/oracle/rows.py.
 """
@@ -55,8 +55,8 @@ from snapdb.kernels.rng import fold
 _Number = int | np.int64
 
 COPY, ORIGIN = FIELDS, FIELDS + 1
-"""Two more columns of spans: the number of a row's copy (-1: none), and what is added to the ranks of a row in one
-range, 0 where it is not: the start of its copy, or its place in the adjacency."""
+"""Two more columns of spans: the number of a row's copy (-1: none), and an offset that is added to the ranks of a row
+in one range: the start of its copy, or its place in the adjacency. 0 for other rows."""
 
 
 @allocating_kernel
@@ -74,7 +74,7 @@ def draw_unlimited(
     """Draws by the pool's rule for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
     Where nodes are shared by all seeds, neighbours become local ids. Returns where in the frontier it stopped (-1:
-    damaged), how many edges and nodes there are then, and for how many edges the draft needs room to go on.
+    damaged), the number of edges and nodes then, and the number of edges for which the draft needs room to go on.
     """
     rule, block = pool.rule, np.empty((BLOCK + 1, BLOCK_FIELDS), np.int64)
     spans, who = np.empty((BLOCK, FIELDS + 2), np.int64), np.empty(BLOCK, np.int64)
@@ -95,7 +95,7 @@ def draw_unlimited(
         known = _draw_recorded(pool, frontier, first, last, block, local, draft)
         if known >= 0 and count > 0:
             known = _draw_twice(rows, pool, frontier, first, last, spans, block, local, draft, row)
-        if known == TORN:  # the whole block again
+        if known == TORN:  # a writer overtook this reader: redraw the whole block
             edges = begin
             continue
         if known < 0 or not _load_block(rows, pool.copies, spans, block, last - first, local, draft):
@@ -133,9 +133,9 @@ def _list_uncached(
 
 @kernel
 def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) -> int:
-    """Writes where the edges of each row begin to BEGIN and UNREAD; returns where the last ones end.
+    """Writes where the edges of each row begin to BEGIN and UNREAD; returns their end.
 
-    A row with a record alone has more edges than the fanout.
+    A row with a record alone has more edges than the fanout, so its number of edges is known without its bounds.
     """
     for i in range(count):
         span = block[i, SPAN]
@@ -145,11 +145,11 @@ def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) 
     return edges
 
 
-# Nodes that draw once: from all of their edges, as they have no row, or from a row of which a record is all that is
-# read. O(fanout) each, without a branch on the encoding per edge.
+# Nodes that draw once: from all of their edges, as they have no pool row, or from a row whose record is enough.
+# O(fanout) each, without a branch on the encoding per edge.
 @kernel
 def _drawn_once(rule: PoolRule) -> int:
-    """Nodes that have no more edges than this draw once from all of them, or take all."""
+    """The degree up to which nodes draw once from all edges, or take all."""
     return max(rule.size, rule.above) if rule.pooled == rule.fanout else rule.fanout
 
 
@@ -164,7 +164,7 @@ def _draw_once(
     block: Int64s,
     draft: DraftArrays,
 ) -> None:
-    """Draws for those of first ≤ i < last who take all edges, or draw once from all."""
+    """Draws for those of first ≤ i < last that take all edges, or draw once from all."""
     rule, positions, most = pool.rule, draft.positions, _drawn_once(pool.rule)
     for i in range(first, last):
         span, begin = block[i - first, SPAN], block[i - first, BEGIN]
@@ -184,7 +184,7 @@ def _draw_once(
 
 @kernel
 def _draw_floyd(key: np.uint64, start: int, total: int, k: int, indices: Array, positions: Int64s, begin: int) -> None:
-    """Floyd's k of `total` numbers from `start` on, no fewer than k."""
+    """Floyd's k of `total` ≥ k numbers from `start` on."""
     if k < total <= 64:
         floyd_mask(key, start, total, k, indices, positions, begin)
     elif k < total and k <= SCANNED:
@@ -197,7 +197,7 @@ def _draw_floyd(key: np.uint64, start: int, total: int, k: int, indices: Array, 
 def _draw_recorded(
     pool: NeighborPool, frontier: Int64s, first: int, last: int, block: Int64s, local: LocalIds, draft: DraftArrays
 ) -> int:
-    """Draws for those whose record is enough; returns 0; -1: damaged, or TORN."""
+    """Draws for nodes whose record is enough; returns 0, -1 for damage, or TORN."""
     rule, records = pool.rule, pool.cached.records
     fanout, size = rule.fanout, rule.size
     sound: bool | np.bool_ = True
@@ -230,7 +230,7 @@ def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share w
     draft: DraftArrays,
     row: PoolRow,
 ) -> int:
-    """Draws for the nodes with a row that are listed; returns 0; -1: damaged, or TORN."""
+    """Draws for the listed nodes with a pool row; returns 0, -1 for damage, or TORN."""
     rule, records, positions = pool.rule, pool.cached.records, draft.positions
     pooled, size, once, everything = rule.pooled, rule.size, _drawn_once(rule), max(rule.size, rule.above)
     drawn, chosen, indices = row.positions, row.chosen, rows.indices
@@ -286,7 +286,7 @@ def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share w
 def _rank_recorded(
     live: LiveArrays, spans: Int64s, span: int, records: Array, record: _Number, count: int, chosen: Int64s
 ) -> bool:
-    """Turns numbers of a record's edges into ranks in the whole row; whether all of them are in it."""
+    """Replaces numbers of a record's edges by ranks in the whole row; returns whether all of them are in it."""
     inside: bool | np.bool_ = True
     for j in range(count):
         rank = rank_in(live, spans, span, np.int64(records[record, HEAD + chosen[j]]))
@@ -295,8 +295,8 @@ def _rank_recorded(
     return bool(inside)
 
 
-# The neighbours of a block of rows: from copies of whole rows that a cache has, else from the adjacency. Positions in
-# a copy are used as they are, and become physical only when the neighbour has been read.
+# The neighbours of a block of rows: from cached copies of whole rows, else from the adjacency. Positions in a copy are
+# used as they are, and become physical only when the neighbour has been read.
 @kernel
 def _find_copies(copies: RowCopies, nodes: Int64s, count: int, spans: Int64s) -> None:
     """Writes COPY and ORIGIN of the located rows."""
@@ -317,9 +317,9 @@ def _find_copies(copies: RowCopies, nodes: Int64s, count: int, spans: Int64s) ->
 def _load_block(
     rows: RowArrays, copies: RowCopies, spans: Int64s, block: Int64s, count: int, local: LocalIds, draft: DraftArrays
 ) -> bool:
-    """Reads the ids from UNREAD up to the end of each row, and makes positions in copies physical.
+    """Reads the ids from UNREAD to the end of each row, and makes positions in copies physical.
 
-    Returns whether all are 0 ≤ id < node_count, and counts what was read.
+    Returns whether all ids are 0 ≤ id < node_count; adds to the counts of hits, misses and edges.
     """
     indices, tail, copied, stamps, limit = (
         rows.indices,
