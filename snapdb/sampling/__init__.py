@@ -1,4 +1,4 @@
-"""From seeds to subgraphs: keys, seed orders, and the sampler that draws neighbourhoods over kernels."""
+"""Neighbour sampling: seed order and expansion, and the samplers that turn seeds into subgraphs."""
 
 from snapdb.sampling.backends import numba_sampler, open_sampler
 from snapdb.sampling.sampler import NeighborSampler

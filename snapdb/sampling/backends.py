@@ -1,4 +1,4 @@
-"""The back end of a sampler: numba, or torch, which is imported only where it draws (docs/adr/0002)."""
+"""The choice of a sampler's back end: numba, or torch, which is imported only where it draws (docs/adr/0002)."""
 
 import importlib
 import re
@@ -17,14 +17,14 @@ _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
     """The sampler of a statement, over its back end.
 
-    A statement that names no back end gets numba on the CPU, and on a GPU torch, or numba where the edges do not fit
-    or a fanout is larger than torch supports: the batches are the same.
+    A statement that names no back end gets numba on the CPU. On a GPU it gets torch, or numba where the edges do not
+    fit or a fanout is larger than torch supports; the batches are the same.
 
     Raises:
         BindError: two fanouts have the same key in a batch, or an edge type has no weights.
-        CorruptError: a relation's rows or columns are not those of its nodes.
+        CorruptError: a relation's rows or columns do not match its nodes.
         DataError: weights are not finite, or negative.
-        InputError: the device is not there; dense ids do not fit into the type of ids; WITH torch, the edges do not
+        InputError: the device does not exist; dense ids do not fit into the type of ids; WITH torch, the edges do not
             fit or a fanout is larger than it supports.
         ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
     """
@@ -32,10 +32,12 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
     _check_device(device)
     if spec.backend == "numba" or (spec.backend is None and device == "cpu"):
         return numba_sampler(view, spec)
+    # Imported by name: torch alone takes a second of processor time, which statements on the CPU should not pay.
     module = importlib.import_module("snapdb.sampling.torch_backend")
     try:
         return NeighborSampler(view, spec, module.TorchBackend(_checked(view, spec), spec, device))
     except InputError as error:
+        # The user asked for torch, so falling back to numba would hide that the device is not used.
         if spec.backend == "torch":
             error.code = "device"
             raise
@@ -43,12 +45,12 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
 
 
 def numba_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
-    """The sampler over numba, whatever the statement names; errors are those of `open_sampler`."""
+    """The sampler over numba for any statement; its errors are those of `open_sampler`."""
     return NeighborSampler(view, spec, NumbaBackend(_checked(view, spec), spec))
 
 
 def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
-    """The view, which has the seeds' type, and whose dense ids fit into the type of ids."""
+    """The view itself, once the seed type is known to be in it and its dense ids to fit into the type of ids."""
     if spec.seed_type not in view.node_counts:
         found = ", ".join(view.node_counts)
         raise ValueError(f"seeds of type {spec.seed_type!r} were asked, but the snapshot has: {found}")
@@ -65,7 +67,7 @@ def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
 
 
 def _check_device(name: str) -> None:
-    """Raise InputError where this is not the name of a device, or of a GPU that is not there."""
+    """Raises InputError where the name is not that of a device, or of a GPU that does not exist."""
     if not _DEVICE.fullmatch(name):
         raise InputError(
             f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU", code="device"

@@ -1,4 +1,4 @@
-"""The expected number of accesses of each node at each hop of a batch, from the seed set and the topology alone."""
+"""The plan of a neighbor pool cache: expected accesses of each node, and the rows that are worth their bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation, SampleSpec
 
 Accesses = Mapping[tuple[Relation, int], Float64s]
-"""(relation, hop) → [nodes] how often a batch expands each node there."""
+"""(relation, hop) → [nodes] the expected number of times that a batch expands each node."""
 
 _AT_ONCE = 1 << 18
 """Nodes whose rows are read between two checks for interruption."""
@@ -31,10 +31,10 @@ def expected_accesses(
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
 ) -> Accesses:
-    """The expected visits of each hop over each relation, at one pass over the topology for each hop but the last.
+    """The expected accesses at each hop over each relation, in one pass over the topology for each hop but the last.
 
-    Neighbours are taken for drawn alike and independently, whatever their time and weight. `check` is called now and
-    then; what it raises ends the work.
+    Neighbours count as drawn uniformly and independently, without regard to time and weight. `check` is called between
+    blocks of nodes; an exception that it raises ends the computation.
 
     Raises:
         CorruptError: a row leads out of its arrays.
@@ -49,13 +49,19 @@ def expected_accesses(
                 accesses[walk.relation, hop] = frontier[walk.relation.expands]
                 if hop + 1 < spec.hops:
                     _hand_on(walk, hop, frontier, reached, check)
+        # Where nodes are shared, each is expanded once per batch: with independent arrivals, whose number has
+        # expectation m, the probability of at least one is 1 - exp(-m) (Poisson), and only nodes that are not in the
+        # batch yet are new.
         new = reached if spec.disjoint else {name: -np.expm1(-many) * (1 - met[name]) for name, many in reached.items()}
         met = {name: before + new[name] for name, before in met.items()}
     return accesses
 
 
 def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, Float64s]:
-    """How often each node is among those that enter a batch; of trees that share no node, in how many it is."""
+    """[nodes] by type: the expected number of times that each node is a seed, an end or a negative of a batch.
+
+    Where nodes are shared by all seeds, a node counts at most once.
+    """
     accesses = {name: np.zeros(count) for name, count in node_counts.items()}
     share = min(1.0, spec.batch_size / max(1, seeds.ids.size))
     if spec.link is None or seeds.ends is None:
@@ -73,7 +79,7 @@ def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) ->
 def _hand_on(
     walk: Walk, hop: int, frontier: Mapping[str, Float64s], reached: Mapping[str, Float64s], check: Callable[[], None]
 ) -> None:
-    """Adds what a relation's nodes hand on to their neighbours."""
+    """Adds the accesses that a relation's frontier passes on to its neighbours."""
     rows, relation = walk.for_one_pass().arrays.rows, walk.relation
     for low in range(0, rows.nodes, _AT_ONCE):
         check()
@@ -82,13 +88,13 @@ def _hand_on(
             raise damaged(relation)
 
 
-# Which rows a cache holds: all that a sampler reads, or those by which batches save most reads for each byte
+# The choice of rows: all that a sampler reads or, where these do not fit, a greedy knapsack by reads saved per byte.
 ALIGNMENT = 64
-"""Where arrays begin among the cache's bytes."""
+"""Bytes to which each array is aligned in the cache's memory: a cache line."""
 
 
 class _Array(NamedTuple):
-    """An array that is to be made."""
+    """The shape and dtype of an array to allocate."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -102,39 +108,41 @@ class Layout(NamedTuple):
     """The arrays of a choice, in the order of their addresses."""
 
     nodes: _Array
+    """[rows] the node of each row."""
     places: _Array
-    """Some more than there are nodes: snapshots grow when they are refreshed."""
+    """[nodes] the row of each node; with spare entries, as snapshots grow when they are refreshed."""
     rows: _Array
-    """Of drawn rows their records, of whole ones their neighbours."""
+    """The records of drawn rows, or the neighbours of whole rows."""
     facts: _Array
-    """Of drawn rows their scores, of whole ones their shifts."""
+    """The scores of drawn rows, or the shifts of whole rows."""
     starts: _Array
-    """Of whole rows: where each begins among the neighbours, and the last one ends; else none."""
+    """Where each whole row begins among the neighbours, and the last one ends; empty for drawn rows."""
 
     @property
     def bytes(self) -> int:
-        """With what aligning them may take."""
+        """The bytes of all arrays, padding included."""
         return sum(array.bytes + -array.bytes % ALIGNMENT for array in self)
 
 
 class Choice(NamedTuple):
-    """Nodes whose rows a cache holds: those that are drawn from a table, or whole ones where there is no table."""
+    """The nodes whose rows of one kind a cache holds: drawn rows of a table, or whole rows where `table` is None."""
 
     walk: Walk
     table: RowTable | None
     nodes: Int64s
-    """They ascend."""
+    """[rows] the nodes, ascending."""
     lengths: Int64s
-    """How many edges each row holds."""
+    """[rows] the number of edges in each row."""
 
     def only(self, places: slice | Bools) -> Choice:
-        """The same with some of its nodes."""
+        """The choice restricted to some of its nodes."""
         return Choice(self.walk, self.table, self.nodes[places], self.lengths[places])
 
     def layout(self) -> Layout:
-        """The arrays that a choice takes."""
+        """The arrays that hold the chosen rows."""
         rows, many, table = self.walk.arrays.rows, self.nodes.size, self.table
         whole, real = np.dtype(np.int64), np.dtype(np.float64)
+        # A sixteenth more places than nodes: a refreshed snapshot with some new nodes can inherit the cache.
         nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
         if table is None:
             neighbors = _Array((int(self.lengths.sum()),), rows.indices.dtype)
@@ -145,7 +153,7 @@ class Choice(NamedTuple):
 
 
 def record_type(walk: Walk) -> np.dtype[Any]:
-    """Of drawn rows, which hold positions of edges and ids of neighbours."""
+    """The dtype of records of drawn rows, which must fit positions of edges and ids of neighbours."""
     rows = walk.arrays.rows
     wide = rows.indices.size + rows.delta.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
     return np.dtype(np.int64 if wide else np.int32)
@@ -156,10 +164,11 @@ def choose_rows(
 ) -> tuple[Choice, ...]:
     """The rows that a cache of `room` bytes holds; None: all rows.
 
-    Where not all fit, a row is worth the edges that batches are expected to read of it, per byte; only then are the
-    expected accesses of `visits` computed.
+    Where not all fit, the value of a row is the number of edges that batches are expected to read of it, per byte; only
+    then are the expected accesses computed, by calling `visits`.
     """
     choices = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
+    # Expected accesses cost passes over the topology: only a cache too small for all rows needs them.
     if room is None or _bytes(choices) <= room:
         return tuple(choices)
     known = visits()
@@ -167,7 +176,7 @@ def choose_rows(
 
 
 def bytes_wanted(spec: SampleSpec, walks: Sequence[Walk]) -> int:
-    """What a cache of all rows takes."""
+    """The bytes of a cache of all rows."""
     return _bytes([*_drawn(spec, walks), *_whole(spec, walks)])
 
 
@@ -178,12 +187,13 @@ def _bytes(choices: Sequence[Choice]) -> int:
 def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
     """The rows that are drawn, table by table."""
     for table in row_tables(spec, walks):
+        # Nodes of smaller degree have no pool row: they draw from their whole row.
         nodes = np.flatnonzero(table.walk.adjacency.degrees() > aliased(spec, table.size))
         yield Choice(table.walk, table, nodes, np.full(nodes.size, table.size, np.int64))
 
 
 def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
-    """Those that batches read as they are: all without a refresh, else those of few edges."""
+    """The rows that batches read whole: all without a refresh, else those of few edges."""
     for walk in walks:
         degrees = walk.adjacency.degrees()
         nodes = np.flatnonzero((degrees > 0) & (degrees <= _longest_whole(spec, walk)))
@@ -191,16 +201,16 @@ def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
 
 
 def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object, ...]]:
-    """Which rows a sampler reads, whatever the snapshot: samplers of which this is equal can have a cache in turn."""
+    """The kinds of rows that a sampler reads of any snapshot; caches of equal kinds can inherit each other's rows."""
     drawn = {(table.walk.relation, table.slot, table.size) for table in row_tables(spec, walks)}
     return frozenset(drawn | {(walk.relation, _longest_whole(spec, walk)) for walk in walks})
 
 
 def lengths_of(walk: Walk) -> Int64s:
-    """[nodes] how many positions each whole row takes.
+    """[nodes] the number of positions of each whole row.
 
     Raises:
-        CorruptError: one leads out of its arrays.
+        CorruptError: a row leads out of its arrays.
     """
     lengths = np.empty(walk.arrays.rows.nodes, np.int64)
     if not row_lengths(walk.arrays.rows, True, lengths):
@@ -209,12 +219,12 @@ def lengths_of(walk: Walk) -> Int64s:
 
 
 def _longest_whole(spec: SampleSpec, walk: Walk) -> int:
-    """Up to how many edges a node has whose whole row some hop reads."""
+    """The largest degree of nodes whose whole row is read at some hop."""
     return max((_read_whole(spec, walk, hop) for hop in range(spec.hops)), default=0)
 
 
 def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
-    """The largest degree of nodes of which a hop reads the whole row."""
+    """The largest degree of nodes whose whole row is read at a hop."""
     count = walk.count(hop)
     if count in (0, EVERY) or spec.refresh is None:
         return EVERY if count else 0
@@ -222,13 +232,13 @@ def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
 
 
 def aliased(spec: SampleSpec, size: int) -> int:
-    """The largest degree of nodes that have no row of this size."""
+    """The largest degree of nodes without a pool row of this size."""
     assert spec.refresh is not None
     return max(size, spec.refresh.above)
 
 
 def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
-    """How many edges a batch reads of each of the rows, on average."""
+    """[rows] the expected number of edges that a batch reads of each row."""
     reads = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):
         if choice.walk.count(hop):
@@ -237,7 +247,7 @@ def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
 
 
 def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
-    """The number of edges that a hop reads of each row at an access."""
+    """[rows] the number of edges that a hop reads of each row at an access."""
     count = choice.walk.count(hop)
     if choice.table is None:
         degrees = choice.walk.adjacency.degrees()[choice.nodes]
@@ -255,16 +265,18 @@ def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
 
 
 def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:
-    """The rows of most worth for each byte, as many as fit."""
+    """The rows of the greatest value per byte, as many as fit."""
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
         fixed = choice.only(slice(0, 0)).layout().bytes + len(Layout._fields) * ALIGNMENT
-        if fixed <= left:  # whether a node has a row must be known of all nodes
+        # Every batch looks up every node, so `places` has an entry for each: a fixed cost of the choice.
+        if fixed <= left:
             left -= fixed
             kept.append((choice, worth, _row_bytes(choice)))
     if not kept:
         return ()
     costs = np.concatenate([cost for _, _, cost in kept])
+    # A greedy knapsack: rows are small beside the cache, so it is within one row of the optimum.
     order = np.argsort(-np.concatenate([worth for _, worth, _ in kept]) / costs, kind="stable")
     taken = np.zeros(costs.size, np.bool_)
     taken[order[: np.searchsorted(np.cumsum(costs[order]), left, side="right")]] = True
@@ -275,7 +287,7 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
 
 
 def _row_bytes(choice: Choice) -> Int64s:
-    """What each of the rows takes."""
+    """[rows] the bytes of each row."""
     empty = choice.only(slice(0, 0)).layout()
     one = choice.only(slice(0, 1)).layout()
     if choice.table is not None:

@@ -1,4 +1,4 @@
-"""The arrays of the rows that a cache holds of one relation, and what of them stays good when a snapshot moves on."""
+"""The cached rows of one relation, and which of them stay valid when the snapshot is refreshed."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -15,68 +15,77 @@ from snapdb.storage.array_files import same_values
 from snapdb.types import SampleSpec
 
 Span = tuple[int, int]
-"""Rows low ≤ number < high."""
+"""A range of rows, low ≤ number < high."""
 
 _LOST = 8
-"""A cache that would lose more than one of this many rows is filled again, with other rows."""
+"""A refreshed cache that would lose more than one row in this many is rebuilt instead, with a new choice of rows."""
 
 
 @dataclass(slots=True)
 class HeldRows:
-    """Row i is of nodes[i]. Drawn rows have a table."""
+    """The arrays of cached rows: row i belongs to nodes[i]."""
 
     walk: Walk
+    """The relation, on the snapshot that rows were read from."""
     table: RowTable | None
+    """The table that rows are drawn from; None for whole rows."""
     nodes: Int64s
+    """[rows] nodes, ascending."""
     places: Int32s
+    """[nodes] the row of each node, or -1."""
     rows: Array
+    """[rows, width] records of drawn rows, or the neighbours of whole rows, one after another."""
     facts: Array
+    """[rows, 2] scores of drawn rows, or shifts of whole rows; empty where there are none."""
     starts: Int64s
+    """[rows + 1] where each whole row starts among the neighbours; empty for drawn rows."""
     spans: tuple[Span, ...]
-    """Drawn rows that are in use; whole rows that are still to be copied."""
+    """The ranges of drawn rows in use, or of whole rows still to be copied."""
     filled: int = 0
-    """How many are there,"""
+    """The number of rows that are filled."""
     edges: int = 0
-    """and how many edges these hold."""
+    """The number of edges in the filled rows."""
 
     @property
     def drawn(self) -> CachedRows:
-        """As kernels read drawn rows."""
+        """The drawn rows as kernels read them."""
         return CachedRows(self.places, self.rows, self.facts)
 
     @property
     def whole(self) -> RowCopies:
-        """As kernels read whole ones."""
+        """The whole rows as kernels read them."""
         return RowCopies(self.places, self.facts, self.rows)
 
     @property
     def bytes(self) -> int:
-        """Of all its arrays."""
+        """The bytes of all arrays."""
         return sum(array.nbytes for array in (self.nodes, self.places, self.rows, self.facts, self.starts))
 
     @property
     def weighed(self) -> bool:
-        """Whether they were drawn by weight, under PRIORITY."""
+        """Whether rows were drawn by weight, under PRIORITY."""
         return self.table is not None and self.facts.size > 0
 
     @property
     def tags(self) -> Array:
-        """Of drawn rows: [rows] the round of each + 1; 0: it is not there."""
+        """[rows] the round + 1 of each drawn row; 0: it is not filled."""
         tags: Array = self.rows[:, TAG]
         return tags
 
     def moved(self, walk: Walk, spec: SampleSpec) -> "HeldRows | None":
-        """The same rows for the same relation of another snapshot; rows that differ there are to be filled again.
+        """The same rows for the same relation of another snapshot, with those that differ there marked for refilling.
 
-        None: none of them is of use, or too few. No thread may be reading them.
+        Returns None where no rows or too few are still valid. No thread may be reading them.
 
         Raises:
             CorruptError: a row leads out of its arrays.
         """
         before, after = self.walk.arrays.rows, walk.arrays.rows
+        # Cached positions stay valid only over the same base, and `places` must have an entry for each node.
         if not _same_base(self, walk) or not before.nodes <= after.nodes <= self.places.size:
             return None
-        if self.table is not None and self.rows.dtype != record_type(walk):  # a delta that grew past what they can name
+        # A delta grew beyond the positions that these records can store.
+        if self.table is not None and self.rows.dtype != record_type(walk):
             return None
         changed = _changed(self, walk)
         if self.table is None:
@@ -96,6 +105,7 @@ def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[
 
 
 def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
+    """One choice's arrays as views of its memory."""
     parts = []
     for array in layout:
         parts.append(memory[: array.bytes].view(array.dtype).reshape(array.shape))
@@ -106,15 +116,17 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
     if choice.table is None:
         np.cumsum(choice.lengths, out=starts[1:])
     else:
+        # Records of drawn rows have fixed places; a whole row's place is published when the row has been copied.
         places[nodes] = np.arange(nodes.size)
     return HeldRows(choice.walk, choice.table, nodes, places, rows, facts, starts, ((0, nodes.size),))
 
 
 def _changed(held: HeldRows, walk: Walk) -> Bools:
-    """Which of the nodes have other edges now, or edges at other places."""
+    """[rows] which nodes have other edges on the new snapshot, or edges at other positions."""
     before, after, same_delta = held.walk.arrays.rows, walk.arrays.rows, _same_delta(held, walk)
     changed = np.zeros(held.nodes.size, np.bool_)
     parts = ((before.degrees, after.degrees), (before.live.words, after.live.words))
+    # Comparing the arrays costs less than locating every row, and often they are even the same file.
     if same_delta and before.nodes == after.nodes and all(same_values(*pair) for pair in parts):
         return changed  # the same snapshot
     if not mark_changed(before, after, same_delta, held.nodes, changed):
@@ -123,7 +135,7 @@ def _changed(held: HeldRows, walk: Walk) -> Bools:
 
 
 def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
-    """Whole rows that are as long as they were are copied again; others have no room."""
+    """Marks changed whole rows of the same length for copying; rows of another length do not fit, and are lost."""
     held.places[held.nodes[changed]] = -1
     there, lengths = held.places[held.nodes] >= 0, np.diff(held.starts)
     lost = ~there & (lengths_of(walk)[held.nodes] != lengths)
@@ -134,7 +146,7 @@ def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
 
 
 def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: Bools) -> HeldRows | None:
-    """Drawn rows are drawn again; nodes that have few edges now have none any more."""
+    """Marks changed drawn rows for redrawing; nodes that have few edges now lose their row."""
     lost = walk.adjacency.degrees()[held.nodes] <= few
     if lost.sum() * _LOST > lost.size:
         return None
@@ -146,7 +158,7 @@ def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed:
 
 
 def _same_base(held: HeldRows, walk: Walk) -> bool:
-    """Whether positions in the base mean the same edges; of rows that were drawn by weight, of the same weights."""
+    """Whether positions in the base still mean the same edges and, for rows drawn by weight, the same weights."""
     one, other = held.walk.arrays, walk.arrays
     pairs = [(one.rows.indptr, other.rows.indptr), (one.rows.indices, other.rows.indices)]
     if held.weighed:
@@ -155,7 +167,7 @@ def _same_base(held: HeldRows, walk: Walk) -> bool:
 
 
 def _same_delta(held: HeldRows, walk: Walk) -> bool:
-    """The same of positions in the delta."""
+    """Whether positions in the delta still mean the same edges, and the same weights where they matter."""
     one, other = held.walk.arrays, walk.arrays
     pairs = [(one.rows.delta.indptr, other.rows.delta.indptr), (one.rows.delta.indices, other.rows.delta.indices)]
     if held.weighed:
@@ -164,7 +176,7 @@ def _same_delta(held: HeldRows, walk: Walk) -> bool:
 
 
 def _spans(wanted: Bools) -> tuple[Span, ...]:
-    """The stretches of wanted rows.
+    """The ranges of wanted rows.
 
     >>> _spans(np.array([True, True, False, True]))
     ((0, 2), (3, 4))

@@ -1,4 +1,4 @@
-"""The cache of a neighbor pool: rows in memory or in a file, which the sampler looks up and another thread fills."""
+"""The neighbor pool cache: rows in memory or in a file, which samplers look up while another thread fills them."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import CacheStats, Relation, SampleSpec
 
 NO_RECORDS = CachedRows(np.empty(0, np.int32), np.empty((0, 0), np.int32), np.empty((0, 2)))
-"""Stands for the records of a cache that holds no drawn rows."""
+"""The records of a cache without drawn rows."""
 
 _ZERO = np.uint64(0)
 NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0, np.int32))
-"""The keys of rows where there are none."""
+"""The keys of a sampler without pool rows."""
 
 
 @cache
 def no_copies(kind: np.dtype[Any]) -> RowCopies:
-    """Stands for the whole rows of a cache that holds none, with neighbors of this type."""
+    """The whole rows of a cache that has none, with neighbours of this dtype."""
     return RowCopies(np.empty(0, np.int32), np.empty((0, 2), np.int64), np.empty(0, kind))
 
 
 class CacheReader(Protocol):
-    """Rows that are kept, as the threads that make batches find them; another thread may be filling them."""
+    """Cached rows as the threads that sample read them, while another thread may be filling them."""
 
     def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
-        """The drawn rows of one table of `row_tables`."""
+        """The drawn rows of one table of `row_tables`, or None."""
 
     def copies(self, relation: Relation) -> RowCopies | None:
-        """Whole rows of a relation's adjacency."""
+        """The whole rows of a relation's adjacency, or None."""
 
     def count(self, counts: Int64s) -> None:
-        """Called once per batch, by any thread: rows hit, rows missed, edges from the cache, and from the adjacency."""
+        """Adds a batch's counts, on any thread: cache hits, cache misses, cached edges, edges read elsewhere."""
 
 
 class _Filled(NamedTuple):
-    """What filling took."""
+    """The work of filling rows."""
 
     rows: int
-    """Rows that were drawn; the others were of the requested round already."""
+    """Rows that were drawn; the others were of the wanted round already."""
     edges: int
-    """That were read of the adjacency: those of the rows, under PRIORITY all of their nodes'."""
+    """Edges that were read of the adjacency: those of the drawn rows or, under PRIORITY, all edges of their nodes."""
 
 
 def fill_rows(
     table: RowTable, keys: RowKeys, nodes: Int64s, low: int, high: int, cached: CachedRows, draft: Draft
 ) -> _Filled:
-    """Draws records low ≤ number < high again where they are not of the round of `keys`.
+    """Redraws records low ≤ number < high that are not of the round of `keys`.
 
-    Record i is of nodes[i]. Batches may read on; only one thread may fill a table. `draft` is the thread's own, and
-    `Draft()` at first.
+    Record i belongs to nodes[i]. Batches may read meanwhile; only one thread may fill a table. `draft` is that thread's
+    working memory, initially `Draft()`.
 
     Raises:
         CorruptError: a row leads out of its arrays.
@@ -83,9 +83,9 @@ def fill_rows(
 
 
 def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
-    """Copy rows low ≤ number < high to their starts, and return the number of edges.
+    """Copies rows low ≤ number < high to their starts; returns the number of edges.
 
-    Row i is of nodes[i], and as long as `lengths_of` returns. Batches may read on.
+    Row i belongs to nodes[i], and has the length that `lengths_of` returns. Batches may read meanwhile.
 
     Raises:
         CorruptError: a row leads out of its arrays, or does not fit.
@@ -97,15 +97,15 @@ def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, 
 
 
 _ROWS = 1 << 12
-"""Drawn rows between two checks for interruption,"""
+"""Drawn rows between two checks for interruption."""
 _EDGES = 1 << 18
-"""and edges of whole rows."""
+"""Edges of whole rows between two checks for interruption."""
 _LOOKED_AT = 2048
-"""Rows of a table whose age is reported."""
+"""Rows per table from which the mean age is estimated."""
 
 
 class RowCache:
-    """What a sampler finds in place of drawing and reading. Empty until `build` or `inherit`."""
+    """The cache of one sampler's rows, which is empty until `build` or `inherit`."""
 
     def __init__(self, spec: SampleSpec, walks: Sequence[Walk]) -> None:
         self.spec, self.walks = spec, tuple(walks)
@@ -130,13 +130,13 @@ class RowCache:
             self._counts += counts
 
     def build(self, choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> None:
-        """Makes room for these rows, which `fill` then draws."""
+        """Allocates memory for these rows, which `fill` then draws."""
         self._hold(hold(choices, allocate))
 
     def inherit(self, before: RowCache) -> bool:
-        """Take over the rows of another cache that no thread reads any more, except those that differ here.
+        """Takes over the rows of another cache, which no thread may be reading, except those that differ here.
 
-        Return False where none of them serves this sampler, or too few; `before` must not be used then.
+        Returns False where none or too few of them are valid for this sampler; `before` must not be used then.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -155,7 +155,10 @@ class RowCache:
         return bool(held)
 
     def of_generation(self, generation: int) -> RowCache:
-        """The same memory for drawn rows of another generation. No thread may read this cache, which is then empty."""
+        """A cache in the same memory, for drawn rows of another generation; this cache is empty afterwards.
+
+        No thread may be reading it.
+        """
         other = RowCache(replace(self.spec, generation=generation), self.walks)
         for rows in self._held:
             if rows.table is not None:
@@ -166,9 +169,10 @@ class RowCache:
         return other
 
     def fill(self, now: Callable[[], int], rounds: Callable[[], Rounds | None], check: Callable[[], None]) -> None:
-        """Draws the rows that are not those of batch `now()`, from the first node to the last, and copies whole ones.
+        """Draws the rows that are not those of batch `now()`, in the order of nodes, and copies whole rows.
 
-        Only one thread may, while others read. `check` is called now and then; what it raises ends the work.
+        Only one thread may call it, while others read. `check` is called between steps; an exception that it raises
+        ends the pass.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -192,9 +196,11 @@ class RowCache:
         rounds: Callable[[], Rounds | None],
         check: Callable[[], None],
     ) -> None:
+        """Redraws the stale records of one table, step by step."""
         refresh = self.spec.refresh
         assert refresh is not None
-        if not refresh.visited or rows.filled == 0:  # as many as make nearly every page have one
+        # A pass over most pages of the files: read ahead, which random access would not gain from.
+        if not refresh.visited or rows.filled == 0:
             table = table._replace(walk=table.walk.for_one_pass())
         for low, high in _steps(rows.spans, _ROWS):
             check()
@@ -207,17 +213,19 @@ class RowCache:
             self._read += done.edges * table.walk.arrays.rows.indices.itemsize
 
     def _copy(self, rows: HeldRows, check: Callable[[], None]) -> None:
+        """Copies the whole rows that are still missing."""
         walk, spans = rows.walk.for_one_pass() if rows.spans else rows.walk, rows.spans
         for low, high in _steps(spans, max(1, _EDGES * rows.nodes.size // max(1, rows.rows.size))):
             check()
             read = fill_copies(walk, rows.nodes, rows.starts, low, high, rows.whole)
+            # Progress is recorded after each step, so that a pass that is interrupted continues where it stopped.
             rows.spans = tuple((max(high, first), last) for first, last in spans if last > high)
             rows.filled += high - low
             rows.edges += read
             self._read += read * rows.rows.itemsize
 
     def stats(self, batch: int | None) -> CacheStats:
-        """How far it is filled, and what it was good for so far, as of a batch."""
+        """The size, fill and use of the cache so far, as of a batch."""
         with self._guard:
             hits, misses, kept, read = self._counts.tolist()
         item = max((walk.arrays.rows.indices.itemsize for walk in self.walks), default=0)
@@ -239,7 +247,7 @@ class RowCache:
         )
 
     def _age(self, batch: int) -> float | None:
-        """For how many batches drawn rows have been the same, on average over some of them."""
+        """The mean number of batches since drawn rows were last redrawn, over a sample of them."""
         total = many = 0.0
         for rows in self._held:
             if rows.table is None or not rows.filled:
@@ -252,6 +260,7 @@ class RowCache:
         return total / many if many else None
 
     def _mean_age(self, table: RowTable, nodes: Int64s, rounds: Int64s, batch: int) -> float:
+        """The mean age of some rows of a table, from their rounds."""
         refresh = self.spec.refresh
         assert refresh is not None
         phase = self._keys(table, 0).phase
@@ -259,10 +268,12 @@ class RowCache:
         return float(np.maximum(batch - since, 0.0).mean()) if since.size else 0.0
 
     def _keys(self, table: RowTable, batch: int, rounds: Rounds | None = None) -> RowKeys:
+        """The keys of a table's rows in a batch."""
         hop = 0 if table.slot == EVERY_HOP else table.slot
         return row_keys(self.spec, table.walk.relation, hop, batch, rounds)
 
     def _hold(self, held: tuple[HeldRows, ...]) -> None:
+        """Replaces the arrays, and the views of them by key."""
         self._held = held
         self.bytes = sum(rows.bytes for rows in held)
         self._copies = {rows.walk.relation: rows.whole for rows in held if rows.table is None}
@@ -271,14 +282,14 @@ class RowCache:
 
 
 def _keyed(spec: SampleSpec) -> tuple[object, ...]:
-    """All that drawn rows depend on beside the snapshot; empty where all rows are whole."""
+    """Everything but the snapshot that drawn rows depend on; empty where all rows are whole."""
     if spec.refresh is None:
         return ()
     return spec.seed, spec.generation, spec.refresh, spec.drawing, spec.reuse_hops
 
 
 def _steps(spans: Iterable[Span], size: int) -> Iterator[Span]:
-    """The spans in pieces of at most `size` rows."""
+    """The spans, cut into ranges of at most `size` rows."""
     for first, last in spans:
         for low in range(first, last, size):
             yield low, min(low + size, last)

@@ -32,7 +32,7 @@ from snapdb.sampling.walks import NO_PAIRS, Walk, damaged, open_walks, time_boun
 from snapdb.types import Backend, Relation, SampleSpec
 
 _NO_STAMPS = np.empty(0, np.int32)
-"""Nodes of trees are numbered apart."""
+"""The stamps that are passed for disjoint trees, whose nodes are relabeled separately."""
 
 
 class NumbaBackend:
@@ -42,25 +42,25 @@ class NumbaBackend:
     on_gpu = False
 
     def __init__(self, view: GraphView, spec: SampleSpec) -> None:
-        """Open the relations; errors are those of `open_sampler`."""
+        """Opens the relations; errors are those of `open_sampler`."""
         self.walks = self.host_walks = open_walks(view, spec)
         self._disjoint, self._weighted = spec.disjoint, spec.drawing.method == "PRIORITY"
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """Working memory: at most 12 bytes per node of the snapshot, touched only where batches reach.
+        """Working memory for one thread: at most 12 bytes per node of the snapshot, touched only where batches reach.
 
-        That of disjoint trees grows with the largest batch instead.
+        For disjoint trees it grows with the largest batch instead.
         """
         return Scratch(node_counts, disjoint=self._disjoint, weighted=self._weighted)
 
     def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
-        """A neighborhood without nodes."""
+        """An empty subgraph in a thread's scratch, to which seeds and hops are added."""
         scratch.start()
         return _NumbaSubgraph(batch, walks, scratch)
 
 
 class _NumbaSubgraph:
-    """The neighborhood of one batch in a thread's scratch."""
+    """The subgraph of one batch in a thread's scratch."""
 
     def __init__(self, batch: SampleRequest, walks: Sequence[Walk], scratch: Scratch) -> None:
         spec, entry = batch.spec, batch.entry
@@ -90,7 +90,7 @@ class _NumbaSubgraph:
         return {relation: edges.position.size for relation, edges in self._edges.items()}
 
     def finish(self) -> tuple[dict[str, Int64s], dict[Relation, Edges], dict[str, Int64s] | None]:
-        """The scratch's nodes and trees are copied into arrays of their own."""
+        """Nodes, edges and trees of the batch; nodes and trees are copied out of the scratch, which is reused."""
         if self._batch.cache is not None:
             self._batch.cache.count(self._scratch.draft.reads)
         maps = self._scratch.nodes
@@ -101,6 +101,7 @@ class _NumbaSubgraph:
 
 
 def _copied(values: Int64s, dtype: npt.DTypeLike) -> Array:
+    """A copy in recycled memory, converted to `dtype`."""
     copy = buffers.empty(values.shape, dtype)
     copy[:] = values
     return copy
@@ -108,15 +109,16 @@ def _copied(values: Int64s, dtype: npt.DTypeLike) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Hop:
-    """The nodes that a hop expands over a relation, and what it draws."""
+    """The nodes that one hop expands over one relation, and the rule and keys of its draws."""
 
     spec: SampleSpec
     walk: Walk
     batch: int
-    """Its global number."""
+    """The global batch number."""
     number: int
+    """The number of the hop."""
     low: int
-    """Expanded are the nodes with the local ids low ≤ id < high."""
+    """The hop expands the nodes with local ids low ≤ id < high."""
     high: int
     eligible: Eligibility
     rounds: Rounds | None = None
@@ -133,28 +135,29 @@ class _Hop:
 
     @property
     def unlimited(self) -> bool:
-        """Whether all edges of a node are eligible, and equally likely."""
+        """Whether all edges of a node are eligible and equally likely."""
         limits = self.eligible.bounds.high.size + self.eligible.excluded.neighbor.size
         return self.walk.method == FLOYD and limits == 0
 
     @property
     def parts(self) -> tuple[int, int, int, int]:
-        """What draw keys of the whole hop are made of."""
+        """The parts of the draw keys of the whole hop."""
+        # With REUSE_HOPS a node's key lacks the hop, so that it draws the same edges wherever it occurs in the batch.
         number = EVERY_HOP if self.spec.reuse_hops else self.number
         return self.spec.seed, self.batch, number, self.walk.relation.hash
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are not in the rows. Where all edges are taken, they are there."""
+        """Whether edges of weight 0 are left out; where all edges are taken, they are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def copies(self) -> RowCopies:
-        """Whole rows that a cache holds."""
+        """The whole rows that a cache holds, perhaps none."""
         copies = None if self.cache is None else self.cache.copies(self.walk.relation)
         return no_copies(self.walk.arrays.rows.indices.dtype) if copies is None else copies
 
     def pool(self) -> NeighborPool:
-        """What edges are drawn from, and how; under FBL whole rows alone."""
+        """The keys, rule and cached rows of the neighbor pool; under FBL its rows are whole rows alone."""
         refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
         picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
         if refresh is None or not self.pooled:
@@ -170,12 +173,12 @@ class _Hop:
         return NeighborPool(keys, rule, NO_RECORDS if rows is None else rows, self.copies())
 
     def rule(self) -> DrawRule:
-        """How edges are drawn where batches draw afresh."""
+        """The rule of draws that are resampled every batch."""
         ranked = self.fanout if self.walk.method > LAST else EVERY
         return DrawRule(self.walk.method, self.fanout, self.skips_zeros, 0 if self.skips_zeros else ranked)
 
     def keys(self) -> DrawKeys:
-        """The keys of all its draws."""
+        """The keys of all draws of the hop."""
         seed, batch, number, kind = self.parts
         pick, none = pick_prefix(*self.parts), np.uint64(0)
         if self.walk.method == LABOR:
@@ -184,16 +187,22 @@ class _Hop:
 
 
 def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
-    """Edges to begin with, with Horvitz-Thompson weights where edges are `weighted`."""
+    """The edges before the first hop, with Horvitz-Thompson weights where edges are `weighted`."""
     rows, weights = walk.arrays.rows, np.empty(0, np.float64) if weighted else None
+    # Positions outnumber nodes, so they may need int64 where ids are int32.
     fits = rows.indices.size + rows.delta.indices.size <= np.iinfo(ids).max
     return Edges(np.empty((2, 0), ids), np.empty(0, ids if fits else np.int64), weights)
 
 
 def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
-    """The edges of the hops before, and those of this one."""
+    """The edges of earlier hops and of this one.
+
+    Chooses the kernel: `sample_uniform` for plain uniform draws, which relabels as it draws; else a draw by the pool,
+    or by the method's rule, and then relabeling.
+    """
     relation, cached = hop.walk.relation, hop.copies().places.size > 0
     frontier, reached = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
+    # The common case has a kernel of its own: no hop-sized draft, and neighbours are relabeled while they are cached.
     if isinstance(frontier, NodeMap) and not _touches(hop, frontier):
         hop = replace(hop, eligible=hop.eligible._replace(excluded=NO_PAIRS))
         if hop.walk.is_direct(hop.fanout) and not hop.pooled and not cached:
@@ -219,7 +228,7 @@ def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
 
 
 def _load(hop: _Hop, scratch: Scratch, edges: Edges, old: int) -> None:
-    """Writes the ids of the neighbors from edge number `old` on."""
+    """Writes the neighbour ids of edges from number `old` on."""
     rows, relation, copies = hop.walk.arrays.rows, hop.walk.relation, hop.copies()
     node_count = scratch.nodes[relation.reaches].node_count
     positions, neighbors, row_nodes = edges.position[old:], edges.index[0, old:], edges.index[1, old:]
@@ -237,15 +246,16 @@ def _load(hop: _Hop, scratch: Scratch, edges: Edges, old: int) -> None:
 
 
 def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
-    """Draws from rows, whole ones under FBL, into the scratch's draft; returns the number of edges.
+    """Draws from pool rows, or from whole rows under FBL, into the scratch's draft; returns the number of edges.
 
-    Their neighbors are local ids then, unless each tree has nodes of its own.
+    Neighbours become local ids, unless trees are disjoint.
     """
     walk, pool = hop.walk, hop.pool()
     frontier, reached = scratch.nodes[walk.relation.expands], scratch.nodes[walk.relation.reaches]
     local = LocalIds(reached.nodes, _NO_STAMPS, 0, reached.node_count)
     if isinstance(reached, NodeMap):
         reached.reserve((hop.high - hop.low) * min(hop.fanout, reached.node_count))
+        # The kernel stops where the draft is full and reports the room that it needs; doubling keeps restarts few.
         local = reached.local_ids
     at, edges = hop.low, 0
     while at < hop.high:
@@ -259,7 +269,7 @@ def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
 
 
 def _draw_limited(hop: _Hop, scratch: Scratch) -> int:
-    """Draws from rows of the neighbor pool into the scratch's draft; returns the number of edges."""
+    """Draws from pool rows under bounds or weights into the scratch's draft; returns the number of edges."""
     walk, pool, frontier = hop.walk, hop.pool(), scratch.nodes[hop.walk.relation.expands].frontier
     limit = scratch.nodes[walk.relation.reaches].node_count
     at, edges = hop.low, 0
@@ -274,7 +284,7 @@ def _draw_limited(hop: _Hop, scratch: Scratch) -> int:
 
 
 def _draw(hop: _Hop, scratch: Scratch) -> int:
-    """Draws into the scratch's draft, which grows as needed; returns the number of edges."""
+    """Draws by the method's rule into the scratch's draft, which grows as needed; returns the number of edges."""
     walk, keys, rule = hop.walk, hop.keys(), hop.rule()
     frontier = scratch.nodes[walk.relation.expands].frontier
     at, edges = hop.low, 0
@@ -289,9 +299,10 @@ def _draw(hop: _Hop, scratch: Scratch) -> int:
 
 
 def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edges) -> Edges:
-    """The same for uniform draws without replacement from whole rows, drawn into arrays of just the right size."""
+    """`_expand` for uniform draws without replacement from whole rows, into arrays of exactly the right size."""
     walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
     rows, frontier, old = walk.arrays.rows, scratch.nodes[walk.relation.expands].nodes, before.position.size
+    # Counting first costs one read per row, which locates the rows for drawing too, and saves a copy of all edges.
     spans = buffers.empty((high - low, PLAIN_FIELDS if walk.plain else FIELDS), np.int64)
     new = count_edges(rows, fanout, frontier, low, high, spans)
     if new < 0:
@@ -309,14 +320,14 @@ def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edge
 
 
 def _count_misses(scratch: Scratch, row_nodes: Int64s) -> None:
-    """Counts nodes of which a cache has no edges; `row_nodes` names them in order, once per edge."""
+    """Counts a cache miss per node; `row_nodes` has each node once per edge, in order."""
     if row_nodes.size:
         scratch.draft.reads[MISSES] += 1 + np.count_nonzero(np.diff(row_nodes))
         scratch.draft.reads[READ_EDGES] += row_nodes.size
 
 
 def _longer(before: Edges, new: int) -> Edges:
-    """The edges, with room for `new` more."""
+    """A copy of the edges with room for `new` more."""
     old = before.position.size
     weight = None if before.weight is None else buffers.empty((old + new,), np.float64)
     index = buffers.empty((2, old + new), before.index.dtype)
@@ -329,9 +340,11 @@ def _longer(before: Edges, new: int) -> Edges:
 
 
 def _touches(hop: _Hop, frontier: NodeMap) -> bool:
-    """Whether a node that is expanded is an end of an excluded pair on its side."""
+    """Whether an expanded node is an end of an excluded pair on its side."""
+    # Most hops touch no excluded pair, and then draw by the kernels without bounds, which neither cut nor list rows.
     row_nodes = hop.eligible.excluded.row_node
     if row_nodes.size == 0:
         return False
+    # A lookup of the pairs' stamps, of which there are few, instead of a search of the frontier.
     places = frontier.stamps[row_nodes].astype(np.int64) - frontier.first_stamp
     return bool(((places >= hop.low) & (places < hop.high)).any())

@@ -1,6 +1,7 @@
-"""The rows of a neighbor pool: one per node and slot, redrawn with every round; and the round of each batch.
+"""Rounds of the neighbor pool: the round of each batch and row, the keys of rows, and the period of EVERY AUTO.
 
-A slot is a part of a row's key: the hop, or EVERY_HOP where a node has one row for all hops.
+A pool has one row per node and slot, redrawn in every round. A slot is a part of a row's key: the hop, or EVERY_HOP
+where a node has one row for all hops.
 """
 
 from __future__ import annotations
@@ -28,33 +29,34 @@ Rounds = Mapping[tuple[Relation, int], Int32s]
 _NONE: Int32s = np.empty(0, np.int32)
 
 _folded = lru_cache(1 << 10)(fold_parts)
-"""Every batch folds the same parts."""
+"""`fold_parts` with memory, as every batch folds the same parts."""
 
 
 class RowTable(NamedTuple):
-    """The rows of one size that a sampler draws from over one relation, at the hops that share a slot."""
+    """The pool rows of one size over one relation, at the hops that share a slot."""
 
     walk: Walk
     slot: int
+    """The slot that their keys contain: a hop, or EVERY_HOP."""
     size: int
-    """How many edges each row holds. Where a node has more, and more than `above`, that is."""
+    """The number of edges in a row; only nodes with more edges, and more than `above`, have one."""
     above: int
-    """The refresh's."""
+    """The degree up to which nodes have no row, from the refresh rule."""
 
     @property
     def few(self) -> int:
-        """Under PRIORITY rows hold all edges of a weight above 0 where there are at most this many."""
+        """Under PRIORITY, nodes with at most this many edges of positive weight have no row."""
         return max(self.size, self.above) if self.walk.skips_zeros else self.size
 
 
 def slot_of(spec: SampleSpec, hop: int) -> int:
-    """What the keys of rows and phases name in a hop's place."""
+    """The slot of a hop, which keys of rows and phases contain instead of the hop."""
     shared = spec.reuse_hops or (spec.refresh is not None and spec.refresh.shared)
     return EVERY_HOP if shared else hop
 
 
 def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
-    """The rows that a sampler draws from, relation by relation; none under FBL."""
+    """The tables of pool rows that a sampler draws from, relation by relation; none under FBL."""
     refresh = spec.refresh
     if refresh is None:
         return ()
@@ -64,13 +66,14 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
         for hop, count in enumerate(walk.fanout.counts)
         if count > 0
     ]
+    # Hops that share a slot and a size share their rows.
     return tuple({(table.walk.relation, *table[1:]): table for table in tables}.values())
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
-    """The round of a batch, and the share of it so far in units of 2^-32, by which nodes enter the next one.
+    """The round of a batch, and the elapsed share of it in units of 2^-32, by which nodes enter the next round.
 
-    Under SCOPE VISITED, where nodes have rounds of their own, the round in which all nodes begin.
+    Under SCOPE VISITED, where each node has its own round, the initial round of all nodes.
 
     >>> from fractions import Fraction
     >>> _round_at(Refresh("FCR", 50), 120)
@@ -82,13 +85,14 @@ def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
         return 0, 0
     if refresh.strategy == "FCR":
         return batch // refresh.period, 0
+    # Integer arithmetic: floats would lose the fraction of a round at large batch numbers.
     return divmod(batch * refresh.turned // refresh.period, 2**32)
 
 
 def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds: Rounds | None = None) -> RowKeys:
-    """The keys of the rows that a batch of a sampler with a refresh draws from at one hop.
+    """The keys of the rows that a batch draws from at one hop.
 
-    Under SCOPE VISITED each node's round is in `rounds`, 0 where there are none.
+    Under SCOPE VISITED `rounds` has each node's round, 0 where it has none.
     """
     assert spec.refresh is not None
     slot, kind = slot_of(spec, hop), relation.hash
@@ -101,15 +105,14 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
 
 
 _TURN = 4
-"""OTF's rows are checked this many times per round: between two checks, one row in this many is redrawn.
+"""The number of cache passes per round under OTF: between two passes, one row in this many is redrawn.
 
-Each check reads nearly every page of the topology; until then batches draw for themselves the rows that are due: on
-average one in four times as many.
-"""
+Each pass reads nearly every page of the topology; until the next pass batches draw the rows that are due themselves: on
+average one row in four times this many."""
 
 
 def next_pass(refresh: Refresh | None, batch: int) -> int | None:
-    """The next batch at which a cache checks for rows of an older round; None: there are no rows.
+    """The next batch at which a cache is checked for rows of an older round; None: there are no pool rows.
 
     >>> from fractions import Fraction
     >>> next_pass(Refresh("FCR", 50), 120), next_pass(Refresh("OTF", 80, share=Fraction(1, 2)), 120)
@@ -123,14 +126,14 @@ def next_pass(refresh: Refresh | None, batch: int) -> int | None:
 
 
 def ahead(refresh: Refresh, batch: int) -> int:
-    """For which batch rows are drawn at a batch: halfway to the next time, where they turn one after another."""
+    """The batch for which a pass draws rows: halfway to the next pass, where rows are redrawn one after another."""
     following = next_pass(refresh, batch)
     assert following is not None
     return batch if refresh.at_once else (batch + following) // 2
 
 
 def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
-    """The batches at which rows entered these rounds; under OTF they depend on the nodes' phases.
+    """[rows] the batch at which each row entered its round; under OTF it depends on the node's phase.
 
     >>> from fractions import Fraction
     >>> phases = np.array([0, 2**31], np.uint64)
@@ -139,31 +142,31 @@ def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
     """
     if refresh.at_once:
         return rounds.astype(np.float64) * refresh.period
-    if refresh.turned == 0:  # a share this small redraws none of them
+    if refresh.turned == 0:  # the share is so small that no row is ever redrawn
         return np.zeros(rounds.size)
     first: Float64s = np.ceil((rounds * 2.0**32 - phases) * (refresh.period / refresh.turned))
     return np.maximum(first, 0.0)
 
 
-# The period of EVERY AUTO, and the variance of neighbor pools: draws from one row are correlated
+# The period of EVERY AUTO, and the variance of neighbor pools: draws from one row are correlated.
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A hop of a batch over one relation."""
+    """One hop of a batch over one relation, with estimates of its size."""
 
     relation: Relation
     fanout: Fanout
     hop: int
     count: int
     edges: int
-    """That it draws at most."""
+    """The most edges that it draws."""
 
 
 def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
     """The number of batches of EVERY AUTO, where the first epoch has `batches`.
 
-    Between two draws of a row, batches draw as many edges as all rows hold, and no row is drawn twice in an epoch:
-    what is read to draw rows is then no more than what is drawn from them. OTF draws a row once in period / share
-    batches. Of rows that only visits make new, the period is the epoch.
+    Between two draws of a row, batches draw as many edges as all rows hold, and no row is drawn twice in an epoch: so
+    drawing rows never reads more than is drawn from them. OTF redraws a row once in period / share batches. Where only
+    visits redraw rows, the period is the epoch.
 
     Raises:
         CorruptError: a row leads out of its arrays.
@@ -178,7 +181,7 @@ def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
 
 
 def _steps(view: GraphView, spec: SampleSpec) -> Iterator[_Step]:
-    """What a batch walks, hop by hop: as many nodes as fanouts allow, and no more than there are in each tree."""
+    """The hops of a batch with upper bounds: as many nodes as fanouts allow, and no more than each tree can have."""
     trees = spec.batch_size if spec.disjoint else 1
     met, new = Counter[str](), _entering(spec)
     for hop in range(spec.hops):
@@ -195,7 +198,7 @@ def _steps(view: GraphView, spec: SampleSpec) -> Iterator[_Step]:
 
 
 def _entering(spec: SampleSpec) -> Counter[str]:
-    """How many nodes of each type enter a batch."""
+    """The number of seeds, ends and negatives of a batch, by vertex type."""
     if spec.link is None:
         return Counter({spec.seed_type: spec.batch_size})
     negatives = 0 if spec.link.negatives is None else spec.link.negatives.count
@@ -205,7 +208,7 @@ def _entering(spec: SampleSpec) -> Counter[str]:
 
 
 def _all_edges(view: GraphView, relation: Relation, nodes: int, trees: int) -> int:
-    """The largest number of edges that this number of nodes can have."""
+    """The largest number of edges that this many nodes can have."""
     degrees = view.adjacency(relation).degrees()
     return min(nodes * int(degrees.max(initial=0)), int(degrees.sum()) * trees)
 
@@ -229,8 +232,8 @@ _Numbers = int | float | Int64s | Float64s
 def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
     """The correlation of the means of two draws from one row of a node of this degree.
 
-    A draw of `fanout` takes `kept` edges from the row's `size` and the others from outside of these; None: all of them
-    from the row. A node without more edges than the fanout is drawn whole, without any variance: its correlation is 0.
+    A draw of `fanout` edges takes `kept` from the row's `size` and the others from outside of the row; None: all from
+    the row. A node without more edges than the fanout is taken whole, without variance: its correlation is 0.
 
     >>> [_draw_correlation(40, size, 10).item() for size in (20, 40)], _draw_correlation(40, 20, 10, 0).item()
     ([0.3333333333333333, 0.0], 0.0)
@@ -245,10 +248,9 @@ def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None
 
 
 def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, kept: int | None = None) -> Float64s:
-    """The variance of the mean over `draws` draws of one row, relative to as many draws by FBL.
+    """The variance of the mean over `draws` draws from one row, relative to as many independent draws by FBL.
 
-    The mean of draws x₁ … xₙ of variance V and correlation r has the variance V / n · (1 + (n-1) r); FBL's are
-    independent.
+    The mean of n draws of variance V and pairwise correlation r has variance V / n · (1 + (n-1) r).
 
     >>> round(variance_factor(40, 20, 10, 20).item(), 2)
     7.33

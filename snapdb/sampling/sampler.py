@@ -1,6 +1,6 @@
 """The neighbor sampler: one loop over hops and relations, whose edges a numba or a torch back end draws.
 
-The back ends return the same arrays, bit for bit (spec: the sampling contract; docs/adr/0003).
+The back ends return the same arrays, bit for bit (docs/adr/0003).
 """
 
 from __future__ import annotations
@@ -28,46 +28,47 @@ class RelationWalk(Protocol):
     def fanout(self) -> Fanout: ...
     @property
     def adjacency(self) -> Adjacency:
-        """The rows that a batch's positions refer to."""
+        """The rows to which a batch's positions refer."""
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether some edges weigh nothing and are not drawn."""
+        """Whether some edges have weight 0 and are never drawn."""
 
     def count(self, hop: int) -> int:
-        """The number of edges that a node gets at this hop."""
+        """The number of edges that a node draws at this hop."""
 
 
 class SampleRequest(NamedTuple):
-    """What one batch is sampled from; the back end's draws follow from it alone, but for the cache."""
+    """The input of one batch's draws, which follow from it alone: the cache only makes them faster."""
 
     spec: SampleSpec
     entry: SamplerInput
+    """The seeds of the batch, with times and excluded edges."""
     number: int
     """The global batch number."""
     rounds: Rounds | None = None
     """The rounds of rows, under REFRESH OTF SCOPE VISITED; None: round 0."""
     cache: CacheReader | None = None
-    """The cache in which rows are looked up first; no batch depends on it."""
+    """The cache in which rows are looked up first; it never changes a batch."""
 
 
 class _PartialSubgraph(Protocol):
-    """The neighborhood of one batch, to which hops are added."""
+    """The subgraph of one batch, to which hops are added."""
 
     def enter(self, group: SeedGroup, *, each: bool) -> Ints:
-        """Add vertices, and return their local ids; `each` gets one of its own, even where two are the same vertex."""
+        """Adds vertices, and returns their local ids; with `each`, duplicates get a local id each."""
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
-        """Draw the edges of one hop over the walk at a place, for the nodes with local ids low ≤ id < high."""
+        """Draws the edges of one hop over the walk at a place, for the nodes with local ids low ≤ id < high."""
 
     def node_counts(self) -> dict[str, int]:
-        """The number of nodes per vertex type."""
+        """The number of nodes so far, per vertex type."""
 
     def edge_counts(self) -> dict[Relation, int]:
-        """The number of edges per relation."""
+        """The number of edges so far, per relation."""
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
-        """Nodes per vertex type, edges per relation and, of disjoint trees, the tree of each node."""
+        """Nodes per vertex type, edges per relation and, for disjoint trees, the tree of each node."""
 
 
 class SamplerBackend(Protocol):
@@ -89,11 +90,11 @@ class SamplerBackend(Protocol):
         """Working memory for one thread."""
 
     def begin(self, batch: SampleRequest, walks: Sequence[RelationWalk], scratch: Scratch) -> _PartialSubgraph:
-        """A neighborhood without nodes; it draws over these walks."""
+        """An empty subgraph, whose edges are drawn over these walks."""
 
 
 class NeighborSampler:
-    """Samples neighborhoods of one snapshot. Threads share it, each with its own scratch.
+    """Samples the neighbourhoods of seeds in one snapshot. Threads share it, each with its own scratch.
 
     A batch is a pure function of the statement, the batch number and the input.
     """
@@ -107,16 +108,16 @@ class NeighborSampler:
         self.relations = tuple(walk.relation for walk in self.walks)
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
         self.cache: CacheReader | None = None
-        """The cache in which rows are looked up first; no batch depends on it."""
+        """The cache in which rows are looked up first; it never changes a batch."""
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU draws."""
+        """Whether sampling runs on a GPU."""
         return self.backend.on_gpu
 
     @property
     def zero_weight(self) -> ZeroWeight | None:
-        """The rule for edges of weight 0; None: there are none, so that no rule changes a batch."""
+        """The rule for edges of weight 0; None: there are none, so that the rule does not matter."""
         return "NEVER" if any(walk.skips_zeros for walk in self.walks) else None
 
     def scratch(self) -> Scratch:
@@ -124,24 +125,29 @@ class NeighborSampler:
         return self.backend.scratch(self._node_counts)
 
     def sample(self, entry: SamplerInput, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
-        """The sampled neighborhood of an input: arrays, or tensors on a GPU.
+        """The sampled neighbourhood of an input: arrays, or tensors on a GPU.
 
         Args:
+            entry: The seeds of the batch.
             batch: The global batch number.
-            scratch: The thread's own; what it was used for before changes nothing.
+            scratch: The calling thread's working memory; its contents never change a batch.
             rounds: The rounds of rows, under REFRESH OTF SCOPE VISITED; None: round 0.
 
         Raises:
             CorruptError: a row leads out of its arrays.
-            IndexError: an id of the input is not of the snapshot.
+            IndexError: an id of the input is not in the snapshot.
         """
         spec = self.spec
         _check(entry, self._node_counts)
         partial = self.backend.begin(SampleRequest(spec, entry, batch, rounds, self.cache), self.walks, scratch)
+        # Vertex seeds get a local id each, even where a vertex occurs twice, so that row i of a model's output belongs
+        # to seed i.
         each = not spec.disjoint and spec.link is None and len(entry.groups) == 1
         entered = tuple(partial.enter(group, each=each) for group in entry.groups)
         nodes = [dict.fromkeys(self.node_types, 0), partial.node_counts()]
         edges = [dict.fromkeys(self.relations, 0)]
+        # All relations of a hop expand the same frontier: nodes[-2:] are the counts before and after the previous hop,
+        # and are appended to only when every relation is done.
         for hop in range(spec.hops):
             for place, walk in enumerate(self.walks):
                 low, high = (counts[walk.relation.expands] for counts in nodes[-2:])
@@ -160,7 +166,7 @@ class NeighborSampler:
 
 
 def _check(entry: SamplerInput, node_counts: Mapping[str, int]) -> None:
-    """Raise IndexError where an id or a tree of the input is out of range."""
+    """Raises IndexError where an id or a tree of the input is out of range."""
     seeds = entry.ordinals.size
     for i, group in enumerate(entry.groups):
         who = "seeds" if len(entry.groups) == 1 else f"group {i} of those who enter, of type {group.type},"

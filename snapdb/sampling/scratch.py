@@ -1,4 +1,4 @@
-"""One thread's working memory: maps from vertices to local ids, and drafts of hops, that live from batch to batch."""
+"""A thread's working memory: maps from vertices to local ids, and drafts of hops, reused from batch to batch."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,11 @@ from snapdb.kernels.draw.relabel import LocalIds, TreeLocalIds, enter_again, rel
 from snapdb.kernels.draw.scores import Candidates
 
 _LIMIT = 2**31 - 1
-"""Stamps are int32: half the bytes of the map that every sampled edge touches at random."""
+"""The greatest stamp. Stamps are int32: half the bytes of the map that every sampled edge touches at random."""
 
 
 class _Nodes:
-    """The nodes of one vertex type that a batch has met: `nodes` and, of disjoint trees, `trees` by local id."""
+    """The nodes of one vertex type in a batch: `nodes` and, for disjoint trees, `trees` by local id."""
 
     def __init__(self, node_count: int, nodes: int, trees: int) -> None:
         self.node_count = node_count
@@ -26,17 +26,17 @@ class _Nodes:
 
     @property
     def frontier(self) -> Frontier:
-        """As kernels that draw read it."""
+        """The nodes as kernels that draw read them."""
         return Frontier(self.nodes, self.trees)
 
     def start(self) -> None:
-        """Forgets the last batch: its stamps are less than the new first one."""
+        """Forgets the last batch in O(1): its stamps are less than the new first one."""
         self.first_stamp += self.count
         self.count = 0
 
 
 class NodeMap(_Nodes):
-    """Nodes that all seeds share. Memory is touched only where batches reach."""
+    """The map of nodes that all seeds share, as visited stamps. Memory is touched only where batches reach."""
 
     def __init__(self, node_count: int) -> None:
         super().__init__(node_count, node_count + 1, 0)  # one slot is the kernel's spare
@@ -44,30 +44,33 @@ class NodeMap(_Nodes):
 
     @property
     def local_ids(self) -> LocalIds:
-        """As kernels that relabel read it."""
+        """The map as kernels that relabel read it."""
         return LocalIds(self.nodes, self.stamps, self.first_stamp, self.node_count)
 
     def reserve(self, edges: int) -> None:
-        """Make sure that this many more edges, each perhaps a new node, do not overflow a stamp."""
+        """Ensures that this many more edges, each perhaps a new node, do not overflow a stamp."""
         most = min(self.count + edges, self.nodes.size)
+        # Stamps run out after about 2^31 nodes: only then is the whole array cleared, and the batch's nodes stamped
+        # again.
         if self.first_stamp + most > _LIMIT:
             self.first_stamp = 1
             self.stamps[:] = 0
             self._stamp(0)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
-        """The local ids of these nodes; those that are known already keep their number."""
+        """The local ids of these nodes; known ones keep theirs."""
         self.reserve(ids.size)
         local = np.array(ids, np.int64)
         self.count = relabel(local, 0, ids.size, self.local_ids, self.count)
         return local
 
     def enter_each(self, ids: Int64s) -> Int64s:
-        """The same, but each has a number of its own, and later edges to a vertex lead to the first of them."""
+        """A new local id for each of these nodes, even duplicates; later edges to a vertex lead to its first one."""
         before, room = self.count, self.stamps.size + ids.size + 1
         local = self.enter(ids, self.trees)
         if self.count == before + ids.size:
             return local
+        # Duplicates get local ids too, so `nodes` may need more entries than there are vertices.
         if self.nodes.size < room:
             self.nodes = np.concatenate([self.nodes[:before], np.empty(room - before, np.int64)])
             self.reserve(ids.size)
@@ -77,17 +80,17 @@ class NodeMap(_Nodes):
         return np.arange(before, self.count, dtype=np.int64)
 
     def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
-        """Replaces ids by local ids."""
+        """Replaces dense ids by local ids."""
         self.reserve(neighbors.size)
         self.count = relabel_all(neighbors, self.local_ids, self.count)
 
     def _stamp(self, first: int) -> None:
-        """Enters nodes[first:] again; of those that occur twice numpy keeps the last assignment."""
+        """Stamps nodes[first:] again; the first of duplicates wins, as numpy keeps the last of reversed assignments."""
         self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.first_stamp
 
 
 class _TreeNodeMap(_Nodes):
-    """Nodes of disjoint trees, each in one tree; it grows with batches, and its int64 stamps do not run out."""
+    """The map of (tree, vertex) pairs; it grows with batches, and its int64 stamps do not run out."""
 
     def __init__(self, node_count: int) -> None:
         super().__init__(node_count, 1 << 10, 1 << 10)
@@ -95,11 +98,11 @@ class _TreeNodeMap(_Nodes):
 
     @property
     def local_ids(self) -> TreeLocalIds:
-        """As kernels that relabel read it."""
+        """The map as kernels that relabel read it."""
         return TreeLocalIds(self.nodes, self.trees, self.table, self.first_stamp)
 
     def reserve(self, edges: int) -> None:
-        """Make room for this many more edges, each perhaps a new node."""
+        """Makes room for this many more edges, each perhaps a new node."""
         size = self.nodes.size
         while size < self.count + edges:
             size *= 2
@@ -109,23 +112,24 @@ class _TreeNodeMap(_Nodes):
             np.concatenate([values[: self.count], np.empty(size - self.count, np.int64)])
             for values in (self.nodes, self.trees)
         )
+        # Twice as many slots as nodes keeps probe sequences short; a grown table is rehashed.
         self.table = np.zeros(2 * size, np.int64)
         enter_again(self.local_ids, self.count)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
-        """The local ids of these nodes; those that a tree has already keep their number."""
+        """The local ids of these nodes; nodes that a tree already has keep theirs."""
         local = np.array(ids, np.int64)
         self.renumber(local, np.array(trees, np.int64), np.arange(ids.size))
         return local
 
     def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
-        """Replaces ids by local ids; each is in the tree of the node that it was drawn for."""
+        """Replaces dense ids by local ids; each node is in the tree of the node that it was drawn for."""
         self.reserve(neighbors.size)
         self.count = relabel_in_trees(neighbors, trees, row_nodes, self.local_ids, self.count)
 
 
 class Draft:
-    """Where hops are drawn before it is known how many edges they have."""
+    """Growing buffers for the edges of a hop, whose number is known only when they are drawn."""
 
     def __init__(self, *, weighted: bool = False) -> None:
         """`weighted`: edges are drawn with Horvitz-Thompson weights."""
@@ -134,21 +138,24 @@ class Draft:
 
     @property
     def reads(self) -> Int64s:
-        """What the batch read: rows hit, rows missed, edges from a cache, edges from the adjacency."""
+        """[4] counts of the batch: cache hits, cache misses, edges from the cache, edges from the adjacency."""
         return self.arrays.reads
 
     def reserve(self, edges: int, row: int) -> None:
-        """Make room for this many edges, keeping the existing ones, and for rows of that length."""
+        """Makes room for this many edges, keeping the existing ones, and for rows of that length."""
         old = self.arrays
         held, longest = old.positions.size, old.candidates.places.size
         if edges <= held and row <= longest:
             return
         self.arrays = _draft(_grown(held, edges), _grown(longest, row), self._weighted, old.reads)
+        # The first four arrays are the columns of edges, which the next kernel call continues; the rest is working
+        # memory.
         for new, drawn in zip(self.arrays[:4], old[:4], strict=True):
             new[: drawn.size] = drawn
 
 
 def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
+    """New arrays for this many edges, and for rows of that length."""
     scores = np.empty(row, np.uint64)
     places, ties, heap = (np.empty(row, np.int64) for _ in range(3))
     return DraftArrays(
@@ -164,14 +171,15 @@ def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
 
 
 def _grown(size: int, needed: int) -> int:
+    """A size that holds `needed`: at least doubled when it grows, so that copies cost O(1) per edge."""
     return size if needed <= size else max(needed, 2 * size, 1 << 10)
 
 
 class Scratch:
-    """What one thread needs to sample batch after batch. Never share it between threads at work."""
+    """The working memory of one thread for any number of batches. Threads must not share it."""
 
     def __init__(self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False) -> None:
-        """`disjoint`: nodes are of trees, and memory grows with batches, not with the snapshot.
+        """`disjoint`: nodes belong to trees, and memory grows with batches, not with the snapshot.
 
         `weighted`: edges are drawn with Horvitz-Thompson weights.
         """
@@ -187,5 +195,5 @@ class Scratch:
             nodes.start()
 
     def counts(self) -> dict[str, int]:
-        """How many nodes of each type the batch has met."""
+        """The number of nodes in the batch, by vertex type."""
         return {name: nodes.count for name, nodes in self.nodes.items()}

@@ -1,4 +1,4 @@
-"""The seeds of a batch: the order in which an epoch takes them, and what each seed adds to a sampler's input."""
+"""Seeds of a batch: the seed order of an epoch, and seed expansion into a sampler's input, negatives included."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ from snapdb.types import Link, Negatives, Relation, SampleSpec, SeedOrder
 
 @dataclass(frozen=True, slots=True)
 class _Slices:
-    """A seed set cut into slices, one for each epoch; an order of all seeds lasts for as many epochs."""
+    """The cut of a seed set into slices, one per epoch; an order of all seeds lasts for `count` epochs."""
 
     seeds: int
+    """The number of seeds."""
     size: int
-    """Of every slice but the last, which may be shorter."""
+    """The number of seeds in every slice but the last, which may be shorter."""
     count: int
+    """The number of slices."""
 
     @staticmethod
     def of(seeds: int, subset: Fraction | None) -> _Slices:
@@ -47,12 +49,12 @@ class _Slices:
         return _Slices(seeds, size, max(1, -(-seeds // size)))
 
     def span(self, epoch: int) -> slice:
-        """The places in the order that an epoch takes."""
+        """The range of the seed order that an epoch covers."""
         start = epoch % self.count * self.size
         return slice(start, min(start + self.size, self.seeds))
 
     def taken(self, epoch: int) -> int:
-        """How many seeds an epoch takes."""
+        """The number of seeds in an epoch."""
         return min(self.size, self.seeds - epoch % self.count * self.size)
 
     def batches(self, epoch: int, batch_size: int) -> int:
@@ -60,13 +62,13 @@ class _Slices:
 
 
 def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: Fraction | None = None) -> Int64s:
-    """The ordinals of an epoch, in its order: of the whole seed set, or of a `subset` share of it.
+    """The ordinals of an epoch's seeds in order: of the whole seed set, or of a `subset` share of it.
 
-    SHUFFLE draws a new order each epoch, FIXED keeps that of epoch 0, IN ORDER is that of the seed query's rows. With
-    a subset an order lasts until it has been taken once.
+    SHUFFLE draws a new order each epoch, FIXED keeps that of epoch 0, IN ORDER is that of the seed query's rows. With a
+    subset an order lasts until all of its slices have been used.
 
     Raises:
-        ValueError: IN ORDER was asked of seeds that came without an order.
+        ValueError: the order is IN ORDER, and the seeds have no query order.
 
     >>> import numpy as np
     >>> people = Seeds("person", np.arange(8), y=None, query_order=None)
@@ -79,43 +81,46 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
     taken = slices.span(epoch)
     match order:
         case "SHUFFLE":
+            # With a subset, `count` consecutive epochs are slices of one shuffle: together they cover every seed once.
             return shuffle(seed_order_key(seed, epoch // slices.count), seeds.ids.size)[taken]
         case "FIXED":
             return shuffle(seed_order_key(seed, 0), seeds.ids.size)[taken]
         case "IN ORDER":
+            # Seeds are in canonical order, by dense id: only the query's own rows define another one.
             if seeds.query_order is None:
                 raise ValueError("IN ORDER was asked, but these seeds have no query order; use SHUFFLE or FIXED")
             return seeds.query_order[taken]
 
 
 def batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The number of batches of an epoch, over all ranks, of a seed set of this size."""
+    """The number of batches of an epoch, over all ranks, for a seed set of this size."""
     return _Slices.of(seeds, spec.subset).batches(epoch, spec.batch_size)
 
 
 def full_batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The number of those that have BATCH seeds: all, or all but the last."""
+    """The number of an epoch's batches that have BATCH seeds: all batches, or all but the last."""
     return _Slices.of(seeds, spec.subset).taken(epoch) // spec.batch_size
 
 
 def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The global number of an epoch's first batch: how many all earlier epochs have together."""
+    """The global number of an epoch's first batch, which is the number of batches of all earlier epochs."""
     slices, size = _Slices.of(seeds, spec.subset), spec.batch_size
     full, last = slices.batches(0, size), slices.batches(slices.count - 1, size)
+    # Closed form instead of a sum over epochs, as a resumed stream may start at any of them.
     rounds, rest = divmod(epoch, slices.count)
     return rounds * ((slices.count - 1) * full + last) + rest * full
 
 
-# Seed expansion: a batch's seeds, of seed edges their ends and negatives, and the edges to exclude
+# Seed expansion: the seeds of a batch, the ends and negatives of seed edges, and the edges to exclude.
 class SeedExpansion:
-    """Makes the entries of a seed set's batches. It holds no state: threads share it."""
+    """The expansion of a seed set's batches into sampler inputs. It has no state: threads share it."""
 
     def __init__(self, view: GraphView, spec: SampleSpec, seeds: Seeds) -> None:
-        """Open what negatives are drawn from, where the statement draws any.
+        """Opens the adjacencies that negatives are drawn from, where the statement draws any.
 
         Raises:
             BindError: known edges depend on times, and the seeds have none.
-            ValueError: the statement has seed edges, and the seeds are vertices.
+            ValueError: the statement has seed edges, and the seeds are vertices, or the other way round.
         """
         if (spec.link is None) != (seeds.ends is None):
             raise ValueError("seeds have ends where the sampler's seeds are edges, and only there")
@@ -128,7 +133,7 @@ class SeedExpansion:
     def entry(self, ordinals: Int64s, epoch: int) -> SamplerInput:
         """The sampler's input for a batch of these seeds, in their order.
 
-        Of seed edges the groups are sources, destinations and, with NEGATIVES, the drawn negatives.
+        For seed edges the groups are sources, destinations and, with NEGATIVES, the drawn negatives.
 
         Raises:
             CorruptError: the row of a source leads out of its arrays.
@@ -146,12 +151,13 @@ class SeedExpansion:
         drawn = self._draws.draw(source, ordinals, times, epoch)
         drawn_there = drawn >= 0
         negatives = SeedGroup(edge.destination, drawn[drawn_there], np.repeat(trees, drawn_there.sum(axis=1)))
+        # Sources with too few candidates leave slots empty: `places` maps each slot to its rank among the drawn ones.
         places = np.where(drawn_there, np.cumsum(drawn_there).reshape(drawn_there.shape) - 1, -1)
         return SamplerInput((*groups, negatives), ordinals, times, excluded, places)
 
 
 def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> ExcludedEdges | None:
-    """The pairs of ends; between different vertex types there is no edge of this type back."""
+    """The pairs of ends to exclude; between different vertex types no edge of this type leads back."""
     if link.exclude == "NONE":
         return None
     if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
@@ -164,22 +170,25 @@ _NONE = np.empty(0, np.int64)
 _MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
 _LAST = 2**63 - 1
 _HELD = 1 << 22
-"""Edges of sources that are read at once; one source may have more."""
+"""Edges of sources that are read at once; a single source may have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The destinations that may be drawn, numbered by their dense ids."""
+    """The destinations that may be drawn, numbered in the order of their dense ids."""
 
     count: int
+    """The number of candidates."""
     ids: Int64s
-    """By number; empty: the numbers themselves."""
+    """[candidates] the dense id of each; empty: the numbers themselves."""
     born: Born
+    """When candidates begin to exist."""
     weights: Float64s | None
-    """By number."""
+    """[candidates] weights, or None for uniform draws."""
 
     @staticmethod
     def of(view: GraphView, type_: str, *, timed: bool, weighted: bool) -> _Candidates:
+        """The candidates of a vertex type, from the snapshot's vertices, their births and their weights."""
         alive = view.alive[type_]
         ids = _NONE if alive is None else np.flatnonzero(alive)
         count = view.node_counts[type_] if alive is None else ids.size
@@ -196,7 +205,7 @@ class _Candidates:
         return _Candidates(count, ids, order, np.ascontiguousarray(weights if alive is None else weights[ids]))
 
     def numbers(self, ids: Int64s) -> Int64s:
-        """The numbers of dense ids; -1 for one that is no candidate."""
+        """[ids] the candidate numbers of dense ids, or -1 for vertices that are no candidates."""
         if not self.ids.size and self.count:
             return ids
         places = np.searchsorted(self.ids, ids)
@@ -205,20 +214,20 @@ class _Candidates:
 
 
 class _NegativeDraws:
-    """Draws the negatives of some seed edges. It holds no state: threads share it."""
+    """Draws the negatives of seed edges. It has no state: threads share it."""
 
     def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
-        """Open the known edges of sources.
+        """Opens the known edges of sources.
 
         Args:
             view: The snapshot.
             link: The seed edges' type.
-            asked: How many, and what is left out.
-            seed: REPEATABLE's number.
-            timed: The seeds have times: who is not born by then is no candidate.
+            asked: The number of negatives, and what is excluded.
+            seed: The number of REPEATABLE.
+            timed: Whether seeds have times: a vertex that is not born by then is no candidate.
 
         Raises:
-            BindError: what is known depends on times, and the seeds have none.
+            BindError: known edges depend on times, and the seeds have none.
         """
         if asked.known in ("BEFORE", "AT") and not timed:
             raise BindError(
@@ -236,22 +245,24 @@ class _NegativeDraws:
             self._mode = _MODES[asked.known]
 
     def draw(self, sources: Int64s, ordinals: Int64s, times: Int64s | None, epoch: int) -> Int64s:
-        """[seeds, count] dense ids of destinations; -1 where too few were left.
+        """[seeds, count] dense ids of destinations, or -1 where too few candidates are left.
 
         Args:
             sources: [seeds] dense ids.
-            ordinals: [seeds] in the seed set.
+            ordinals: [seeds] the places in the seed set.
             times: [seeds] the seeds' times, if they have any.
-            epoch: Each has other negatives.
+            epoch: The epoch, as each draws other negatives.
 
         Raises:
             CorruptError: a row leads out of its arrays.
         """
         numbers = np.full((sources.size, self.count), -1, np.int64)
+        # A tuple, as a bare uint64 makes numba's dispatch slow: see `kernels/rng.py`.
         prefix = (fold_parts(self._seed, Domain.NEG, epoch),)
         moments = _NONE if times is None else times
         distinct, rows = np.unique(sources, return_inverse=True)
-        order = np.argsort(rows, kind="stable")  # those of one source one after another
+        # Seeds of one source are adjacent, so that its known neighbours are read and listed once.
+        order = np.argsort(rows, kind="stable")
         done = 0
         for low, high, known in self._parts(distinct):
             stop = int(np.searchsorted(rows[order], high))
@@ -268,6 +279,7 @@ class _NegativeDraws:
     def _fill(
         self, prefix: tuple[np.uint64], ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
     ) -> None:
+        """Draws the slots of some seeds, uniformly or by weight."""
         every = self._candidates
         if every.weights is None:
             draw_by_rank(prefix, ordinals, moments, rows, known, every.born, every.count, out)
@@ -297,7 +309,7 @@ class _NegativeDraws:
             low = high
 
     def _listed(self, spans: Sequence[Int64s], bounds: Int64s) -> Known:
-        """The neighbours of located rows over all types that are looked at, each row sorted by candidate."""
+        """The neighbours of located rows over all known edge types, each row sorted by candidate."""
         parts = [self._entries(known, located) for known, located in zip(self._known, spans, strict=True)]
         keys, since, until = (np.concatenate([part[i] for part in parts]) for i in range(3))
         if self._mode == EVER:
@@ -308,9 +320,10 @@ class _NegativeDraws:
         return self._rows(keys[order], bounds, since[order], until[order] if lasts else _NONE)
 
     def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """One type's edges of located rows: row * (limit + 1) + number + 1, and from and until when they are there.
+        """One type's edges of located rows: keys row * (limit + 1) + number + 1, and their times of begin and end.
 
-        What has no time is static, and a moment lasts until the next one: so types of all kinds can be mixed.
+        Edges without a time are static, and an event lasts until the next time unit: so types of all kinds can be
+        mixed.
         """
         positions = np.empty(int(spans[:, DEGREE].sum()), np.int64)
         list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)
@@ -318,7 +331,8 @@ class _NegativeDraws:
         if neighbors.size and not 0 <= int(neighbors.min()) <= int(neighbors.max()) < self._limit:
             raise CorruptError(DAMAGED, code="damaged-snapshot")
         rows = np.repeat(np.arange(spans.shape[0]), spans[:, DEGREE])
-        # Neighbors that are not candidates are first in their row.
+        # One integer sorts by row and then by candidate. Neighbours that are no candidates have number -1, so they come
+        # first in their row.
         keys = rows * (self._limit + 1) + self._candidates.numbers(neighbors) + 1
         if self._mode == EVER:
             return keys, _NONE, _NONE
@@ -327,7 +341,7 @@ class _NegativeDraws:
         return keys, since, until
 
     def _rows(self, keys: Int64s, bounds: Int64s, since: Int64s, until: Int64s) -> Known:
-        """Sorted keys of `_entries` as rows, without those of neighbors that are not candidates."""
+        """Sorted keys of `_entries` as rows, without neighbours that are no candidates."""
         numbers = keys % (self._limit + 1) - 1
         there = numbers >= 0
         if not there.all():

@@ -1,4 +1,4 @@
-"""The input and the output of sampling: seeds, a sampler's input, and the relabeled neighborhood."""
+"""The values of sampling: seeds, a sampler's input, and the relabeled subgraph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,28 +11,28 @@ from snapdb.arrays import Array, Int64s
 from snapdb.types import EdgeType, Relation
 
 Ints: TypeAlias = Any
-"""int64 values, or int32 where the statement's ids are: a numpy array, or a torch tensor where a GPU samples."""
+"""Integers as a numpy array, or a torch tensor where a GPU samples: int64, or int32 where the statement's ids are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The seed set of a stream in its canonical order. The index in that order is the seed's ordinal.
+    """The seed set of a stream in its canonical order. A seed's index in that order is its ordinal.
 
     Vertices are ordered by (dense id, time, y, columns), edges by (time, edge id, y, columns).
     """
 
     type: str
-    """Vertex type; of edges that of their sources."""
+    """The vertex type; for seed edges, that of their sources."""
     ids: Int64s
-    """Dense ids of vertices, or ids of edges."""
+    """[seeds] dense ids of vertices, or ids of edges."""
     y: Array | None
-    """Targets that the seed query gave, by ordinal; None: the graph's TARGET, if any."""
+    """[seeds] targets from the seed query, by ordinal; None: the graph's TARGET, if any."""
     query_order: Int64s | None
-    """Ordinals in the order of the query's rows, for IN ORDER; None otherwise."""
+    """[seeds] ordinals in the order of the query's rows, for IN ORDER; None otherwise."""
     time: Int64s | None = None
-    """Each seed's time, in the unit of event times; None when the query returns none."""
+    """[seeds] each seed's time, in the unit of event times; None where the query returns none."""
     ends: tuple[Int64s, Int64s] | None = None
-    """Of seed edges: dense ids of their sources and of their destinations."""
+    """For seed edges: [seeds] dense ids of their sources, and of their destinations."""
     columns: Mapping[str, Array] = field(default_factory=dict)
     """The other columns of the query: name → [seeds] or [seeds, n]."""
 
@@ -42,29 +42,32 @@ class Seeds:
         for values in (self.ids, self.y, self.query_order, self.time, *(self.ends or (None, None))):
             digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
         for name, values in self.columns.items():
+            # Names and dtypes are digested too: columns of equal bytes may mean different values.
             digest.update(f"{name}\0{values.dtype}\0".encode())
             digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
 
 class SeedGroup(NamedTuple):
-    """Vertices of one type that enter a batch together."""
+    """Vertices of one type that are added to a batch together."""
 
     type: str
     ids: Int64s
-    """Dense ids."""
+    """[vertices] dense ids."""
     trees: Int64s
-    """The index in the batch of the seed that each belongs to."""
+    """[vertices] the index in the batch of the seed that each belongs to."""
 
 
 class ExcludedEdges(NamedTuple):
-    """Edges of one type, as pairs of ends, that a batch must not see."""
+    """Edges of one type, as pairs of ends, that a batch must not sample."""
 
     edge: EdgeType
     source: Int64s
+    """[pairs] dense ids of sources."""
     destination: Int64s
+    """[pairs] dense ids of destinations."""
     trees: Int64s
-    """The seed that each pair belongs to: of disjoint trees only its own is kept from it."""
+    """[pairs] the seed of each pair: a disjoint tree excludes the pairs of its own seed only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +75,15 @@ class SamplerInput:
     """The sampler's input for one batch: a seed is a vertex, or an edge with its ends and negatives."""
 
     groups: tuple[SeedGroup, ...]
-    """In the order in which they are numbered: of seed edges sources, destinations, negatives."""
+    """The vertices to add, in the order of their local ids: for seed edges sources, destinations, negatives."""
     ordinals: Int64s
-    """[seeds] in the seed set."""
+    """[seeds] ordinals in the seed set."""
     times: Int64s | None = None
-    """[seeds]"""
+    """[seeds] the seeds' times, or None."""
     excluded: ExcludedEdges | None = None
+    """Edges that must not be sampled, or None."""
     negatives: Int64s | None = None
-    """[seeds, n] of seed edges with negatives: where each is in the last group, -1 where there was none left."""
+    """[seeds, n] for seed edges with negatives: the place of each in the last group, or -1 where none was left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class Block:
 
     relation: Relation
     neighbor: Ints
-    """[edges] local ids of the far ends, in `nodes[relation.reaches]`."""
+    """[edges] local ids of the neighbours, in `nodes[relation.reaches]`."""
     seed_side: Ints
     """[edges] local ids of the expanded nodes, in `nodes[relation.expands]`."""
     position: Ints
@@ -100,36 +104,37 @@ class Edges:
     """All edges that a batch drew over one relation, hop after hop, each hop in emission order."""
 
     index: Ints
-    """[2, edges] local ids: neighbours above, expanded nodes below."""
+    """[2, edges] local ids: neighbours in row 0, expanded nodes in row 1."""
     position: Ints
     """[edges] the position of each edge in the relation's Adjacency."""
     weight: Any = None
     """[edges] float64 Horvitz-Thompson weights, under PRIORITY; None otherwise."""
 
     def block(self, relation: Relation, start: int, stop: int) -> Block:
-        """The edges from start up to stop, as views."""
+        """The edges start ≤ e < stop, as views."""
         return Block(relation, self.index[0, start:stop], self.index[1, start:stop], self.position[start:stop])
 
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """The neighbourhood of some seeds. Local ids count per vertex type: seeds first, then by first appearance."""
+    """The sampled neighbourhood of some seeds; local ids count per vertex type, seeds first, then by appearance."""
 
     nodes: Mapping[str, Ints]
-    """Vertex type → dense ids; the position is the local id. Every vertex type of the sampler is there, if empty."""
+    """Vertex type → [nodes] dense ids by local id. Every vertex type of the sampler has an entry, perhaps empty."""
     hops: tuple[tuple[Block, ...], ...]
-    """Per hop, nearest first, one block for each relation, in sampling order."""
+    """Per hop, the seeds' own first, one block for each relation in sampling order."""
     nodes_per_hop: Mapping[str, tuple[int, ...]]
-    """Vertex type → how many nodes are new at the seeds and at each hop: hops + 1 numbers."""
+    """Vertex type → the number of new nodes at the seeds and at each hop: hops + 1 numbers."""
     edges: Mapping[Relation, Edges]
     """The same edges by relation, in sampling order; the blocks of `hops` are views of them."""
     entered: tuple[Ints, ...] = ()
-    """For each group that entered, its local ids."""
+    """For each group of the input, the local ids of its vertices."""
     trees: Mapping[str, Ints] | None = None
-    """Of disjoint trees: vertex type → [nodes] the index in the batch of the seed whose tree a node is in."""
+    """For disjoint trees: vertex type → [nodes] the index in the batch of the seed whose tree a node is in; else
+    None."""
 
 
 def vertex_input(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> SamplerInput:
-    """Vertices as seeds, each the root of its own tree; their ordinals are 0, 1, … where they are None."""
+    """The input of vertices as seeds, each the root of its own tree; ordinals default to 0, 1, …"""
     places = np.arange(ids.size, dtype=np.int64)
     return SamplerInput((SeedGroup(kind, ids, places),), places if ordinals is None else ordinals, times)

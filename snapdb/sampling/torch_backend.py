@@ -1,6 +1,6 @@
 """The torch back end: operators over whole hops, on any device, without loops over nodes or edges.
 
-Positions refer to the flat rows of its walks' adjacency; what is read by position equals numba's.
+Positions refer to the flat rows of its walks' adjacency; values read by position equal numba's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Backend, Relation, SampleSpec
 
 _LOOKED_THROUGH = 1 << 24
-"""Edges per chunk where whole rows are searched, which bounds the memory."""
+"""Edges per chunk where whole rows are searched, which bounds memory."""
 
 
 class TorchBackend:
@@ -37,14 +37,18 @@ class TorchBackend:
     name: Backend = "torch"
 
     def __init__(self, view: GraphView, spec: SampleSpec, device: str = "cpu", room: int | None = None) -> None:
-        """Send the rows of the relations to the device; further errors are those of `open_sampler`.
+        """Copies the rows of the relations to the device; further errors are those of `open_sampler`.
 
         Args:
-            room: The bytes that they may take there; None leaves a fifth of a GPU's memory free.
+            view: The snapshot.
+            spec: The statement.
+            device: The name of the device.
+            room: The bytes that rows may use there; None leaves a fifth of a GPU's memory free.
 
         Raises:
-            InputError: a uniform draw without replacement or a row of a neighbor pool is larger than 1,024, or the
-                rows do not fit.
+            InputError: a uniform draw without replacement or a row of a neighbor pool is larger than 1,024, or the rows
+                do
+                not fit.
         """
         _check(spec)
         self.device = torch.device(device)
@@ -62,33 +66,35 @@ class TorchBackend:
         return Scratch({})
 
     def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
-        """A neighborhood without nodes."""
+        """An empty subgraph on the device, to which seeds and hops are added."""
         return _TorchSubgraph(batch, walks, self.device, self._node_counts, self._table)
 
 
 @dataclass(slots=True)
 class _Numbered:
-    """The nodes of one vertex type that a batch has met; the place is the local id."""
+    """The nodes of one vertex type in a batch; a node's place is its local id."""
 
     base: int
-    """How many dense ids there are."""
+    """The number of dense ids."""
     nodes: Tensor
+    """[nodes] dense ids."""
     trees: Tensor
-    """The tree of each; empty where trees are not disjoint."""
+    """[nodes] the tree of each; empty where trees are not disjoint."""
 
     @property
     def count(self) -> int:
         return self.nodes.numel()
 
     def append(self, nodes: Tensor) -> Tensor:
-        """The local ids of these nodes, new ones for each."""
+        """New local ids for these nodes, duplicates included."""
         low = self.count
         self.nodes = torch.cat((self.nodes, nodes))
         return torch.arange(low, self.count, device=nodes.device)
 
     def meet(self, nodes: Tensor, trees: Tensor) -> Tensor:
-        """The local ids of these nodes of trees; those not met before get one in their order."""
+        """The local ids of these nodes of trees; new ones are numbered by first appearance."""
         if trees.numel():
+            # (tree, vertex) as one integer, so that one sort relabels pairs too.
             local, new = number(self.trees * self.base + self.nodes, trees * self.base + nodes)
             self.trees = torch.cat((self.trees, trees[new]))
         else:
@@ -98,18 +104,20 @@ class _Numbered:
 
 
 class _HopEdges(NamedTuple):
-    """What one hop draws over one relation."""
+    """The edges that one hop draws over one relation."""
 
     neighbors: Tensor
-    """Local ids."""
+    """[edges] local ids of neighbours."""
     sides: Tensor
-    """Local ids of the expanded nodes."""
+    """[edges] local ids of the expanded nodes."""
     positions: Tensor
+    """[edges] positions in the flat rows."""
     weights: Tensor | None
+    """[edges] Horvitz-Thompson weights, or None."""
 
 
 class _TorchSubgraph:
-    """The neighborhood of one batch: node ids and draws as tensors that grow with every hop."""
+    """The subgraph of one batch: node ids and draws as tensors that grow with every hop."""
 
     def __init__(
         self,
@@ -132,7 +140,11 @@ class _TorchSubgraph:
         self._hidden = {walk.relation: hidden for walk in walks if (hidden := self._hidden_from(walk)) is not None}
 
     def _hidden_from(self, walk: TorchWalk) -> Hidden | None:
-        """The excluded pairs of a walk. Of edges with times before a seed's none is hidden from its tree."""
+        """The excluded pairs of a walk, or None.
+
+        Where all edges have times and the bound is exclusive, the seed edges are outside of their trees' bounds
+        already.
+        """
         excluded, temporal = self._batch.entry.excluded, self._spec.temporal
         if excluded is None or excluded.source.size == 0 or walk.relation.edge != excluded.edge:
             return None
@@ -164,7 +176,7 @@ class _TorchSubgraph:
         self._edges[walk.relation].append(part)
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
-        """Tensors on a GPU; arrays where they are in the host's memory."""
+        """Nodes, edges and trees as tensors on a GPU, or as arrays where they are in the host's memory."""
         ids = torch.int64 if self._spec.ids == "int64" else torch.int32
         edges = {}
         for relation, parts in self._edges.items():
@@ -179,7 +191,7 @@ class _TorchSubgraph:
         return nodes, edges, {name: _values(numbered.trees) for name, numbered in self._nodes.items()}
 
     def _how(self, walk: TorchWalk, hop: int) -> HopDraws:
-        """How one hop draws over one relation."""
+        """The rule and keys of one hop over one relation."""
         spec, batch, fanout, kept = self._spec, self._batch, walk.count(hop), None
         number = EVERY_HOP if spec.reuse_hops else hop
         ordinals = None if self._limits is None else self._limits.ordinals
@@ -196,6 +208,7 @@ class _TorchSubgraph:
         walk, limits = how.walk, self._limits
         eligible = stretches(walk, frontier, limits)
         listed = _listed(walk, frontier, limits, hidden)
+        # Scored and listed rows are read whole, and their edges as tensors at once would exceed any memory.
         if is_scored(how.drawing, walk):
             sizes = (eligible if how.kept is None else stretches(walk, frontier, None)).degrees
         else:
@@ -214,25 +227,25 @@ class _TorchSubgraph:
 
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The parts one after another; nothing where there are none."""
+    """The parts concatenated; None where there are none."""
     tensors = [part for part in parts if part is not None]
     return torch.cat(tensors) if tensors else None
 
 
 def _values(tensor: Tensor | None) -> Ints:
-    """The tensor, as an array where it is in the host's memory."""
+    """The tensor, or a numpy array in the same memory where that is the host's."""
     return tensor.numpy() if tensor is not None and tensor.device.type == "cpu" else tensor
 
 
 def _listed(walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Tensor | None:
-    """The nodes whose eligible edges are not contiguous; None: there are none."""
+    """[nodes] which nodes' eligible edges are not contiguous, so that they are listed; None: no node's."""
     if limits is not None and (walk.until is not None or walk.born is not None):
         return torch.ones_like(frontier.nodes, dtype=torch.bool)
     return None if hidden is None else hidden.may_meet(frontier)
 
 
 def _room(device: torch.device) -> int | None:
-    """The bytes that rows may take of a GPU's memory, a fifth of which stays free; None: what the host has."""
+    """The bytes that rows may use of a GPU's memory, a fifth of which stays free for batches; None on the CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
@@ -240,7 +253,7 @@ def _room(device: torch.device) -> int | None:
 
 
 def _check(spec: SampleSpec) -> None:
-    """Raise InputError for draws that would take too long."""
+    """Raises InputError for draws that would take too long: comparisons grow with the square of the fanout."""
     most = max((count for fanout in spec.fanouts for count in fanout.counts), default=0)
     if spec.refresh is not None and (size := spec.refresh.size(most)) > MOST:
         raise InputError(

@@ -1,4 +1,4 @@
-"""How torch draws the edges of a hop: the keys of draws, rows of the neighbor pool, and every method."""
+"""Draws of a hop in torch: the keys of draws, rows of the neighbor pool, and every method."""
 
 from __future__ import annotations
 
@@ -40,36 +40,41 @@ class HopKeys:
     """The keys of one hop over one edge type."""
 
     seed: int
+    """The number of REPEATABLE."""
     batch: int
+    """The global batch number."""
     hop: int
+    """The hop, or EVERY_HOP."""
     edge_type: int
+    """`Relation.hash`."""
     ordinals: Tensor | None
-    """Of the seeds, by tree, where trees are disjoint."""
+    """[trees] the seeds' ordinals, where trees are disjoint; else None."""
 
     def picks(self, frontier: Frontier) -> Tensor:
-        """The pick key of each node."""
+        """[nodes] the pick key of each node."""
         return self._of_nodes(pick_prefix(self.seed, self.batch, self.hop, self.edge_type), frontier)
 
     def fresh(self, frontier: Frontier) -> Tensor:
-        """The key of each node for its residual draw."""
+        """[nodes] the key of each node's residual draw."""
         return self._of_nodes(fresh_prefix(self.seed, self.batch, self.hop, self.edge_type), frontier)
 
     def _of_nodes(self, prefix: np.uint64, frontier: Frontier) -> Tensor:
+        """The prefix extended by each node and, where trees are disjoint, by its tree's ordinal."""
         keys = fold(_word(prefix), frontier.nodes)
         return keys if self.ordinals is None else fold(keys, self.ordinals[frontier.trees])
 
     def edges(self, nodes: Tensor, edge_ids: Tensor) -> Tensor:
-        """The hash key of each edge, whatever the tree."""
+        """[edges] the hash key of each edge, which does not depend on the tree."""
         return fold(fold(_word(hash_prefix(self.seed, self.batch, self.hop, self.edge_type)), nodes), edge_ids)
 
     def neighbors(self, nodes: Tensor, dependent: int) -> Tensor:
-        """The hash key of each neighbor, which no other node enters."""
+        """[edges] the hash key of each neighbour, which does not depend on the node that it is drawn for."""
         now, later, turns, share = labor_keys(self.seed, self.batch, self.hop, self.edge_type, dependent)
         return fold(_turned(now, later, turns, share, nodes), nodes)
 
 
 def _row_words(keys: RowKeys, nodes: Tensor) -> Tensor:
-    """The row key of each node."""
+    """[nodes] the key of each node's pool row."""
     if keys.rounds.size == 0:
         return fold(_turned(keys.now, keys.later, keys.phase, keys.share, nodes), nodes)
     rounds = torch.from_numpy(keys.rounds[nodes.cpu().numpy()]).to(nodes.device, torch.int64)
@@ -78,49 +83,51 @@ def _row_words(keys: RowKeys, nodes: Tensor) -> Tensor:
 
 
 def _turned(now: np.uint64, later: np.uint64, turns: np.uint64, share: np.uint64, nodes: Tensor) -> Tensor:
-    """The key `later` of each node that is in the next round, and `now` of the others."""
+    """[nodes] the key `later` for nodes in the next round, and `now` for the others."""
     turned = shifted(fold(_word(turns), nodes), 32) + int(share) >= 1 << 32
     return torch.where(turned, _word(later), _word(now))
 
 
 def _word(key: np.uint64) -> int:
+    """The key as an int64 of the same bits."""
     return signed(int(key))
 
 
-# Draws from rows of the neighbor pool, for all rows of a hop at once
+# Draws from rows of the neighbor pool, for all rows of a hop at once.
 class Kept(NamedTuple):
-    """Which rows a hop draws from."""
+    """The pool rows that a hop draws from."""
 
     keys: RowKeys
+    """The keys of pool rows."""
     size: int
-    """How many edges a row holds."""
+    """The number of edges in a row."""
     above: int
-    """The largest degree of nodes whose rows hold all of their edges."""
+    """The largest degree of nodes that have no pool row."""
     few: int
-    """Under PRIORITY so do nodes with at most this many edges of a weight above 0."""
+    """Under PRIORITY, nodes with at most this many edges of positive weight have no pool row either."""
     picks: int
     """The number of edges of a fanout that are drawn from the row."""
 
 
 class _Rows(NamedTuple):
-    """The rows that do not hold everything."""
+    """The pool rows of those nodes of a frontier that have one."""
 
     which: Tensor
-    """[all rows] these."""
+    """[frontier] whether a node has a pool row."""
     positions: Tensor
-    """[these, size] ascending."""
+    """[rows, size] positions, ascending."""
     bounds: tuple[Tensor, Tensor] | None
-    """Under PRIORITY: [these] the score of the last edge that is held, and of the first that is not …"""
+    """Under PRIORITY: [rows] the score of the last edge in each row, and of the first edge outside of it."""
     at: tuple[Tensor, Tensor] | None
-    """… and their positions."""
+    """Under PRIORITY: [rows] the positions of these two edges."""
 
 
 def _draw_from_rows(
     walk: TorchWalk, fanout: int, kept: Kept, frontier: Frontier, eligible: Eligible, keys: HopKeys, *, weigh: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """[rows, fanout] ranks among the eligible edges of nodes that have more, and Horvitz-Thompson's weights.
+    """[rows, fanout] ranks among the eligible edges of nodes that have more, and Horvitz-Thompson weights.
 
-    Row by row: picks from what the row holds of them, then fresh draws from the others.
+    Row by row: picks from the eligible edges of the pool row, then the residual draw from the others.
     """
     rows = _rows(walk, kept, frontier, weigh=weigh)
     held, counts = _held(rows, eligible)
@@ -129,6 +136,7 @@ def _draw_from_rows(
     fresh = floyd(keys.fresh(frontier), eligible.degrees - taken, int(left.max()), left)
     both = torch.cat((chosen, past(chosen, fresh)), 1)
     slots = torch.arange(fanout, device=both.device)
+    # Rows with fewer picks close up: their residual draws follow at once, so that every row has `fanout` ranks.
     delivered = both.gather(1, torch.where(slots < taken[:, None], slots, slots + (kept.picks - taken)[:, None]))
     if not weigh:
         return delivered, None
@@ -136,16 +144,16 @@ def _draw_from_rows(
 
 
 def _held(rows: _Rows, eligible: Eligible) -> tuple[Tensor, Tensor]:
-    """The ranks of what rows hold of the eligible edges, FAR behind them; of all rows, how many these are."""
+    """The ranks of the pool rows' eligible edges, padded with FAR, and [frontier] how many each node has."""
     ranks, inside = eligible.ranks(rows.which.nonzero().squeeze(1), rows.positions)
     held, _ = ranks.where(inside, FAR).sort(1)
     return held, eligible.degrees.masked_scatter(rows.which, inside.sum(1))
 
 
 def _chosen(keys: Tensor, k: int, rows: _Rows, held: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """[rows, k] the ranks of up to k picks of what each row holds, FAR behind them; how many these are.
+    """[rows, k] the ranks of up to k picks from each pool row, padded with FAR, and how many they are.
 
-    A row that holds no more is taken as it is.
+    Where a row has no more than k eligible edges, all are taken.
     """
     slots, taken = torch.arange(k, device=keys.device), counts.clamp(max=k)
     places = floyd(keys, counts.clamp(min=k + 1), k).where((counts > k)[:, None], slots)
@@ -155,7 +163,7 @@ def _chosen(keys: Tensor, k: int, rows: _Rows, held: Tensor, counts: Tensor) -> 
 
 
 def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _Rows:
-    """What the rows of these nodes hold."""
+    """Draws the pool rows of a frontier's nodes."""
     whole = stretches(walk, frontier, None)
     which = whole.degrees > max(kept.size, kept.above)
     nodes, whole = frontier.nodes[which], whole.of(which)
@@ -167,6 +175,7 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
     edges = candidates(walk, whole).of_weight()
     ids = walk.edge_id[edges.positions].to(torch.int64)
     scores = priority(high_half(fold(keys[edges.rows], ids)), edges.weights)
+    # One sort of all edges by score replaces the CPU's heap per row, whose branches would diverge on a GPU.
     order = order_in_rows(edges.rows, scores, ids)
     less = edges.counts > kept.few
     places = torch.where(less[edges.rows], spread(edges.counts)[1], kept.size + 1)  # of rows that hold all: none
@@ -177,7 +186,7 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
 
 
 def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held: Tensor, delivered: Tensor) -> Tensor:
-    """The probability that each edge is drawn, given the scores of the others."""
+    """The probability of each drawn edge, given the scores of the others."""
     assert rows.bounds is not None
     assert rows.at is not None
     fanout, degrees = delivered.shape[1], eligible.degrees.to(torch.float64)
@@ -204,7 +213,7 @@ def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held:
 
 
 def _fresh(fanout: int, picked: Tensor, degrees: Tensor) -> Tensor:
-    """How likely an edge that was not picked is drawn beside those that were."""
+    """The probability that an edge which was not picked is taken by the residual draw."""
     return torch.where(picked < fanout, (fanout - picked) / (degrees - picked), 0.0)
 
 
@@ -212,20 +221,22 @@ class Drawn(NamedTuple):
     """Edges in emission order."""
 
     sides: Tensor
-    """Which row each is of."""
+    """[edges] the row of each."""
     positions: Tensor
+    """[edges] positions in the flat rows."""
     weights: Tensor | None
-    """Horvitz-Thompson's, under PRIORITY."""
+    """[edges] Horvitz-Thompson weights under PRIORITY, else None."""
 
 
 class _Picks(NamedTuple):
     """The draws from some rows."""
 
     counts: Tensor
-    """[rows]"""
+    """[rows] the number of draws from each row."""
     ranks: Tensor
-    """Among the eligible edges of a row, row after row."""
+    """[draws] ranks among the eligible edges of their row, row after row."""
     weights: Tensor | None = None
+    """[draws] Horvitz-Thompson weights, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +246,16 @@ class HopDraws:
     walk: TorchWalk
     drawing: Drawing
     fanout: int
+    """The most edges per node."""
     keys: HopKeys
     table: Tensor
     """`LOG_TABLE` on the device."""
     kept: Kept | None = None
-    """None: all batches draw afresh."""
+    """The pool rows; None: every batch is resampled."""
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are not in the rows. Where all edges are taken, they are there."""
+        """Whether edges of weight 0 are left out; where all edges are taken, they are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def draw_edges(self, frontier: Frontier, eligible: Eligible) -> Drawn:
@@ -252,7 +264,7 @@ class HopDraws:
         if self.kept is not None and self.drawing.weighted:
             eligible = eligible_by_weight(self.walk, eligible, many | self.skips_zeros)
             many = eligible.degrees > self.fanout
-        elif self.skips_zeros:  # of the others only candidates that weigh something are drawn
+        elif self.skips_zeros:  # rows of more edges are filtered among their candidates, by the method's draw
             eligible = eligible_by_weight(self.walk, eligible, ~many)
         counts = eligible.degrees
         picks = self._picks(frontier, many.nonzero().squeeze(1), eligible)
@@ -289,7 +301,7 @@ def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
 
 
 def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys: HopKeys) -> _Picks:
-    """Draws that need to know only how many edges are eligible."""
+    """Draws that depend only on the number of eligible edges."""
     slots = torch.arange(k, device=degrees.device)
     if drawing.method == "LATEST":
         ranks = (degrees - k)[:, None] + slots
@@ -301,7 +313,7 @@ def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys
 
 
 def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
-    """Draws that look at every eligible edge."""
+    """Draws that score every eligible edge."""
     if hop.drawing.replace:
         edges = edges.of_weight() if hop.skips_zeros else edges
         return _with_replacement(edges, hop.fanout, hop.keys.picks(frontier), skips_zeros=hop.skips_zeros)
@@ -311,14 +323,14 @@ def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
 
 
 def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tensor, ...]:
-    """What the candidates of a row are sorted by: the least are drawn."""
+    """The sort keys of the candidates of each row, the least of which are drawn; see `kernels/draw/scores.py`."""
     walk, drawing, keys = hop.walk, hop.drawing, hop.keys
     assert walk.edge_id is not None
     ids = walk.edge_id[edges.positions].to(torch.int64)
     nodes = frontier.nodes[edges.rows]
     match drawing.method:
         case "TOPK":
-            return 0.0 - edges.weights, ~ids  # so that there is no -0
+            return 0.0 - edges.weights, ~ids  # 0.0 - x, as -x would make -0.0 of 0.0, which sorts apart
         case "LATEST":
             return (~ids,) if walk.time is None else (~walk.time[edges.positions], ~ids)
         case "BOTTOMK":
@@ -333,7 +345,7 @@ def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tenso
 
 
 def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
-    """The k least of each row, by ascending rank; weighed by one over the chance to be less than the next."""
+    """The k least candidates of each row, by ascending rank, with weights of one over the probability to be drawn."""
     order = order_in_rows(edges.rows, *scores)
     _, places = spread(edges.counts)
     chosen = torch.zeros_like(order, dtype=torch.bool)
@@ -342,6 +354,7 @@ def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
     if weigh:
         after = order[places == k]
         threshold = torch.full(edges.counts.shape, torch.inf, dtype=torch.float64, device=order.device)
+        # The (k+1)-th score of a row is the threshold of priority sampling; a row without one takes everything.
         threshold[edges.rows[after]] = scores[0][after]
         chances = (edges.weights[chosen] * threshold[edges.rows[chosen]]) * 2.0**-32
         weights = 1.0 / chances.clamp(max=1.0)
@@ -351,10 +364,11 @@ def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
 def _with_replacement(edges: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
     """k draws from each row, with probability proportional to weight; none from a row of weight 0.
 
-    `skips_zeros`: all candidates weigh something, and where there are no more than k they are taken once each.
+    `skips_zeros`: all candidates have positive weight, and where there are no more than k each is taken once.
     """
     most = torch.zeros(edges.counts.shape, dtype=torch.float64, device=keys.device)
     most = most.scatter_reduce(0, edges.rows, edges.weights, "amax")
+    # Inverse transform sampling over one global prefix sum: rows are adjacent, so each draws from its part of it.
     upto = torch.nn.functional.pad(heavy(edges.weights, most[edges.rows]).cumsum(0), (1, 0))
     ends = edges.counts.cumsum(0)
     base, total = upto[ends - edges.counts], upto[ends] - upto[ends - edges.counts]

@@ -1,4 +1,4 @@
-"""The eligible edges of nodes: ranges of their rows, or lists where they are not contiguous."""
+"""Eligible edges in torch: ranges of nodes' rows, or lists where they are not contiguous."""
 
 from __future__ import annotations
 
@@ -15,54 +15,57 @@ from snapdb.sampling.walks import time_bounds
 from snapdb.types import Temporal
 
 _ALWAYS = -(2**63)
+"""The event time of edges without one."""
 
 
 class Frontier(NamedTuple):
     """Nodes whose edges are drawn."""
 
     nodes: Tensor
-    """Dense ids."""
+    """[nodes] dense ids."""
     trees: Tensor
-    """The seed whose tree each is in; empty where trees are not disjoint."""
+    """[nodes] the seed whose tree each is in; empty where trees are not disjoint."""
 
     def part(self, low: int, high: int) -> Frontier:
-        """Those from low up to high."""
+        """The nodes low ≤ i < high."""
         return Frontier(self.nodes[low:high], self.trees[low:high])
 
 
 class Limits(NamedTuple):
-    """What the seeds' times let their trees see, by tree."""
+    """The time bounds of each disjoint tree, which follow from the seeds' times."""
 
     low: Tensor
-    """An edge without an end is not older than this …"""
+    """[trees] an edge without an end has at least this time."""
     high: Tensor
-    """… and any edge before this, as are births."""
+    """[trees] every edge has a time less than this, and every neighbour is born before it."""
     after: Tensor
-    """An edge that ends does so after this."""
+    """[trees] an edge with an end ends after this."""
     since: Tensor
-    """From when on the tree's own pairs are hidden."""
+    """[trees] the tree's own pairs are excluded from this time on."""
     ordinals: Tensor
-    """The seeds'."""
+    """[trees] the seeds' ordinals."""
 
     @classmethod
     def of(cls, entry: SamplerInput, temporal: Temporal | None, device: torch.device) -> Self | None:
-        """The limits of a batch's trees; None where there is no time."""
+        """The limits of a batch's trees; None for statements without time bounds."""
         if temporal is None:
             return None
         return cls(*(tensor_on(bound, device) for bound in time_bounds(entry, temporal)))
 
 
 class Hidden(NamedTuple):
-    """Pairs of ends between which no edge may be drawn; of disjoint trees only a pair's own is kept from it."""
+    """Pairs of ends between which no edge may be drawn; a disjoint tree excludes the pairs of its own seed only."""
 
     nodes: Tensor
-    """(tree, vertex) whose rows may hold such an edge, as tree * `base` + vertex."""
+    """(tree, vertex) pairs whose rows may hold such an edge, as tree * `base` + vertex."""
     base: int
+    """The number of vertices."""
     sources: Tensor
-    """Ascending, each once."""
+    """Sources, ascending and distinct."""
     destinations: Tensor
+    """Destinations, ascending and distinct."""
     pairs: Tensor
-    """(tree, source, destination), by their places in those, as one ascending number."""
+    """(tree, source, destination) as one ascending number, by places in `sources` and `destinations`."""
 
     @classmethod
     def of(cls, excluded: ExcludedEdges, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
@@ -73,6 +76,7 @@ class Hidden(NamedTuple):
         base = walk.indptr.numel() - 1
         sources, s = np.unique(source, return_inverse=True)
         destinations, d = np.unique(destination, return_inverse=True)
+        # Three numbers in one int64, so that membership is one binary search.
         pairs = np.unique((trees * sources.size + s) * destinations.size + d)
         nodes, *columns = (
             tensor_on(values, device)
@@ -81,12 +85,12 @@ class Hidden(NamedTuple):
         return cls(nodes, base, *columns)
 
     def may_meet(self, frontier: Frontier) -> Tensor:
-        """The nodes whose rows may have such an edge."""
+        """[nodes] whether a node's row may have an excluded edge."""
         keys = frontier.trees * self.base + frontier.nodes if frontier.trees.numel() else frontier.nodes
         return torch.isin(keys, self.nodes)
 
     def holds(self, source: Tensor, destination: Tensor, trees: Tensor | int) -> Tensor:
-        """Which of these edges are excluded."""
+        """[edges] whether each edge is excluded."""
         s, is_source = _find(self.sources, source)
         d, is_destination = _find(self.destinations, destination)
         _, is_pair = _find(self.pairs, (trees * self.sources.numel() + s) * self.destinations.numel() + d)
@@ -94,32 +98,32 @@ class Hidden(NamedTuple):
 
 
 class Eligible(NamedTuple):
-    """The edges of some rows that may be drawn, in the order of the rows."""
+    """The eligible edges of some rows, in the order of the rows."""
 
     held: int
-    """How many positions there are."""
+    """The number of positions in the flat rows."""
     starts: Tensor
-    """[pieces, rows] positions; those from `held` on count in `listed`."""
+    """[pieces, rows] positions where pieces start; those from `held` on are places in `listed`."""
     counts: Tensor
-    """[pieces, rows]"""
+    """[pieces, rows] the length of each piece."""
     listed: Tensor | None = None
-    """Ascending in each row that is listed."""
+    """Positions of listed rows, ascending in each row."""
 
     @property
     def degrees(self) -> Tensor:
-        """How many each row has."""
+        """[rows] the number of eligible edges."""
         return self.counts.sum(0)
 
     def part(self, low: int, high: int) -> Eligible:
-        """Those of the rows from low up to high."""
+        """The eligible edges of the rows low ≤ row < high."""
         return self._replace(starts=self.starts[:, low:high], counts=self.counts[:, low:high])
 
     def of(self, rows: Tensor) -> Eligible:
-        """Those of these rows."""
+        """The eligible edges of these rows."""
         return self._replace(starts=self.starts[:, rows], counts=self.counts[:, rows])
 
     def only(self, which: Tensor, positions: Tensor, kept: Tensor) -> Eligible:
-        """The same, but of the rows of `which` only those that are kept of all their positions, which are listed."""
+        """The same edges, with the rows of `which` restricted to the positions that `kept` marks, which are listed."""
         left = counts_of(kept, torch.where(which, self.degrees, 0))
         listed = positions[kept] if self.listed is None else torch.cat((self.listed, positions[kept]))
         starts, counts = self.starts.clone(), torch.where(which, 0, self.counts)
@@ -141,6 +145,8 @@ class Eligible(NamedTuple):
             before = before + count
         if self.listed is None or self.listed.numel() == 0:
             return ranks, inside_any
+        # Listed rows have one piece, whose start counts beyond `held`: their ranks are found by binary search in the
+        # list.
         start, count = self.starts[0][rows, None] - self.held, self.counts[0][rows, None]
         low, count = start.clamp(min=0), torch.where(start < 0, 0, count)
         steps = int(count.max()).bit_length() if count.numel() else 0
@@ -157,16 +163,18 @@ class Eligible(NamedTuple):
 
 
 def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
-    """What is in the time of each node's tree, apart from ends and births."""
+    """The ranges of edges within the time bounds of each node's tree; ends of edges and births are not checked yet."""
     start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
     if limits is None or walk.time is None:
         return Eligible(walk.held, start[None], (end - start)[None])
     turn = None if walk.turn is None else walk.turn[frontier.nodes]
+    # A row of direction BOTH is time-sorted in each half only, so each is searched separately.
     halves = [(start, end)] if turn is None else [(start, turn), (turn, end)]
     low, high = limits.low[frontier.trees], limits.high[frontier.trees]
     starts, ends = [], []
     for first, last in halves:
-        static = lower_bound(walk.time, first, last, _ALWAYS + 1, walk.steps)  # they are first, and always in time
+        # Static edges come first, and are within all time bounds.
+        static = lower_bound(walk.time, first, last, _ALWAYS + 1, walk.steps)
         stop = lower_bound(walk.time, static, last, high, walk.steps)
         if walk.until is None:
             starts += [first, lower_bound(walk.time, static, stop, low, walk.steps)]
@@ -181,9 +189,9 @@ def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eli
 def eligible_edges(
     walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None, eligible: Eligible, which: Tensor
 ) -> Eligible:
-    """The stretches `eligible` without the edges that have ended, lead to the unborn or are hidden.
+    """The edges of `eligible` that have not ended, lead to nodes already born, and are not excluded.
 
-    Only rows of `which` are looked through; they are listed.
+    Only rows of `which` are searched, and then listed.
     """
     rows, slots = spread(torch.where(which, eligible.degrees, 0))
     positions = eligible.positions(rows, slots)
@@ -195,7 +203,7 @@ def eligible_edges(
 
 
 def eligible_by_weight(walk: TorchWalk, eligible: Eligible, which: Tensor) -> Eligible:
-    """The edges `eligible` without those of weight 0 in the rows of `which`."""
+    """The edges of `eligible` without those of weight 0 in the rows of `which`."""
     if walk.weight is None:
         return eligible
     rows, slots = spread(torch.where(which, eligible.degrees, 0))
@@ -207,14 +215,18 @@ class Candidates(NamedTuple):
     """All eligible edges of some rows, one after another."""
 
     counts: Tensor
-    """[rows]"""
+    """[rows] the number of edges of each row."""
     rows: Tensor
+    """[edges] the row of each edge."""
     ranks: Tensor
+    """[edges] ranks among the eligible edges of the row."""
     positions: Tensor
+    """[edges] positions in the flat rows."""
     weights: Tensor
+    """[edges] weights; 1 where edges have none."""
 
     def of_weight(self) -> Candidates:
-        """Those that weigh something."""
+        """The candidates of positive weight."""
         kept = self.weights > 0
         return Candidates(counts_of(kept, self.counts), *(column[kept] for column in self[1:]))
 
@@ -229,9 +241,9 @@ def candidates(walk: TorchWalk, eligible: Eligible) -> Candidates:
     return Candidates(eligible.degrees, rows, ranks, positions, weights)
 
 
-# How edges are drawn from those that are eligible: every method, for all rows of a hop at once
+# Conditions that no range can express are checked edge by edge, for all edges of a chunk at once.
 def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
-    """Which of these edges have not ended, and lead to nodes that exist by then."""
+    """[edges] whether each edge has not ended, and leads to a node that is born by then."""
     kept = torch.ones_like(positions, dtype=torch.bool)
     if limits is None or trees is None:
         return kept
@@ -245,7 +257,7 @@ def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: T
 def _hidden(
     walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
 ) -> Tensor:
-    """Which of these edges of nodes are hidden; in disjoint trees only those without a time before the seed's."""
+    """[edges] whether each edge is excluded; in disjoint trees edges with a time before the seed's are not."""
     far = walk.indices[positions].to(torch.int64)
     outward: Tensor | bool = walk.relation.direction == "OUT"
     if walk.outward is not None:
@@ -261,6 +273,6 @@ def _hidden(
 
 
 def _find(values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The place of each among ascending values, of which there is one at least, and whether it is one of them."""
+    """The place of each value among ascending values, of which there is at least one, and whether it is one of them."""
     at = torch.searchsorted(values, wanted).clamp(max=values.numel() - 1)
     return at, values[at] == wanted

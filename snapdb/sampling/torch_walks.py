@@ -1,4 +1,4 @@
-"""Relations on a torch device: logical rows as flat arrays, with the columns that draws look at, sent there once."""
+"""Relations on a torch device: logical rows as flat arrays, with the columns that draws read, copied there once."""
 
 import warnings
 from collections.abc import Mapping
@@ -20,21 +20,28 @@ from snapdb.types import Fanout, Relation, SampleSpec
 
 @dataclass(frozen=True, slots=True)
 class TorchWalk:
-    """One relation as a torch sampler walks it. Columns are by position; those that no draw needs are None."""
+    """One relation as a torch sampler walks it. Columns are by position; those that no draw reads are None."""
 
     walk: Walk
-    """Of the flat rows, in the host's memory."""
+    """The walk over the flat rows, in the host's memory."""
     indptr: Tensor
+    """[nodes + 1] where each row starts."""
     indices: Tensor
+    """[positions] dense ids of neighbours."""
     time: Tensor | None
+    """[positions] event times."""
     until: Tensor | None
+    """[positions] end times."""
     edge_id: Tensor | None
+    """[positions] edge ids."""
     weight: Tensor | None
+    """[positions] weights."""
     outward: Tensor | None
+    """[positions] whether the edge is traversed from its source, for direction BOTH."""
     born: Tensor | None
-    """By dense id of the neighbours, not by position."""
+    """[neighbours] when each begins to exist, by dense id."""
     turn: Tensor | None
-    """For BOTH only: [nodes] where the OUT edges of each row begin."""
+    """[nodes] where the OUT edges of each row begin, for direction BOTH."""
     steps: int
     """The number of steps of a binary search in the longest row."""
 
@@ -52,7 +59,7 @@ class TorchWalk:
 
     @property
     def adjacency(self) -> Adjacency:
-        """The flat rows, where a batch's positions are read."""
+        """The flat rows, to which a batch's positions refer."""
         return self.walk.adjacency
 
     def count(self, hop: int) -> int:
@@ -60,20 +67,20 @@ class TorchWalk:
 
     @property
     def held(self) -> int:
-        """How many positions there are."""
+        """The number of positions."""
         return self.indices.numel()
 
 
 def open_torch_walks(
     view: GraphView, spec: SampleSpec, device: torch.device, room: int | None
 ) -> tuple[TorchWalk, ...]:
-    """The relations of a sampler in sampling order, on the device, where they may take `room` bytes.
+    """The relations of a sampler in sampling order, on the device, where they may use `room` bytes.
 
     Raises:
-        BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
-        CorruptError: a relation's rows or columns are not those of its nodes.
+        BindError: two fanouts have the same key in a batch, or an edge type has no weights.
+        CorruptError: a relation's rows or columns do not match its nodes.
         DataError: weights are not finite, or negative.
-        InputError: there is less room than they need.
+        InputError: the rows need more than `room` bytes.
         ValueError: a fanout is negative and not FULL.
     """
     walks = open_walks(replace(view, adjacency=lambda relation: _flat(view.adjacency(relation))), spec)
@@ -89,12 +96,12 @@ def open_torch_walks(
 
 
 def tensor_on(values: Array, device: torch.device) -> Tensor:
-    """The array on the device; in the same memory where that is the host's, so only to be read."""
+    """The array as a tensor on the device; on the CPU it shares the array's memory, so it must not be written."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
 
 def _flat(stored: Adjacency) -> Adjacency:
-    """The logical rows in one piece; columns that no draw reads are built at first access."""
+    """The logical rows as one base; columns that no draw reads are built at first access."""
     outward = None
     if stored.outward is not None:
         parts = [stored.outward[part.positions] for part in logical_parts(stored.rows)]
@@ -103,9 +110,10 @@ def _flat(stored: Adjacency) -> Adjacency:
 
 
 def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
-    """What draws by the sampler look at, by the names of TorchWalk's fields."""
+    """The arrays that the sampler's draws read, by the names of TorchWalk's fields."""
     arrays = walk.arrays
     indptr, indices = arrays.rows.indptr, arrays.rows.indices
+    # Checked once, on the host: on a GPU an index out of range fails late, by an assertion that ends the CUDA context.
     if not are_rows(indptr[:-1], indptr[1:], indices, far):
         raise damaged(walk.relation)
     both = walk.relation.direction == "BOTH"
@@ -124,12 +132,13 @@ def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
 
 
 def _send(walk: Walk, columns: Mapping[str, Array | None], device: torch.device) -> TorchWalk:
+    """The walk with its columns on the device."""
     sent: dict[str, Any] = {n: None if values is None else tensor_on(values, device) for n, values in columns.items()}
     return TorchWalk(walk, **sent, steps=int(np.diff(walk.arrays.rows.indptr).max(initial=0)).bit_length())
 
 
 def _turns(indptr: Int64s, outward: Bools) -> Int64s:
-    """Where the OUT edges of each row begin."""
+    """[nodes] where the OUT edges of each row begin."""
     upto = np.zeros(outward.size + 1, np.int64)
     np.cumsum(outward, out=upto[1:])
     turns: Int64s = indptr[1:] - (upto[indptr[1:]] - upto[indptr[:-1]])
@@ -137,7 +146,7 @@ def _turns(indptr: Int64s, outward: Bools) -> Int64s:
 
 
 with warnings.catch_warnings():
-    # Once a process torch warns of an array that may not be written. Memory maps are such, nothing here writes to
-    # tensors of theirs, and threads could not hold the warning back later: so it is spent here.
+    # torch warns once per process of an array that is read-only. Memory maps are, nothing here writes to their tensors,
+    # and a filter set later would not be thread-safe: so the warning is spent here.
     warnings.simplefilter("ignore")
     torch.from_numpy(np.broadcast_to(np.zeros(1), 1))

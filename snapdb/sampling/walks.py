@@ -22,25 +22,25 @@ from snapdb.storage.array_files import in_order
 from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec, Temporal
 
 _SHOWN = 3
-"""Examples of wrong values in an error."""
+"""The number of invalid values that an error quotes."""
 
 
 class _Weights(NamedTuple):
     """The weights of a relation's edges."""
 
     column: EdgeColumn
-    """By position."""
+    """Weights by position."""
     zeros: bool
-    """Whether some edges of the snapshot weigh nothing; under TOPK, where 0 is a number like others, False."""
+    """Whether some edges of the snapshot have weight 0; False under TOPK, where 0 is a number like others."""
 
 
 def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> _Weights | None:
-    """The weights of a relation's edges; None: all are alike.
+    """The weights of a relation's edges; None: all edges are alike.
 
     Raises:
-        BindError: the edge type has none.
-        CorruptError: there is not one for each position.
-        DataError: one is not finite, or is negative; under TOPK it may be.
+        BindError: the edge type has no weights.
+        CorruptError: there is not one weight per position.
+        DataError: a weight is not finite, or negative, which only TOPK allows.
     """
     name = relation.edge.edge
     named = _column(drawing, relation)
@@ -58,11 +58,12 @@ def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, dra
 
 
 def _column(drawing: Drawing, relation: Relation) -> str | None:
-    """The column that weighs a relation's edges, by its name."""
+    """The name of the column that weighs a relation's edges."""
     return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
 
 
 def _by_position(weights: Float64s, edge_id: EdgeColumn) -> EdgeColumn:
+    """Weights by edge id, gathered into the order of positions."""
     plain = plain_array(weights, np.float64)
     parts = [None if ids is None else np.empty(ids.size, np.float64) for ids in edge_id]
     for ids, out in zip(edge_id, parts, strict=True):
@@ -74,7 +75,7 @@ def _by_position(weights: Float64s, edge_id: EdgeColumn) -> EdgeColumn:
 
 
 def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, drawing: Drawing) -> bool:
-    """Whether some edges weigh nothing. Weights that no draw can go by are an error."""
+    """Whether some edges have weight 0; raises DataError for weights that no draw can use."""
     rows, signed = adjacency.rows, drawing.method == "TOPK"
     shown = np.empty(_SHOWN, np.int64)
     bad, zeros = find_bad_weights(rows, column_arrays(column, np.float64, rows), signed, shown)
@@ -113,31 +114,33 @@ class Walk:
     fanout: Fanout
     adjacency: Adjacency
     plain: bool
-    """The adjacency is a base alone, with every position live: rows need not be located."""
+    """Whether the adjacency is a base alone with every position live, so that rows are located by their bounds."""
     arrays: WalkArrays
-    """What `draw_rows` reads of it."""
+    """The arrays that `draw_rows` reads."""
     method: int
-    """By which `draw_rows` draws."""
+    """The method of `draw_rows`."""
     undated: bool
-    """An edge may have no time, so that no bound hides a seed edge from its own tree. Set for link samplers only."""
+    """Whether an edge may have no time, so that time bounds do not exclude a seed edge from its own tree. Set for link
+    samplers only."""
     skips_zeros: bool
-    """Some edges weigh nothing, and where a hop takes a number of edges they are not in its rows."""
+    """Whether some edges have weight 0 and are left out where a hop draws a limited number of edges."""
 
     def count(self, hop: int) -> int:
-        """How many edges a node gets at this hop."""
+        """The number of edges that a node draws at this hop."""
         counts = self.fanout.counts
         if hop >= len(counts):
             return 0
         return EVERY if counts[hop] == FULL else counts[hop]
 
     def is_direct(self, fanout: int) -> bool:
-        """Whether rows are drawn by `sample_uniform`, which knows neither times nor weights."""
+        """Whether rows are drawn by `sample_uniform`, which handles neither times nor weights."""
         return self.method == scores.FLOYD or (fanout == EVERY and self.method != scores.PRIORITY)
 
     def excluded_pairs(self, excluded: ExcludedEdges | None, temporal: Temporal | None) -> ExcludedPairs:
         """The pairs that a walk must leave out.
 
-        What happens at a seed's time or later is out of its tree's sight already, unless the bound includes that time.
+        Edges at a seed's time or later are outside of its tree's time bounds already, unless the bound includes that
+        time.
         """
         relation = self.relation
         seen = temporal is None or temporal.inclusive or self.undated
@@ -154,6 +157,8 @@ class Walk:
     def for_one_pass(self) -> Self:
         """The relation for one pass over all nodes: its large files are read ahead, unlike for batches."""
         arrays, rows = self.arrays, self.arrays.rows
+        # The usual advice for these maps is random access, which turns readahead off; a pass in order is many times
+        # faster with it.
         rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
         ids, weights = (column._replace(base=in_order(column.base)) for column in (arrays.ids, arrays.weights))
         return replace(self, arrays=arrays._replace(rows=rows, ids=ids, weights=weights))
@@ -163,23 +168,27 @@ def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
     """The relations of a sampler in sampling order.
 
     Raises:
-        BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
-        CorruptError: a relation's rows or columns are not those of its nodes.
+        BindError: two fanouts have the same key in a batch, or an edge type has no weights.
+        CorruptError: a relation's rows or columns do not match its nodes.
         DataError: weights are not finite, or negative.
         ValueError: a fanout is negative and not FULL.
     """
     _check_fanouts(spec)
+    # The order of sampling fixes the local ids, so it must not depend on the order of clauses in the statement.
     ordered = sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
     if spec.drawing.method == "FULL":
+        # FULL takes every edge: the counts of a fanout only decide whether a hop expands the relation at all.
         ordered = [replace(fanout, counts=tuple(FULL if count else 0 for count in fanout.counts)) for fanout in ordered]
     return tuple(_open(view, spec, fanout, relation) for fanout in ordered for relation in fanout.relations)
 
 
 def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation) -> Walk:
+    """One relation of a fanout, opened and checked against the numbers of its nodes."""
     adjacency = view.adjacency(relation)
     if adjacency.nodes != view.node_counts[relation.expands]:
         raise damaged(relation)
     weight = _open_weights(view, relation, adjacency, spec.drawing)
+    # Births bound what a tree may see, and only disjoint trees have time bounds.
     born = view.born.get(relation.reaches) if spec.disjoint else None
     if born is not None and born.size != view.node_counts[relation.reaches]:
         raise damaged(relation)
@@ -192,13 +201,14 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
 
 
 def _is_undated(time: EdgeColumn | None) -> bool:
+    """Whether some edge has no time."""
     return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
 def _arrays(
     adjacency: Adjacency, spec: SampleSpec, relation: Relation, weight: EdgeColumn | None, born: Int64s | None
 ) -> WalkArrays:
-    """The rows with the columns that draws look at; files of others are not opened."""
+    """The rows with the columns that draws read; files of other columns are not opened."""
     rows, outward = adjacency.rows, adjacency.outward
     scored = spec.drawing.scores_edges(relation)
     timed = spec.disjoint or spec.drawing.method == "LATEST"
@@ -219,17 +229,20 @@ def _arrays(
 
 
 def _method(drawing: Drawing, relation: Relation) -> int:
+    """The kernel's method for a statement's drawing."""
     if drawing.method == "UNIFORM" and drawing.weighted:
         return scores.SHARES if drawing.replace else scores.RACE
     if drawing.method == "UNIFORM" and drawing.replace:
         return scores.REPLACE
     if drawing.method == "LATEST" and relation.direction == "BOTH":
-        return scores.NEWEST  # the edges in, and those out, are in the order of time each for themselves
+        # IN edges and OUT edges are each sorted by time, but a row of both is not, so the last ranks are not the
+        # newest.
+        return scores.NEWEST
     return _METHODS[drawing.method]
 
 
 def damaged(relation: Relation) -> CorruptError:
-    """An error that names the relation whose rows lead out of their arrays."""
+    """An error for a relation whose rows lead out of their arrays."""
     edge = relation.edge.edge
     return CorruptError(
         f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
@@ -238,7 +251,7 @@ def damaged(relation: Relation) -> CorruptError:
 
 
 def _check_fanouts(spec: SampleSpec) -> None:
-    """Refuses what cannot be walked."""
+    """Raises where a fanout is negative, or where two fanouts have the same key in a batch."""
     keys: dict[tuple[str, ...], Fanout] = {}
     for fanout in spec.fanouts:
         if wrong := [count for count in fanout.counts if count < 0 and count != FULL]:
@@ -257,7 +270,7 @@ def _name(fanout: Fanout) -> str:
     return f"{fanout.edge.edge} {fanout.direction}"
 
 
-# What the trees of a batch may not see, as the arrays that kernels read
+# The time bounds and excluded pairs of a batch's trees, as the arrays that kernels read.
 FIRST, LAST = -(2**63), 2**63 - 1
 _NONE: Int64s = np.empty(0, np.int64)
 NO_PAIRS = ExcludedPairs(0, _NONE, _NONE, _NONE)
@@ -267,13 +280,14 @@ def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
     """The time bounds of each tree; empty arrays where the statement has none.
 
     Raises:
-        ValueError: the seeds have no times although a bound was asked for.
+        ValueError: the statement has a time bound, and the seeds have no times.
     """
     if temporal is None:
         return TimeBounds(_NONE, _NONE, _NONE, _NONE, _NONE)
     if entry.times is None:
         raise ValueError("TEMPORAL was asked, but these seeds have no times; let the seed query give a seed_time")
-    times = np.array(entry.times, np.int64)  # kernels are compiled for arrays that may be written
+    # A writable copy: kernels are compiled for writable arrays here, and read-only ones would add a variant.
+    times = np.array(entry.times, np.int64)
     high = _later(times, 1) if temporal.inclusive else times
     low = np.full_like(times, FIRST) if temporal.within is None else _earlier(times, min(temporal.within, LAST))
     after = low if temporal.within is not None else times if temporal.inclusive else _earlier(times, 1)
@@ -281,14 +295,17 @@ def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
 
 
 def _later(times: Int64s, by: int) -> Int64s:
+    """times + by, without overflow."""
     return np.where(times > LAST - by, LAST, times + by)
 
 
 def _earlier(times: Int64s, by: int) -> Int64s:
+    """times - by, without overflow."""
     return np.where(times < FIRST + by, FIRST, times - by)
 
 
 def _sorted(trees: Int64s, row_node: Int64s, neighbor: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Pairs sorted by (tree, row_node, neighbor), as `find_windows` searches them."""
     order = np.lexsort((neighbor, row_node, trees))
     first, second, third = (np.asarray(values, np.int64)[order] for values in (trees, row_node, neighbor))
     return first, second, third
