@@ -1,7 +1,7 @@
-"""From subgraphs to device-ready batches: features and targets, threads that work ahead, and adapters.
+"""Mini-batches: streams that build them on threads, features and targets as tensors, adapters and files.
 
-Its names come on first use, because torch takes more of a second than all the rest of the engine: a SELECT should not
-wait for it (docs/adr/0002).
+Names are imported on first use, because importing torch takes more of a second than all the rest of the engine: a
+SELECT should not wait for it (docs/adr/0002).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches and graphs in the forms of others: PyG's Data and HeteroData, message-flow blocks, Arrow tables."""
+"""Batches and graphs in other libraries' formats: PyG's Data and HeteroData, message-flow blocks, Arrow tables."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 _Fields = Mapping[str, Array | Mapping[str, Array]]
-"""Arrays by name; of sparse rows and composite ids several by the names of their parts."""
+"""Arrays by name; sparse rows and composite ids have several, by the names of their parts."""
 
 _APART = ("ids", "y_classes")
-"""What loaders must not cut to a batch: it is kept by vertex type, beside the types."""
+"""Fields that PyG's loaders must not cut to a batch: they are stored by vertex type, beside the types."""
 
 
 def pyg_package(wish: str) -> Any:
-    """`torch_geometric.data`.
+    """The module `torch_geometric.data`.
 
     Args:
         wish: What needs it, for the message.
 
     Raises:
-        InputError: it is not installed.
+        InputError: PyG is not installed.
     """
     try:
         return importlib.import_module("torch_geometric.data")
@@ -49,13 +49,13 @@ def pyg_package(wish: str) -> Any:
 def save_pyg(
     path: Path, vertices: Mapping[str, _Fields], counts: Mapping[str, int], edges: Mapping[EdgeType, _Fields]
 ) -> None:
-    """Save `Data` for one vertex type and one edge type, `HeteroData` otherwise; torch pickles it.
+    """Saves a graph as `Data` for one vertex type and one edge type, else as `HeteroData`, pickled by torch.
 
     Args:
         path: The file.
-        vertices: What each vertex type has, under PyG's names.
-        counts: Vertices of each type.
-        edges: What each edge type has.
+        vertices: The arrays of each vertex type, under PyG's names.
+        counts: The number of vertices of each type.
+        edges: The arrays of each edge type.
 
     Raises:
         InputError: PyG is not installed.
@@ -73,17 +73,19 @@ def save_pyg(
     for apart in _APART:
         if kept_whole := {name: fields[apart] for name, fields in vertices.items() if apart in fields}:
             data[apart] = kept_whole
-    with open(path, "wb") as file:  # whose errors are those of the disk, where torch's own would be anything
+    # Its errors are those of the disk, where torch.save on a path raises a RuntimeError for a full one.
+    with open(path, "wb") as file:
         torch.save(data, file)
 
 
 def _fill_graph(store: Any, fields: _Fields) -> None:
+    """Puts arrays into a store of PyG as tensors."""
     for name, value in fields.items():
         store[name] = torch.from_numpy(value) if isinstance(value, np.ndarray) else _sparse(value)
 
 
 def _sparse(csr: Mapping[str, Array]) -> Tensor:
-    """A coalesced COO tensor, of which PyG's loaders can take rows."""
+    """A coalesced COO tensor, the sparse layout whose rows PyG's loaders can select."""
     rows = np.repeat(np.arange(csr["indptr"].size - 1), np.diff(csr["indptr"]))
     places = torch.from_numpy(np.stack([rows, csr["indices"]]))
     return torch.sparse_coo_tensor(
@@ -96,25 +98,25 @@ class FlowBlock:
     """The edges along which one layer passes messages, from source nodes to the destination nodes among them."""
 
     edge_index: Mapping[EdgeType, Tensor]
-    """[2, edges] [source; destination], local ids in the batch's type."""
+    """Edge type → [2, edges] [source; destination], local ids in the batch's dtype."""
     num_sources: Mapping[str, int]
-    """By node type, the number of leading nodes whose states the layer reads."""
+    """Node type → the number of leading nodes whose states the layer reads."""
     num_destinations: Mapping[str, int]
-    """By node type, the number of leading nodes whose states the layer computes."""
+    """Node type → the number of leading nodes whose states the layer computes."""
 
 
 def to_blocks(batch: Batch) -> list[FlowBlock]:
-    """One block for each hop, the outermost first, as the layers of a network are applied.
+    """One block per hop, the outermost hop first, in the order in which the layers of a network are applied.
 
-    The edges are views of the batch's: those that PyG's `trim_to_layer` keeps for that layer, or under LAYOUT BLOCKS,
-    where each hop draws for all its destinations, that hop's own.
+    The edges are views of the batch's: those that PyG's `trim_to_layer` keeps for that layer or, under LAYOUT BLOCKS,
+    where each hop draws for all its destinations, the edges of that hop alone.
     """
     hops = max((len(counts) for counts in batch.num_sampled_edges.values()), default=0)
     return [_block(batch, hops - layer) for layer in range(hops)]
 
 
 def _block(batch: Batch, hops: int) -> FlowBlock:
-    """The layer whose sources are the nodes of the first hops, up to a number of them."""
+    """The block whose sources are the nodes of the first `hops` hops."""
     first = hops - 1 if batch.layout == "BLOCKS" else 0
 
     def edges(key: EdgeType) -> slice:
@@ -129,15 +131,14 @@ def _block(batch: Batch, hops: int) -> FlowBlock:
 
 
 def to_pyg(batch: Batch) -> Any:
-    """`torch_geometric.data.Data` for one node type and one edge type, `HeteroData` otherwise.
+    """`torch_geometric.data.Data` for one node type and one edge type, else `HeteroData`.
 
-    Field for field what NeighborLoader gives, except that `y` holds the seeds' targets only; of seed edges what
-    LinkNeighborLoader gives, in binary and in triplet mode. Ids are int64, which PyG's layers need, whatever they are
-    in the batch. Nodes and edges of one feature name do not fit in a Data:
-    they come as HeteroData.
+    Fields are those of NeighborLoader, except that `y` has the seeds' targets only; for seed edges they are those of
+    LinkNeighborLoader, in binary and in triplet mode. Ids are int64, which PyG's layers need, for every `ids` of the
+    batch. A batch whose nodes and edges have features of one name does not fit into a Data and becomes a HeteroData.
 
     Raises:
-        InputError: the batch is of LAYOUT BLOCKS, whose hops PyG would add up.
+        InputError: the batch has LAYOUT BLOCKS, whose hops PyG would add up.
         InputError: a column of the seeds has the name of a feature that PyG keeps in the same place.
         InputError: PyG is not installed.
     """
@@ -177,11 +178,12 @@ def _with_int64(batch: Batch) -> Batch:
 
 
 def _long(ids: Tensor | None) -> Tensor | None:
+    """The ids as int64, or None."""
     return None if ids is None else ids.long()
 
 
 def _fits_data(batch: Batch) -> bool:
-    """Whether one store can hold nodes and edges."""
+    """Whether one store of PyG can hold the fields of nodes and edges: one type of each, without common names."""
     if not len(batch.n_id) == len(batch.edge_index) == 1:
         return False
     (of_nodes,), (of_edges,) = batch.features.values(), batch.edge_features.values()
@@ -189,12 +191,13 @@ def _fits_data(batch: Batch) -> bool:
 
 
 def _fill(store: Any, fields: Mapping[str, Any]) -> None:
+    """Puts the fields into a store of PyG."""
     for name, value in fields.items():
         store[name] = value
 
 
 def _add_columns(store: Any, batch: Batch) -> None:
-    """The other columns of the seed query, with the seeds."""
+    """Adds the other columns of the seed query to the seeds' store."""
     if clash := [name for name in batch.seed_columns if name in store]:
         raise InputError(
             f"SEEDS gives {clash[0]!r}, and PyG keeps a feature of that name in the same place; select it AS another "
@@ -205,7 +208,7 @@ def _add_columns(store: Any, batch: Batch) -> None:
 
 
 def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
-    """What PyG keeps with a node type; the seeds' fields are with theirs."""
+    """The fields that PyG keeps with a node type; seed fields are included for the seeds' type."""
     fields: dict[str, Any] = dict(batch.features[name])
     seeds = name == batch.seed_type
     if "x" not in fields:
@@ -218,30 +221,31 @@ def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
 
 
 def _pairs(batch: Batch) -> dict[str, Any]:
-    """What PyG keeps with the edge type of seed edges."""
-    # Without negatives the label of a pair is what it is labelled with.
+    """The fields that PyG keeps with the edge type of seed edges."""
+    # In binary mode without negatives, PyG's `edge_label` is the label that the user gave for the pair.
     labels = batch.y if batch.dst_neg_index is None and batch.y is not None else batch.edge_label
     fields = {"input_id": batch.input_id, "edge_label_index": batch.edge_label_index, "edge_label": labels}
     return _known(fields | {"edge_label_time": _of_pairs(batch, batch.seed_time), "y": batch.y})
 
 
 def _sources(batch: Batch) -> dict[str, Any]:
-    """What PyG keeps with the type of seed edges' sources."""
+    """The fields that PyG keeps with the source type of seed edges."""
     return _known({"src_index": batch.src_index, "seed_time": batch.seed_time})
 
 
 def _others(batch: Batch) -> dict[str, Any]:
-    """What PyG keeps with the type of their destinations."""
+    """The fields that PyG keeps with the destination type of seed edges."""
     columns = {"dst_pos_index": batch.dst_pos_index, "dst_neg_index": batch.dst_neg_index, "seed_time": batch.seed_time}
     return _known(columns)
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
-    """Values of seed edges for each pair of `edge_label_index`: negatives have those of their seed."""
+    """[pairs] values of seed edges for each column of `edge_label_index`: negatives have those of their seed."""
     if values is None or batch.dst_neg_index is None:
         return values
     drawn = batch.dst_neg_index.reshape(batch.batch_size, -1) >= 0
@@ -249,21 +253,21 @@ def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
 
 
 def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
-    """What PyG keeps with an edge type."""
+    """The fields that PyG keeps with an edge type."""
     fields: dict[str, Any] = {"edge_index": batch.edge_index[key], **batch.edge_features[key]}
     columns = {"edge_time": batch.edge_time, "edge_weight": batch.edge_weight, "e_id": batch.e_id}
     fields |= {name: column[key] for name, column in columns.items() if key in column}
-    if "edge_weight" in fields:  # layers multiply by it, and torch multiplies numbers of one type
+    if "edge_weight" in fields:  # layers multiply features by weights, and torch multiplies tensors of one dtype only
         fields["edge_weight"] = fields["edge_weight"].to(torch.get_default_dtype())
     fields["num_sampled_edges"] = list(batch.num_sampled_edges[key])
     return fields
 
 
 def to_arrow(batch: Batch) -> dict[str | EdgeType, pa.Table]:
-    """Tables by node type (id, n_id, hop, features, y, …) and by edge type (neighbour, seed_side, hop, e_id, …).
+    """Arrow tables by node type (id, n_id, hop, features, y, …) and by edge type (neighbour, seed_side, hop, e_id, …).
 
     `neighbour` and `seed_side` are row numbers of the node tables; `y` and `seed_time` are NULL for nodes that are no
-    seeds. Seed edges and negatives are the table "edge_label" (source, destination, edge_label, input_id, …).
+    seeds. Seed edges and negatives are in the table "edge_label" (source, destination, edge_label, input_id, …).
     """
     tables: dict[str | EdgeType, pa.Table] = {name: pa.table(_node_columns(batch, name)) for name in batch.n_id}
     tables |= {key: pa.table(_edge_columns(batch, key)) for key in batch.edge_index}
@@ -271,6 +275,7 @@ def to_arrow(batch: Batch) -> dict[str | EdgeType, pa.Table]:
 
 
 def _node_columns(batch: Batch, name: str) -> dict[str, pa.Array]:
+    """The columns of a node type's table."""
     columns = {"id": batch.ids(name)} if name in batch.user_ids else {}
     columns |= {"n_id": _column(batch.n_id[name]), "hop": _hops(batch.num_sampled_nodes[name])}
     columns |= {label: _column(values) for label, values in batch.features[name].items()}
@@ -283,6 +288,7 @@ def _node_columns(batch: Batch, name: str) -> dict[str, pa.Array]:
 
 
 def _label_columns(batch: Batch) -> dict[str, pa.Array]:
+    """The columns of the table of seed edges and negatives."""
     assert batch.edge_label_index is not None
     source, destination = batch.edge_label_index
     columns = {"source": source, "destination": destination, "edge_label": batch.edge_label}
@@ -293,11 +299,12 @@ def _label_columns(batch: Batch) -> dict[str, pa.Array]:
 
 
 def _padded(values: pa.Array, rows: int) -> pa.Array:
-    """The column with NULLs after it."""
+    """The column, padded with NULLs to this number of rows."""
     return pa.concat_arrays([values, pa.nulls(rows - len(values), values.type)])
 
 
 def _edge_columns(batch: Batch, key: EdgeType) -> dict[str, pa.Array]:
+    """The columns of an edge type's table."""
     neighbor, seed_side = batch.edge_index[key]
     columns = {"neighbour": _column(neighbor), "seed_side": _column(seed_side)}
     columns |= {"hop": _hops(batch.num_sampled_edges[key]), "e_id": _column(batch.e_id[key])}
@@ -307,7 +314,7 @@ def _edge_columns(batch: Batch, key: EdgeType) -> dict[str, pa.Array]:
 
 
 def _column(values: Tensor) -> pa.Array:
-    """A tensor as Arrow: for each row of two dimensions a fixed-size list, or lists of indices and values if sparse."""
+    """A tensor as an Arrow array: rows of two dimensions are fixed-size lists, sparse rows structs of two lists."""
     if values.layout == torch.sparse_csr:
         pairs = (values.col_indices(), values.values())
         lists = [pa.LargeListArray.from_arrays(_column(values.crow_indices()), _column(part)) for part in pairs]
@@ -319,5 +326,5 @@ def _column(values: Tensor) -> pa.Array:
 
 
 def _hops(counts: list[int]) -> pa.Array:
-    """The number of each row's group, as int32."""
+    """[rows] int32: the hop of each row."""
     return pa.array(np.repeat(np.arange(len(counts), dtype=np.int32), counts))

@@ -1,4 +1,4 @@
-"""Where the ends of seed edges and their negatives are in a batch."""
+"""Assembly of a batch from a sampled subgraph: features, targets, edge columns, and the pairs of seed edges."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType
 
 _Nodes = Mapping[str, Callable[[], Int64s]]
+"""Node type → a function that returns the nodes' dense ids in the host's memory."""
 
 _NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
 _NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
@@ -40,14 +41,15 @@ def assemble(
     index: tuple[int, int],
     lineage: Mapping[str, Any],
 ) -> Batch:
-    """The batch of a sampler's input and the neighborhood sampled for it.
+    """The batch of a sampler's input and the subgraph that was sampled for it.
 
-    Node features and targets are read here, edge columns and the user's ids at first access; these hold on to the
-    arrays of the view, so they outlive the stream. Tensors are where the sampler made them or where they were read;
-    features that lie on the transfer's device are not read yet.
+    Node features and targets are read here, edge columns and the user's ids at first access: these refer to the arrays
+    of the view, which therefore outlive the stream. Tensors are on the device where they were sampled or read; features
+    that are resident on the transfer's device are not read yet.
     """
     spec = sampler.spec
     edges = {walk.relation.key: (walk.adjacency, subgraph.edges[walk.relation]) for walk in sampler.walks}
+    # One copy from the GPU serves features and keys, and none is made where nothing needs it.
     nodes = {name: cache(partial(host, ids)) for name, ids in subgraph.nodes.items()}
     e_id = Lazy({key: partial(_ids, rows.edge_id, drawn.position) for key, (rows, drawn) in edges.items()}, _NO_TYPE)
     batch = Batch(
@@ -93,7 +95,7 @@ def assemble(
 
 
 def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
-    """What the seed query gave, else of vertices the graph's own target."""
+    """The targets of the seed query or, for vertices, the graph's TARGET; None where there is neither."""
     if seeds.y is not None:
         return tensor_of(seeds.y[ordinals])
     target = view.targets.get(seeds.type)
@@ -103,10 +105,11 @@ def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
 def _features(
     view: GraphView, transfer: DeviceTransfer, entry: SamplerInput, subgraph: Subgraph, nodes: _Nodes
 ) -> dict[str, dict[str, Tensor]]:
-    """The features of every node; those that change in time before the time of the node's tree."""
+    """The features of all nodes; in disjoint trees features with a history are read as of the tree's seed time."""
     found: Held[str, dict[str, Tensor]] = Held()
     for kind in nodes:
         before = None
+        # Reading the newest value instead would leak the future of a seed into its features.
         if subgraph.trees is not None and entry.times is not None:
             before = entry.times[host(subgraph.trees[kind])]
         named = view.node_features.get(kind, {})
@@ -116,17 +119,19 @@ def _features(
 
 
 def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> Mapping[str, Tensor]:
+    """Readers of an edge type's features by name, which run at first access."""
     named = view.edge_features.get(edge, {})
     return Lazy({name: partial(_by_edge, named, name, e_id) for name in named}, _NO_FEATURE)
 
 
 def _times(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
+    """Readers of event times, for the edge types that have them."""
     timed = {key: (rows.time, drawn.position) for key, (rows, drawn) in edges.items() if rows.time is not None}
     return Lazy({key: partial(_column, *where) for key, where in timed.items()}, _NO_TIME)
 
 
 def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
-    """The sampler's weights, else the graph's."""
+    """Readers of weights: Horvitz-Thompson weights of the sampler, else the graph's WEIGHT."""
     readers: dict[EdgeType, Callable[[], Tensor]] = {}
     for key, (rows, drawn) in edges.items():
         if drawn.weight is not None:
@@ -137,23 +142,27 @@ def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeT
 
 
 def _by_edge(named: Mapping[str, Feature], name: str, e_id: Callable[[], Tensor]) -> Tensor:
+    """The rows of an edge feature by edge id."""
     return rows_of(named[name], e_id().numpy())
 
 
 def _column(column: EdgeColumn, position: Ints) -> Tensor:
+    """The values of an edge column at sampled positions."""
     return tensor_of(column.read(host(position)))
 
 
 def _ids(column: EdgeColumn, position: Ints) -> Tensor:
+    """Edge ids at sampled positions, as int64."""
     return tensor_of(column.read(host(position)).astype(np.int64, copy=False))
 
 
 def _keys(reader: KeyReader, nodes: Callable[[], Int64s]) -> pa.Array:
+    """The users' keys of nodes."""
     return reader.read(nodes())
 
 
 def _with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) -> Batch:
-    """The batch with the pairs of its seed edges, the positives first, then each seed's negatives in slot order.
+    """The batch with the pairs of its seed edges: positives first, then each seed's negatives in slot order.
 
     `entered` are the local ids of sources, destinations and, where the sampler draws them, negatives.
     """
@@ -163,6 +172,7 @@ def _with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) ->
     if entry.negatives is None:
         pairs = torch.stack([source, positive])
         return replace(batch, edge_label_index=pairs, edge_label=ones, src_index=source, dst_pos_index=positive)
+    # Slots without a negative are -1 in `dst_neg_index`, and have no pair: a loss over pairs needs no mask.
     where = entry.negatives
     seed, slot = (torch.from_numpy(places).to(source.device) for places in np.nonzero(where >= 0))
     drawn = others[0][torch.from_numpy(where[where >= 0]).to(source.device)]

@@ -1,7 +1,7 @@
-"""A batch against its own rules: what it holds from beyond a seed's time, its window, or what seeds must not see.
+"""Audit of a batch against its own rules: edges and targets beyond a seed's time, the window, or the exclusions.
 
-Only the batch is looked at: edge times come from the edges' columns, trees and pairs from its index tensors. AUDIT
-SAMPLE looks at the tables too.
+Only the batch is read: edge times come from the edges' columns, trees and pairs from its index tensors. The statement
+AUDIT SAMPLE reads the tables too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SILENT: dict[str, Any] = {"exclude": "NONE", "known": None, "both": [], "lastin
 
 
 class _Walks(Protocol):
-    """What rules are read from: a sampler of either back end."""
+    """A sampler of either back end, from which rules are read."""
 
     @property
     def spec(self) -> SampleSpec: ...
@@ -33,12 +33,12 @@ class _Walks(Protocol):
 
 
 def rules(sampler: _Walks) -> dict[str, Any]:
-    """What a sampler's batches keep to beside seed times, as plain values for JSON: `rules` in their lineage."""
+    """The rules of a sampler's batches beside seed times, as plain values for JSON: `rules` in their lineage."""
     link = sampler.spec.link
     negatives = None if link is None else link.negatives
     return {
         "exclude": "NONE" if link is None else link.exclude,
-        # What a batch holds of edges that are known are its seeds.
+        # The known edges that a batch can be checked against are its own seed edges.
         "known": negatives.known
         if link is not None and negatives is not None and link.edge in link.known_types
         else None,
@@ -48,11 +48,11 @@ def rules(sampler: _Walks) -> dict[str, Any]:
 
 
 def audit(batch: Batch) -> dict[str, int]:
-    """How often a batch breaks each rule, as far as the batch itself tells; all 0 in a correct engine.
+    """Counts how often a batch breaks each rule, as far as the batch itself shows; all 0 in a correct engine.
 
-    'time': edges outside the time of their tree's seed, or between two trees. 'snapshot': edges outside the
-    snapshot's window. 'exclusion': seed pairs among the edges or the negatives. 'target horizon': targets of others
-    than seeds. What its lineage does not say in `rules` is not looked at.
+    'time': edges outside the time bounds of their tree's seed, or between two trees. 'snapshot': edges outside the
+    snapshot's window. 'exclusion': seed pairs among the edges or the negatives. 'target horizon': targets of nodes
+    other than seeds. Rules that the lineage does not record in `rules` are not checked.
     """
     said = _SILENT | dict(batch.lineage.get("rules", {}))
     return {
@@ -64,7 +64,7 @@ def audit(batch: Batch) -> dict[str, int]:
 
 
 def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
-    """[edges] which ones their tree's seed must not see."""
+    """[edges] whether each edge is outside of its tree's time bounds, or between two trees."""
     index = _array(batch.edge_index[key])
     if batch.temporal is None or batch.seed_time is None:
         return np.zeros(index.shape[1], np.bool_)
@@ -74,6 +74,7 @@ def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
         inclusive, within = batch.temporal.inclusive, batch.temporal.within
         time, seed = _array(batch.edge_time[key]), _array(batch.seed_time)[near]
         late = time > seed if inclusive else time >= seed
+        # The lower bound is clamped, as seed - within may be less than the smallest int64.
         if within is not None and not _lasts(key, said["lasting"]):
             late |= time < np.maximum(seed, STATIC + within) - within
         wrong |= late & (time != STATIC)
@@ -81,7 +82,7 @@ def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
 
 
 def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
-    """[edges] which ones are not of the snapshot's window."""
+    """[edges] whether each edge is outside of the snapshot's window."""
     start, stop = batch.lineage.get("window") or (None, None)
     if key not in batch.edge_time or (start is None and stop is None):
         return np.zeros(batch.edge_index[key].shape[1], np.bool_)
@@ -94,7 +95,7 @@ def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
 
 
 def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
-    """The number of edges between the ends of a seed from which they are excluded."""
+    """The number of edges between the ends of a seed edge, where such edges are excluded."""
     if batch.edge_label_index is None or said["exclude"] == "NONE":
         return 0
     seed = EdgeType(*batch.seed_type)
@@ -104,7 +105,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
         seen = np.isin(_codes(batch, seed, source, destination), pairs)
         if said["exclude"] == "BOTH" and seed.source == seed.destination:
             seen |= np.isin(_codes(batch, seed, destination, source), pairs)
-        elif either:  # an edge of such a row may be the reverse edge, which is not excluded
+        elif either:  # a row of both directions may contain the reverse edge, which EXCLUDE SEED does not exclude
             continue
         if batch.temporal is not None and batch.seed_time is not None:
             near = _array(batch.batch[key.destination])[_array(batch.edge_index[key])[1]]
@@ -114,7 +115,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
 
 
 def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator[tuple[EdgeType, Int64s, Int64s, bool]]:
-    """The edges of the seeds' type: the batch's key, sources, destinations, and whether these two may be swapped."""
+    """The edges of the seeds' type: the batch's key, sources, destinations, and whether the two may be swapped."""
     back = EdgeType(seed.destination, f"rev_{seed.edge}", seed.source)
     if seed in batch.edge_index:
         far, near = _array(batch.edge_index[seed])
@@ -125,7 +126,7 @@ def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator
 
 
 def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
-    """[edges] which happened at their seed's time or later, or have no time: those before it are its past."""
+    """[edges] whether each edge has its seed's time or a later one, or none: earlier ones are the seed's past."""
     if key not in batch.edge_time:
         return np.ones(seed.size, np.bool_)
     time = _array(batch.edge_time[key])
@@ -134,7 +135,7 @@ def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
 
 
 def _known_negatives(batch: Batch, said: Mapping[str, Any]) -> int:
-    """How many negatives are seeds of the same batch, where negatives are never edges."""
+    """The number of negatives that are seed edges of the same batch, where known edges are never drawn."""
     if batch.edge_label_index is None or said["known"] != "EVER":
         return 0
     seed, ends = EdgeType(*batch.seed_type), _array(batch.edge_label_index)
@@ -143,17 +144,18 @@ def _known_negatives(batch: Batch, said: Mapping[str, Any]) -> int:
 
 
 def _codes(batch: Batch, seed: EdgeType, source: Int64s, destination: Int64s) -> Int64s:
-    """One number for each pair of local ids; of disjoint trees each has local ids of its own."""
+    """[pairs] one integer per pair of local ids; disjoint trees have separate local ids, so pairs of trees differ."""
     width = max(len(batch.n_id[seed.source]), len(batch.n_id[seed.destination]))
     codes: Int64s = source * np.int64(width) + destination
     return codes
 
 
 def _lasts(key: EdgeType, names: list[str] | None) -> bool:
-    """Whether edges of the type may have ends, which the batch does not hold: they may begin before any window."""
+    """Whether edges of the type may have ends, which the batch does not contain: they may begin before any window."""
     return names is None or key.edge in names or key.edge.removeprefix("rev_") in names
 
 
 def _array(tensor: Any) -> Array:
+    """The tensor as a numpy array in the host's memory."""
     values: Array = tensor.cpu().numpy()
     return values

@@ -262,6 +262,7 @@ class _Age:
     def __call__(self) -> Tensor:
         batch, time = self.batch, self.batch.edge_time[self.key]
         assert batch.seed_time is not None
+        # The expanded node of an edge is in the tree of the seed whose time the age refers to.
         tree = batch.batch[self.key.destination][batch.edge_index[self.key][1]]
         return torch.where(time == STATIC, FOREVER, batch.seed_time[tree] - time)
 

@@ -1,4 +1,4 @@
-"""One whole batch on one thread: sample the neighborhood, fetch the features, copy both to the device."""
+"""Building of a batch on one thread: sample the subgraph, fetch features, and copy both to the device."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Lineage = Mapping[str, object]
 
 
 class Meter(Protocol):
-    """Measures the work of a builder; its blocks run on any thread."""
+    """Measures the work of a builder; its context managers run on any thread."""
 
     def building(self) -> AbstractContextManager[None]:
-        """The block builds a batch, or the rest of one."""
+        """Measures the time in which a batch, or the rest of one, is built."""
 
     def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
-        """The block samples the neighborhood of a batch."""
+        """Measures the time in which the subgraph of a batch is sampled."""
 
 
 class _NoMeter:
-    """Measures nothing."""
+    """A meter that measures nothing."""
 
     def building(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -58,25 +58,25 @@ class _SampledBatch(NamedTuple):
     entry: SamplerInput
     subgraph: Subgraph
     scratch: int
-    """Bytes of the scratch that it was sampled with; 0 where memory has no limit."""
+    """The bytes of the scratch that it was sampled with; 0 where memory is not limited."""
     lineage: Lineage
 
 
 class _TransformedBatch(NamedTuple):
-    """What the transform returned for a batch."""
+    """The result of the transform for a batch."""
 
     value: Any
 
 
 class BatchBuilder:
-    """Builds the batches of a source. Threads share it; each borrows a scratch for the time of a batch."""
+    """Builds the batches of a source. Threads share it; each borrows a scratch while it samples a batch."""
 
     def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
-        """Open the sampler.
+        """Opens the sampler.
 
         Raises:
-            InputError: the device is not there, or the scratch of one thread alone takes more than the memory.
-            SnapdbError: the snapshot cannot be sampled so.
+            InputError: the device is not available, or the scratch of one thread alone exceeds the memory limit.
+            SnapdbError: the snapshot does not support the sampler.
         """
         hints = source.hints
         spec = replace(source.spec, ids=options.ids or source.spec.ids)
@@ -88,12 +88,14 @@ class BatchBuilder:
         self.meter = meter
         self._fused, self._caches, self._zero_copy = hints.fused, source.cache, options.zero_copy
         self._open()
+        # Under a memory limit the first scratch is measured at once, so that a limit that is too small fails on
+        # opening.
         if options.memory is not None:
             self._scratches.append(self.sampler.scratch())
             self.budget.made(0, scratch_bytes(self._scratches[0]))
 
     def _open(self) -> None:
-        """Open what is not sent to other processes."""
+        """Opens the parts that are not sent to other processes."""
         self.cache = CacheHandle(self._caches, self.sampler, self.view.node_counts, self.seeds)
         self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
         self._expansion = SeedExpansion(self.view, self.spec, self.seeds)
@@ -102,7 +104,7 @@ class BatchBuilder:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU samples."""
+        """Whether sampling runs on a GPU."""
         return self.sampler.on_gpu
 
     def visits(self, saved: Any = None) -> VisitedRounds:
@@ -110,12 +112,15 @@ class BatchBuilder:
         return VisitedRounds(self.spec, self.sampler.walks, saved)
 
     def sampled(self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds) -> _SampledBatch:
-        """The first step of a batch, its neighborhood; runs on any thread.
+        """The first step of a batch, its subgraph; runs on any thread.
 
         Args:
-            visits: The rounds of its rows, where these depend on the batches before.
+            lineage: The lineage of the epoch's batches.
+            visits: The rounds of pool rows, where these depend on the batches before; else None.
+            seeds: The seeds of the batch.
         """
         with self.meter.building():
+            # Batches of other consumers change the rounds that this one reads, so they are sampled here too.
             for other in seeds.between:
                 self.sample_only(visits, other)
             with self._about(seeds, visits):
@@ -128,12 +133,14 @@ class BatchBuilder:
         with self.meter.building():
             with self._about(sampled.seeds):
                 batch = self._fetched(sampled)
+            # A transform for the CPU runs here, in parallel. Batches for a GPU are transformed on the consumer's
+            # thread, whose CUDA stream the transform's kernels belong to.
             if self.transform is None or self.device.type != "cpu":
                 return batch
             return _TransformedBatch(self.receive(self.send(batch)))
 
     def sample_only(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> None:
-        """Sample a batch that is not yielded, for the rounds of the rows that it accesses."""
+        """Samples a batch that is not yielded, for the rounds of the rows that it accesses."""
         with self._about(seeds, visits):
             self._sampled(visits, seeds)
 
@@ -147,27 +154,27 @@ class BatchBuilder:
         return self._transfer.send(built)
 
     def receive(self, sent: SentBatch | _TransformedBatch) -> Any:
-        """The batch, or what the transform returns for it, for the consumer's thread."""
+        """The batch for the consumer's thread, or the transform's result for it."""
         if isinstance(sent, _TransformedBatch):
             return sent.value
         batch = self._transfer.receive(sent)
         return batch if self.transform is None else self._transformed(self.transform, batch)
 
     def room(self, threads: int, ahead: int, sharers: int, under_way: int) -> int:
-        """How many batches may be complete or in progress now; frees the scratch of threads that must pause."""
+        """The number of batches that may be complete or in progress; frees the scratch of threads that must pause."""
         many = self.budget.room(threads, ahead, sharers, under_way)
         self.free_scratch(min(many, threads))
         return many
 
     def free_scratch(self, threads: int) -> None:
-        """Free the scratch of all threads but this many."""
+        """Frees the scratch of all but this many threads."""
         while len(self._scratches) > threads:
             with suppress(IndexError):  # a thread took it meanwhile
                 self._scratches.pop()
 
     @contextmanager
     def _about(self, seeds: BatchSeeds, visits: VisitedRounds | None = None) -> Iterator[None]:
-        """Within it a batch is built: on a device stream of its own, and errors name the batch."""
+        """Builds a batch within the block: on a side stream of the device, with errors that name the batch."""
         try:
             with enough_memory(*seeds.index), self._transfer.working():
                 yield
@@ -178,6 +185,7 @@ class BatchBuilder:
             raise
 
     def _transformed(self, transform: Callable[[Batch], Any], batch: Batch) -> Any:
+        """The transform's result for a batch; notes on an error name the batch."""
         try:
             return transform(batch)
         except Exception as error:
@@ -187,7 +195,7 @@ class BatchBuilder:
             raise
 
     def _sampled(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> tuple[SamplerInput, Subgraph, int]:
-        """The sampler's input, the sampled neighborhood, and the bytes of scratch, where memory has a limit."""
+        """The sampler's input, the sampled subgraph, and the bytes of scratch (0 without a memory limit)."""
         entry = self._expansion.entry(seeds.ordinals, seeds.index[0])
         scratch = self._scratch()
 
@@ -198,7 +206,8 @@ class BatchBuilder:
                 return self.sampler.sample(entry, seeds.number, scratch, rounds)
 
         subgraph = sample() if visits is None else visits.sampled(seeds.number, sample)
-        # After an error it may be half-written, and is dropped. No other thread may use it while it is measured.
+        # Returned only after success: an error may leave a scratch half-written. It is measured before it is returned,
+        # as another thread may then be using it.
         size = 0 if self.budget.limit is None else scratch_bytes(scratch)
         self._scratches.append(scratch)
         return entry, subgraph, size
@@ -228,7 +237,8 @@ class BatchBuilder:
 
     def __getstate__(self) -> dict[str, Any]:
         _check_picklable(self.transform)
-        # The sampler holds a snapshot's edges, which the other process maps for itself.
+        # The sampler holds a snapshot's edges, which the other process maps for itself, and locks and threads cannot be
+        # pickled.
         left = {"sampler", "cache", "meter", "_expansion", "_transfer", "_scratches"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
@@ -240,15 +250,15 @@ class BatchBuilder:
 
 
 def _bytes(batch: Batch, subgraph: Subgraph) -> int:
-    """The memory that a batch keeps: its tensors, and the positions by which the rest is read later."""
+    """The bytes that a batch keeps in memory: its tensors, and the positions by which the rest is read later."""
     tensors = [part for tensor in batch.tensors() for part in parts(tensor)]
     later = [values for drawn in subgraph.edges.values() for values in (drawn.position, drawn.weight)]
     size = sum(int(values.nbytes) for values in (*tensors, *later) if values is not None)
-    return size + size // 8  # reused buffers are larger than their contents; what no batch has touched takes no memory
+    return size + size // 8  # recycled buffers are up to an eighth larger than their contents
 
 
 def _check_picklable(transform: Callable[[Batch], Any] | None) -> None:
-    """Raise an error where a transform cannot be sent to another process."""
+    """Raises InputError for a transform that cannot be sent to another process."""
     try:
         ForkingPickler.dumps(transform)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A batch as a file: as named arrays and metadata for JSON, in one of five formats."""
+"""The content of a batch as named arrays and JSON metadata, in one of five file formats."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
 _Values: TypeAlias = Array | pa.Array
-"""Numbers; the user's ids are Arrow's, as they may be of any type."""
+"""Numbers as numpy arrays; the user's ids as Arrow arrays, as they may have any type."""
 _CSR = ("indptr", "indices", "values")
+"""The names of a sparse tensor's three arrays."""
 
 
 class _ArrayFacts(NamedTuple):
-    """What an array is."""
+    """The dtype and shape of an array."""
 
     type: str
-    """numpy's name of its type, or Arrow's."""
+    """The name of its dtype in numpy, or in Arrow."""
     shape: tuple[int, ...]
     arrow: bool = False
+    """Whether it is an Arrow array."""
 
 
 class _Flat(NamedTuple):
-    """A batch in pieces.
+    """A batch as arrays and metadata.
 
     An array's name is its path in the batch: `edge_index/customer/bought/product` is batch.edge_index[("customer",
-    "bought", "product")]. A slash in a name of the user's is written %2F, and % as %25.
+    "bought", "product")]. A slash in a user's name is written %2F, and % as %25.
     """
 
     values: dict[str, _Values]
@@ -49,7 +51,7 @@ class _Flat(NamedTuple):
     """The batch's other fields; the keys of its mappings under "keys", the shapes of sparse tensors under "sparse"."""
 
     def arrays(self) -> dict[str, _ArrayFacts]:
-        """What each array is."""
+        """The dtype and shape of each array."""
         return {name: _array_facts(values) for name, values in self.values.items()}
 
     def restored(self) -> Batch:
@@ -62,19 +64,21 @@ class _Flat(NamedTuple):
         for name, hint in _hints().items():
             if name in self.facts:
                 fields[name] = _field(hint, self.facts[name])
-            elif name in self.facts["keys"] or name in self.values:  # else it is newer than the file
+            # Otherwise the field is newer than the file, and has its default.
+            elif name in self.facts["keys"] or name in self.values:
                 fields[name] = _gathered(self, name)
         return Batch(**fields)
 
 
 def _array_facts(values: _Values) -> _ArrayFacts:
+    """The dtype and shape of an array."""
     if isinstance(values, np.ndarray):
         return _ArrayFacts(str(values.dtype), values.shape)
     return _ArrayFacts(str(values.type), (len(values),), arrow=True)
 
 
 def flatten(batch: Batch) -> _Flat:
-    """Every field of a batch; edge columns and ids that were not read yet are read for it."""
+    """The arrays and metadata of a batch; edge columns and ids that were not read yet are read."""
     flat = _Flat({}, {"keys": {}, "sparse": {}})
     for name, hint in _hints().items():
         value = getattr(batch, name)
@@ -101,12 +105,12 @@ def _spread(flat: _Flat, path: str, value: Any) -> None:
 
 
 def _gathered(flat: _Flat, path: str) -> Any:
-    """What was spread under a path."""
+    """The tensor, array or mapping that was put under a path."""
     if (keys := flat.facts["keys"].get(path)) is not None:
         return Held({_key(key): _gathered(flat, f"{path}/{key}") for key in keys})
     if (shape := flat.facts["sparse"].get(path)) is not None:
         indptr, indices, values = (tensor_of(flat.values[f"{path}/{part}"]) for part in _CSR)
-        # A damaged file may hold indices that lead out of the row.
+        # Invariants are checked here: a damaged file may hold indices out of the row, which kernels would follow.
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=True)
     array = flat.values[path]
     return array if isinstance(array, pa.Array) else tensor_of(array)
@@ -120,18 +124,19 @@ def _hints() -> dict[str, Any]:
 
 
 def _holds_arrays(hint: Any) -> bool:
+    """Whether values of this type are, or contain, arrays."""
     return hint in (Tensor, pa.Array) or any(map(_holds_arrays, get_args(hint)))
 
 
 def _fact(value: Any) -> Any:
-    """A field without arrays, for JSON."""
+    """The JSON value of a field without arrays."""
     if isinstance(value, Mapping):
         return {_spelled(key) if isinstance(key, EdgeType) else key: item for key, item in value.items()}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _field(hint: Any, fact: Any) -> Any:
-    """A field without arrays, of the value that JSON holds."""
+    """A field without arrays from its JSON value."""
     if get_origin(hint) is Mapping:
         edges = get_args(hint)[0] is EdgeType
         return Held({_key(key) if edges else key: item for key, item in fact.items()})
@@ -147,7 +152,7 @@ def _spelled(key: str | EdgeType) -> str:
 
 
 def _key(spelled: str) -> str | EdgeType:
-    """The key that was spelled.
+    """The key of a part of a path.
 
     >>> _key("50%25"), _key("customer/bought/product")
     ('50%', EdgeType(source='customer', edge='bought', destination='product'))
@@ -158,25 +163,25 @@ def _key(spelled: str) -> str | EdgeType:
 
 _Arrays = dict[str, Array]
 _FACTS = "facts"
-"""The name under which a file keeps the metadata, as JSON."""
+"""The name under which a file has the metadata, as JSON."""
 
 
 class _Container(NamedTuple):
-    """How one format is written and read."""
+    """The writer and the reader of one format."""
 
     write: Callable[[Mapping[str, _Values], str, BinaryIO], object]
     read: Callable[[bytes], tuple[Mapping[str, Any], str]]
-    """Arrays and facts; Arrow's lists stay columns, for `read` to make arrays of."""
+    """Returns arrays and metadata; lists of Arrow stay columns, which `read` converts."""
 
 
 def write(format_: str, flat: _Flat, file: BinaryIO) -> None:
-    """Writes a batch into a file that is open."""
+    """Writes a batch into an open file."""
     facts = json.dumps({"batch": flat.facts, "arrays": flat.arrays()})
     CONTAINERS[format_].write(flat.values, facts, file)
 
 
 def read(format_: str, content: bytes) -> _Flat:
-    """The batch that a file holds; raises what the format's reader does where it is damaged."""
+    """The content of a file; a damaged one raises what the format's reader raises."""
     columns, text = CONTAINERS[format_].read(content)
     facts = json.loads(text)
     arrays = {name: _ArrayFacts(*fact) for name, fact in facts["arrays"].items()}
@@ -196,20 +201,21 @@ def _values(column: Any, fact: _ArrayFacts) -> _Values:
 
 
 def _flattened(column: pa.Array) -> pa.Array:
-    """The numbers of nested lists."""
+    """The numbers in nested lists."""
     while pa.types.is_large_list(column.type):
         column = column.flatten()
     return column
 
 
 def _numbers(values: _Values) -> Array:
-    """An array where only numbers can be: ids that are no integers become the bytes of Arrow's stream of them."""
+    """An array for a format of numbers alone: ids that are not integers become the bytes of an Arrow stream of them."""
     if isinstance(values, np.ndarray):
         return values
     if pa.types.is_integer(values.type) and not values.null_count:
         integers: Array = values.to_numpy()
         return integers
     sink = pa.BufferOutputStream()
+    # An Arrow stream keeps the exact type of ids, such as strings or decimals, in formats that have numbers only.
     table = pa.table({"ids": values})
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -217,16 +223,17 @@ def _numbers(values: _Values) -> Array:
 
 
 def _row(values: Mapping[str, _Values], facts: str) -> pa.Table:
-    """One row, with a list for each array."""
+    """A table of one row, with a list for each array."""
     columns = {name: _listed(array) for name, array in values.items()}
     return pa.table({**columns, _FACTS: [facts]})
 
 
 def _listed(values: _Values) -> pa.Array:
-    """One row that holds an array as a list, of lists where it has two dimensions."""
+    """A column of one row that holds an array as a list, or nested lists for more dimensions."""
     if not isinstance(values, np.ndarray):
         return pa.LargeListArray.from_arrays(np.array([0, len(values)]), values)
     column, rows = pa.array(values.reshape(-1)), values.size
+    # The list offsets of each axis are computed from the shape, from the innermost axis outwards: no value is copied.
     for axis in range(values.ndim - 1, -1, -1):
         rows = int(np.prod(values.shape[:axis], dtype=np.int64))
         column = pa.LargeListArray.from_arrays(np.arange(rows + 1) * values.shape[axis], column)
@@ -234,31 +241,33 @@ def _listed(values: _Values) -> pa.Array:
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """The table, whose offsets were followed: those of a damaged file may lead out of its values."""
+    """The table after a full validation: the offsets of a damaged file may lead out of its values."""
     table.validate(full=True)
     return table
 
 
 def _columns(table: pa.Table) -> tuple[dict[str, pa.Array], str]:
-    """The lists of the one row, opened."""
+    """The arrays in the lists of the one row, and the metadata."""
     (facts,) = _checked(table).column(_FACTS).to_pylist()
     names = [name for name in table.column_names if name != _FACTS]
     return {name: table.column(name).combine_chunks().flatten() for name in names}, facts
 
 
 def _write_arrow(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
+    """Writes an Arrow IPC file."""
     table = _row(values, facts)
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
 
 def _read_arrow(content: bytes) -> tuple[dict[str, pa.Array], str]:
+    """Reads an Arrow IPC file."""
     with pa.ipc.open_file(pa.BufferReader(content)) as file:
         return _columns(file.read_all())
 
 
 def _write_parquet(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    # Features hardly repeat, and a file of one row has nothing to look up.
+    # Features hardly repeat, so compression and dictionaries gain little, and statistics of one row serve no lookup.
     pq.write_table(_row(values, facts), file, compression="none", use_dictionary=False, write_statistics=False)
 
 
@@ -267,35 +276,41 @@ def _read_parquet(content: bytes) -> tuple[dict[str, pa.Array], str]:
 
 
 def _write_npz(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
+    """Writes an uncompressed .npz file."""
     arrays: dict[str, Any] = {name: _numbers(array) for name, array in values.items()}
     np.savez(file, allow_pickle=False, **arrays, **{_FACTS: np.array(facts)})
 
 
 def _read_npz(content: bytes) -> tuple[_Arrays, str]:
+    """Reads an .npz file."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        # By their full names, for numpy takes an array "a.npy" for the file of an array "a".
+        # By their full names: numpy resolves an array named "a.npy" to the file of an array "a".
         arrays = {name: file[f"{name}.npy"] for name in file.files}
     return arrays, str(arrays.pop(_FACTS))
 
 
 def _write_safetensors(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
+    """Writes a safetensors file."""
     arrays = {name: np.ascontiguousarray(_numbers(array)) for name, array in values.items()}
     file.write(safetensors.numpy.save(arrays, {_FACTS: facts}))
 
 
 def _read_safetensors(content: bytes) -> tuple[_Arrays, str]:
-    header = int.from_bytes(content[:8], "little")  # the library reads metadata of files only, not of bytes
+    """Reads a safetensors file."""
+    header = int.from_bytes(content[:8], "little")  # the library reads metadata from files only, not from bytes
     metadata = json.loads(content[8 : 8 + header])["__metadata__"]
     return safetensors.numpy.load(content), metadata[_FACTS]
 
 
 def _write_pt(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    content = io.BytesIO()  # torch hides the error of a full disk
+    """Writes a file of torch.save."""
+    content = io.BytesIO()  # in memory first, as torch hides the error of a full disk
     torch.save({**{name: tensor_of(_numbers(array)) for name, array in values.items()}, _FACTS: facts}, content)
     file.write(content.getbuffer())
 
 
 def _read_pt(content: bytes) -> tuple[_Arrays, str]:
+    """Reads a file of torch.save, without unpickling arbitrary objects."""
     tensors = torch.load(io.BytesIO(content), weights_only=True)
     facts = tensors.pop(_FACTS)
     return {name: tensor.numpy() for name, tensor in tensors.items()}, facts
@@ -308,4 +323,4 @@ CONTAINERS = {
     "safetensors": _Container(_write_safetensors, _read_safetensors),
     "pt": _Container(_write_pt, _read_pt),
 }
-"""The formats by name, which is also what their files' names end in."""
+"""Formats by name, which is also the extension of their files."""

@@ -1,4 +1,4 @@
-"""Batches in a folder of files: written as a stream yields them, and read back byte for byte."""
+"""Folders of batch files: written as a stream yields batches, and read back byte for byte."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from snapdb.types.text import counted
 
 
 class BatchWriter:
-    """Writes batches into a folder, one file each, on whichever threads call it."""
+    """Writes batches into a folder, one file each, on the threads that call it."""
 
     def __init__(self, folder: FolderWriter, format_: str) -> None:
         self._folder, self._format = folder, format_
         self._schema: dict[str, str] = {}
 
     def __call__(self, batch: Batch) -> int:
-        """The bytes of a batch's file, which is written."""
+        """Writes a batch's file; returns its size in bytes."""
         flat = flatten(batch)
         epoch, number = batch.index
         name = f"epoch-{epoch}/batch-{number:06d}.{self._format}"
         with open(self._folder.file(name), "wb") as file:
             write(self._format, flat, file)
-        self._schema = {path: fact.type for path, fact in flat.arrays().items()}  # that of any batch
+        # The schema of any batch: all batches of a stream have the same arrays.
+        self._schema = {path: fact.type for path, fact in flat.arrays().items()}
         return self._folder.wrote(name, epoch=epoch, batch=number, seeds=batch.batch_size)
 
     def finish(self, lineage: Mapping[str, Any], epochs: int) -> None:
-        """Puts the folder in its place, once every batch is written."""
+        """Publishes the folder with its manifest, once every batch is written."""
         self._folder.finish(
             {
                 "kind": "batches",
@@ -46,17 +47,17 @@ class BatchWriter:
 
 
 class BatchFolder(Dataset[Batch]):
-    """The batches of an exported folder, epoch after epoch, just as the stream gave them.
+    """The batches of an exported folder, epoch after epoch, equal to the stream's.
 
-    It is a Dataset: torch's DataLoader takes it with `batch_size=None`, shuffled or not, with any number of workers.
+    It is a Dataset: torch's DataLoader reads it with `batch_size=None`, shuffled or not, with any number of workers.
     """
 
     def __init__(self, folder: Folder, *, verify: bool = True) -> None:
-        """Lists the batches; `verify` has each file compared with its sha256 whenever it is read.
+        """Lists the batches; with `verify` each file is compared with its SHA-256 whenever it is read.
 
         Raises:
-            CorruptError: the manifest does not tell which batch is where.
-            FormatError: the files are of a format that a newer snapdb has.
+            CorruptError: the manifest does not specify the batch of each file.
+            FormatError: the files are of a newer snapdb's format.
         """
         self._folder, self._verify = folder, verify
         self._format = str(folder.manifest.get("file_format"))
@@ -83,7 +84,7 @@ class BatchFolder(Dataset[Batch]):
 
     @property
     def epochs(self) -> list[int]:
-        """The epochs that are here."""
+        """The numbers of the epochs in the folder."""
         return sorted({epoch for epoch, _ in self._places})
 
     def epoch(self, number: int) -> BatchFolder:
@@ -99,7 +100,7 @@ class BatchFolder(Dataset[Batch]):
         return len(self._names)
 
     def __getitem__(self, index: int) -> Batch:
-        """The batch at a place, counted from 0 over the epochs.
+        """The batch at an index, counted from 0 over all epochs.
 
         Raises:
             CorruptError: its file is missing or damaged.
@@ -112,7 +113,7 @@ class BatchFolder(Dataset[Batch]):
         content = self._folder.checked(name, digest=self._verify)
         try:
             batch = read(self._format, content).restored()
-        except Exception as error:  # a parser may raise anything at damaged bytes
+        except Exception as error:  # a parser may raise any exception for damaged bytes
             raise CorruptError(
                 f"{self._folder.path / name} is no {self._format} file of a batch; export it again", code="damaged-file"
             ) from error
@@ -132,22 +133,22 @@ class BatchFolder(Dataset[Batch]):
 
 
 def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchFolder:
-    """The batches of a folder that COPY (SAMPLE …) TO or `snapdb export` wrote, as the stream yielded them.
+    """The batches of a folder that COPY (SAMPLE …) TO or `snapdb export` wrote, equal to the stream's.
 
     Args:
         path: The folder.
-        verify: Compare each file with the sha256 in the manifest when it is read.
+        verify: Compare each file with the SHA-256 in the manifest when it is read.
 
     Raises:
-        InputError: there is no such folder, or it holds something else.
+        InputError: the folder does not exist, or contains something else.
         FormatError: a newer snapdb wrote it.
-        CorruptError: the manifest is damaged; so is reading a batch whose file is missing or damaged.
+        CorruptError: the manifest is damaged; reading a missing or damaged batch raises it too.
     """
     return BatchFolder(read_folder(path, "batches"), verify=verify)
 
 
 def _place(facts: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Epoch and batch of a file; None where its metadata has none."""
+    """(epoch, batch) of a file; None where its metadata has none."""
     epoch, number = facts.get("epoch"), facts.get("batch")
     if type(epoch) is not int or type(number) is not int or min(epoch, number) < 0:
         return None

@@ -1,4 +1,4 @@
-"""The memory budgets of a stream, and of a database's caches."""
+"""Memory budgets: of a stream's batches and scratch, and of a database's caches."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class MemoryBudget:
-    """The bytes that a stream may take, for the scratch of working threads and for batches, complete or in progress.
+    """The bytes that a stream may use for the scratch of working threads and for batches, complete or in progress.
 
-    Both are measured: the first batch is built alone, later ones count as much as the largest so far. Where there is
-    room, it leaves space for one more: the consumer's, whose buffers are reused for the next.
+    Both are measured: the first batch is built alone, later ones count as the largest so far. Where possible, one more
+    batch fits: the consumer's, whose buffers are reused for the next.
 
     >>> budget = MemoryBudget(1000)
     >>> budget.room(threads=4, ahead=8)
@@ -37,20 +37,20 @@ class MemoryBudget:
     """
 
     def __init__(self, limit: int | None) -> None:
-        """None: as many batches as may be ahead, whatever they take."""
+        """`limit` in bytes; None: no limit."""
         self.limit = limit
         self._batch = self._scratch = 0
 
     def made(self, batch: int, scratch: int) -> None:
-        """Takes notice of what a batch takes, and the scratch that it was made with.
+        """Records the size of a batch, and of the scratch that it was built with.
 
         Raises:
-            InputError: they are beyond the limit.
+            InputError: together they exceed the limit.
         """
         self._batch, self._scratch = max(self._batch, batch), max(self._scratch, scratch)
         if self.limit is not None and batch + scratch > self.limit:
             parts = f"({_said(batch)}, and {_said(scratch)} as its thread's scratch)"
-            # Scratch is there before the first batch is made.
+            # The scratch is measured before the first batch is built, with batch = 0.
             takes = f"{_said(batch + scratch)} {parts}" if batch else f"at least {_said(scratch)}, its thread's scratch"
             raise InputError(
                 f"a stream was given {_said(self.limit)} of memory, but a batch takes {takes}; give it more, or make "
@@ -59,18 +59,19 @@ class MemoryBudget:
             )
 
     def room(self, threads: int, ahead: int, sharers: int = 1, under_way: int = 0) -> int:
-        """The number of batches, 1 or more, that may be complete or in progress, where `sharers` share the memory."""
+        """The number of batches, at least 1, that may be complete or in progress, where `sharers` share the memory."""
         if self.limit is None:
             return ahead
         limit = self.limit // sharers
         fits = (many for many in range(ahead, 0, -1) if self._takes(many, threads) + self._batch <= limit)
         many = next(fits, 1) if self._batch else 1
-        # Batches under way have not taken all their blocks yet: some of the free ones are theirs.
+        # Batches in progress have not taken all their blocks yet: some of the free ones are meant for them.
         if buffers.free_bytes() > limit - self._takes(many, threads) + under_way * self._batch:
             buffers.release_free()
         return many
 
     def _takes(self, many: int, threads: int) -> int:
+        """The bytes of this many batches, and of the scratch of the threads that build them."""
         return min(threads, many) * self._scratch + many * self._batch
 
 
@@ -80,7 +81,7 @@ def scratch_bytes(scratch: Any) -> int:
 
 
 def _arrays(value: Any) -> Iterator[Array]:
-    """The arrays that a value holds, however deep."""
+    """The arrays in a value, at any depth."""
     if isinstance(value, np.ndarray):
         yield value
         return
@@ -90,7 +91,7 @@ def _arrays(value: Any) -> Iterator[Array]:
 
 
 def _said(size: int) -> str:
-    """Bytes as a person reads them, rounded up.
+    """A size for people, rounded up.
 
     >>> _said(512), _said(2_000_001), _said(3 * 10**9)
     ('512 B', '2.01 MB', '3.00 GB')
@@ -103,11 +104,12 @@ def _said(size: int) -> str:
 
 
 _SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")
+"""Parts of torch's messages for a failed allocation, which it raises as a RuntimeError."""
 
 
 @contextmanager
 def enough_memory(epoch: int, index: int) -> Iterator[None]:
-    """The block makes a batch of an epoch; InputError where that takes more memory than there is."""
+    """Builds a batch within the block; raises InputError where memory does not suffice."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -121,54 +123,56 @@ def enough_memory(epoch: int, index: int) -> Iterator[None]:
         ) from error
 
 
-# The memory budget of a database's caches, and the rows that a closed stream leaves to the next one
+# The memory budget of a database's caches, and the rows that a closed stream leaves to the next one.
 _STREAMS = count()
-"""A database may be open twice in one process, and streams are sent to other processes without the budget."""
+"""Numbers streams within the process, as a database may be open twice in it."""
 _PATIENCE = 0.05
-"""Seconds for which a lock is waited for at a time."""
+"""Seconds of each attempt to take a lock, between which a thread checks whether it is to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A stream's part of a cache's room."""
+    """A stream's share of a cache's memory."""
 
     cache: Cache
     sharers: int
-    """The number of processes that share the cache's room."""
+    """The number of processes that share the cache's memory."""
     room: int | None
     """The bytes of this stream; None: no limit."""
     rows: RowCache | None = None
-    """The rows that the last stream left in these bytes, which this one alone may take over."""
+    """The rows that the previous stream left in these bytes, which this stream alone may inherit."""
 
 
 class CacheBudget:
-    """The reserved room of each cache, and the rows of closed streams. Threads share it; a fork begins empty."""
+    """The reserved memory of each cache, and the rows of closed streams. Threads share it; it is empty after a fork."""
 
     def __init__(self) -> None:
         self._begin()
 
     def _begin(self) -> None:
-        self._guard = threading.RLock()  # a dropped stream gives its rows back on the thread that collects it
+        """Initializes the budget without reservations."""
+        # Reentrant: a dropped stream returns its rows on the thread that collects it, which may hold the lock.
+        self._guard = threading.RLock()
         self._reserved: dict[int, int] = {}
-        """By cache id, the bytes of open streams and of the rows that closed ones left."""
+        """By cache id, the bytes of open streams, and of the rows that closed ones left."""
         self._left: dict[int, Reservation] = {}
         self._dropped: set[int] = set()
         self._closed = False
         self._process = os.getpid()
 
     def reserve(self, cache: Cache, sharers: int = 1) -> Reservation:
-        """The rows that the last stream of a cache left, or else the room that others leave."""
+        """A reservation with the rows that a cache's last stream left, or with the memory that others do not use."""
         with self._here():
             return self._left.pop(cache.id, None) or self._reserve(cache, sharers)
 
     def renew(self, reservation: Reservation, check: Callable[[], None]) -> Reservation:
-        """A new reservation for a stream to which the last one's rows are of no use; `check` as in `_here`."""
+        """A new reservation for a stream to which the inherited rows are of no use; `check` as in `_here`."""
         with self._here(check):
             self._free(reservation, reservation.room)
             return self._reserve(reservation.cache, reservation.sharers)
 
     def settle(self, reservation: Reservation, taken: int, check: Callable[[], None]) -> Reservation:
-        """The reservation reduced to the bytes that a stream takes: others get the rest; `check` as in `_here`."""
+        """The reservation reduced to the bytes that a stream uses; others get the rest. `check` as in `_here`."""
         if reservation.room is None:
             return reservation
         with self._here(check):
@@ -176,7 +180,7 @@ class CacheBudget:
             return replace(reservation, room=taken)
 
     def give_back(self, reservation: Reservation, rows: RowCache) -> None:
-        """Leave the rows of a stream that ends to the next one, unless another left some already."""
+        """Leaves the rows of a stream that ends to the next one, unless another stream left some already."""
         with self._here():
             known = reservation.cache.id
             if self._closed or known in self._dropped or known in self._left or not rows.bytes:
@@ -185,16 +189,16 @@ class CacheBudget:
                 self._left[known] = replace(reservation, rows=rows)
 
     def drop(self, cache: Cache) -> None:
-        """Free the rows that streams of a dropped cache left, or will leave."""
+        """Frees the rows that streams of a dropped cache left, or will leave."""
         with self._here():
             self._dropped.add(cache.id)
             if left := self._left.pop(cache.id, None):
                 self._free(left, left.room)
 
     def refill(self, cache: Cache, generation: int, check: Callable[[], None] = lambda: None) -> int:
-        """Draw the rows of a new generation where a stream left those of an earlier one, and return their number.
+        """Draws the rows of a new generation where a stream left those of an earlier one; returns their number.
 
-        `check` is called regularly; an error that it raises ends the work.
+        `check` is called regularly; an exception that it raises ends the work.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -204,7 +208,7 @@ class CacheBudget:
         if left is None or left.rows is None:
             return 0
         rows = left.rows
-        try:  # Ctrl-C may interrupt any step: the room is released, with or without rows
+        try:  # Ctrl-C may interrupt any step: the memory is returned with or without rows
             rows = rows.of_generation(generation)
             rows.fill(lambda: 0, lambda: None, check)
             return rows.stats(None).drawn
@@ -212,33 +216,38 @@ class CacheBudget:
             self.give_back(left, rows)
 
     def stream(self) -> str:
-        """A name for a stream, unique in this process."""
+        """A name for a stream, unique among processes and within this one."""
         return f"{os.getpid()}-{next(_STREAMS)}"
 
     def close(self) -> None:
-        """Free all rows that streams left."""
+        """Frees all rows that streams left."""
         with self._here():
             self._closed = True
             self._left.clear()
 
     def _reserve(self, cache: Cache, sharers: int) -> Reservation:
+        """A reservation of at most a sharer's part of the cache's memory, and of what is left of it."""
         if cache.room is None:
             return Reservation(cache, sharers, None)
         reserved = self._reserved.get(cache.id, 0)
+        # A later stream may find less: the memory of a cache is a limit for all streams together.
         room = min(cache.room // sharers, cache.room - reserved)
         self._reserved[cache.id] = reserved + room
         return Reservation(cache, sharers, room)
 
     def _free(self, reservation: Reservation, room: int | None) -> None:
+        """Returns bytes to the cache's memory."""
         self._reserved[reservation.cache.id] = self._reserved.get(reservation.cache.id, 0) - (room or 0)
 
     @contextmanager
     def _here(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold the lock; in a forked process begin empty.
+        """Holds the lock in the block; in a forked process the budget begins empty.
 
-        A stream may end where garbage is collected under the lock, and then waits for its thread. So such a thread
-        gives `check`, which raises an error once it is to end, and does not wait for the lock forever.
+        The garbage collector may end a stream while this thread holds the lock, and then waits for that stream's
+        thread. Such a thread must not wait for the lock forever: it passes `check`, which raises an exception once the
+        thread is to end.
         """
+        # A fork copies the lock as it is, perhaps held by a thread that does not exist in the child.
         if self._process != os.getpid():
             self._begin()
         guard = self._guard
@@ -252,7 +261,7 @@ class CacheBudget:
 
 @dataclass(frozen=True, slots=True)
 class CacheSource:
-    """The caches of a stream's sampler. Another process than the database's gets it with an empty budget."""
+    """The caches of a stream's sampler. A process other than the database's receives it with an empty budget."""
 
     caches: tuple[Cache, ...]
     db_dir: DatabaseDir
@@ -260,7 +269,7 @@ class CacheSource:
 
     @property
     def first(self) -> Cache:
-        """The cache that serves: one in memory before one in a file, then the one with the most room."""
+        """The cache that is used: one in memory before one in a file, then the one with the most memory."""
         return min(self.caches, key=lambda cache: (cache.place == "FILE", cache.room is not None, -(cache.room or 0)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -268,4 +277,5 @@ class CacheSource:
 
 
 def _sent(caches: tuple[Cache, ...], db_dir: DatabaseDir) -> CacheSource:
+    """The unpickled caches, with an empty budget."""
     return CacheSource(caches, db_dir, CacheBudget())

@@ -1,4 +1,4 @@
-"""Maintaining a stream's row cache: one thread draws ahead the rows that batches will read."""
+"""Maintenance of a stream's row cache: one thread draws ahead the rows that batches will read."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from snapdb.types import CacheStats
 
 
 class CacheHandle:
-    """A stream's cache in this process: opened with the first batch, and shared evenly by DataLoader workers."""
+    """The handle of a stream's cache in this process: opened with the first batch, shared by DataLoader workers."""
 
     def __init__(
         self, source: CacheSource | None, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
     ) -> None:
-        """`source` is None where there is no cache."""
+        """`source` is None where the sampler has no cache."""
         self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
         self._maintainer: CacheMaintainer | None = None
         self._guards = {os.getpid(): threading.Lock()}
 
     def wanted(self) -> int:
-        """The most bytes that the cache can take in this process."""
+        """The most bytes that the cache can use in this process."""
         if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
             return 0
         _, workers = place_among_workers()
@@ -64,7 +64,7 @@ class CacheHandle:
         return None if maintainer is None or not maintainer.here else asdict(maintainer.stats())
 
     def close(self) -> None:
-        """Leave the rows to the next stream; no batch may be in progress."""
+        """Leaves the rows to the next stream; no batch may be in progress."""
         with self._guard():
             maintainer, self._maintainer = self._maintainer, None
             if maintainer is not None:
@@ -72,23 +72,24 @@ class CacheHandle:
                 maintainer.close()
 
     def _opened(self, source: CacheSource) -> CacheMaintainer | None:
+        """Opens the maintainer in this process, once."""
         with self._guard():
             if self._maintainer is None or not self._maintainer.here:
                 _, workers = place_among_workers()
                 self._maintainer = _open_maintainer(source, self._sampler, self._node_counts, self._seeds, workers)
                 if self._maintainer is None:
-                    self._source = None  # its sampler reads none
+                    self._source = None  # a torch sampler reads no cache: do not try again
                 else:
                     self._sampler.cache = self._maintainer.reader
             return self._maintainer
 
     def _guard(self) -> threading.Lock:
-        """The lock of this process: a fork copies locks as they are, maybe held by a thread that it does not copy."""
+        """The lock of this process: a fork copies locks as they are, perhaps held by a thread that is not copied."""
         return self._guards.setdefault(os.getpid(), threading.Lock())
 
 
 _BACK = 128
-"""Batches begin in parallel, and so slightly out of order; one that is this far back begins another epoch."""
+"""Batches begin in parallel, and so slightly out of order; one that is this far back belongs to another epoch."""
 _SECONDS = 1.0
 """Seconds between two reports."""
 
@@ -101,20 +102,21 @@ class CacheMaintainer:
     ) -> None:
         self._owner = os.getpid()
         self._filler = _Filler(source, source.budget.reserve(source.first, sharers), sampler, node_counts, seeds)
+        # The finalizer refers to the filler alone: a reference to the maintainer would keep it alive for good.
         self._end = weakref.finalize(self, _end, self._filler, self._owner)
         try:
             self._filler.start()
-        except RuntimeError as error:  # no thread can be started
+        except RuntimeError as error:  # the system has no thread left: batches are built without the cache
             self._filler.fail(error)
 
     @property
     def here(self) -> bool:
-        """Whether it is of this process: a fork copies it without the thread that fills it."""
+        """Whether it belongs to this process: a fork copies it without the thread that fills it."""
         return os.getpid() == self._owner
 
     @property
     def reader(self) -> CacheReader:
-        """Where the sampler looks rows up."""
+        """The cache in which the sampler looks up rows."""
         return self._filler.rows
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
@@ -126,37 +128,40 @@ class CacheMaintainer:
         return self._filler.stats()
 
     def close(self) -> None:
-        """End the thread, and leave the rows to the next stream, once; no batch may be in progress."""
+        """Ends the thread, and leaves the rows to the next stream, once; no batch may be in progress."""
         self._end()
 
 
 def _open_maintainer(
     source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
 ) -> CacheMaintainer | None:
-    """The maintainer of a sampler's cache in this process; None: there is no cache, or torch draws, which reads none.
+    """The maintainer of a sampler's cache in this process; None: it has no cache, or uses torch, which reads none.
 
     Args:
-        node_counts: Those of the view.
-        seeds: Those of the stream, from which expected accesses follow.
-        sharers: The number of processes that share the cache's room.
+        source: The caches of the sampler.
+        sampler: The stream's sampler.
+        node_counts: The number of nodes of each vertex type of the view.
+        seeds: The seeds of the stream, from which expected accesses follow.
+        sharers: The number of processes that share the cache's memory.
     """
     if not source.caches or sampler.backend.name != "numba":
         return None
-    await_compiling()  # DataLoader workers may be forked at any moment
+    await_compiling()  # DataLoader workers may be forked at any moment from now on
     return CacheMaintainer(source, sampler, node_counts, seeds, sharers)
 
 
 def _end(filler: _Filler, owner: int) -> None:
+    """Ends the filler in the process that started it: a fork has no such thread."""
     if os.getpid() == owner:
         filler.end()
 
 
 class _ClosedError(Exception):
-    """The stream is closed, so that the thread's work is not needed."""
+    """Ends the thread's work, as the stream is closed."""
 
 
 class _Filler(threading.Thread):
-    """Opens the cache, and draws rows that are due until it is ended."""
+    """The thread that opens the cache, and draws rows that are due until it is ended."""
 
     def __init__(
         self,
@@ -182,28 +187,33 @@ class _Filler(threading.Thread):
         self._error: str | None = None
 
     def begin(self, batch: int, rounds: Rounds | None) -> None:
+        """Records the batch that begins, and wakes the thread when rows are due."""
         now = self._batch
         back = now is not None and batch < now - _BACK
+        # Called for every batch on the sampling threads, so it takes no lock: a lost update delays the thread by one
+        # batch.
         if now is None or back or batch > now:
             self._rounds, self._batch = rounds, batch
             if back or batch >= self._due:
                 self._woken.set()
 
     def stats(self) -> CacheStats:
+        """The state of the cache, with the error that ended its filling."""
         return replace(self.rows.stats(self._batch), error=self._error)
 
     def end(self) -> None:
-        """Once: end the thread, write the last report, and leave the rows."""
+        """Ends the thread, writes the last report, and leaves the rows; to be called once."""
         self._ended = True
         self._woken.set()
-        if self.is_alive() and threading.current_thread() is not self:  # garbage may be collected on this very thread
+        # The garbage collector may run this on the thread itself.
+        if self.is_alive() and threading.current_thread() is not self:
             self.join()
         self._report(last=True)
         self._source.budget.give_back(self._reservation, self.rows)
 
     def fail(self, error: Exception) -> None:
-        """Stop filling: batches draw what is missing; warn once, and report the error in the cache's state."""
-        with suppress(Warning):  # where warnings are errors, this thread could only lose it
+        """Stops filling: batches draw what is missing. Warns once, and reports the error in the cache's state."""
+        with suppress(Warning):  # where warnings are errors, this thread could not report it
             warnings.warn(
                 f"cache {self._reservation.cache.name} is filled no further, and batches are made without: {error}",
                 RuntimeWarning,
@@ -222,23 +232,25 @@ class _Filler(threading.Thread):
                 self.rows.fill(self._now, lambda: self._rounds, self._check)
         except _ClosedError:
             return
-        except Exception as error:  # whatever it is, batches do not depend on it
+        except Exception as error:  # batches do not depend on the cache, so no error of it may fail them
             self.fail(error)
 
     def _open(self) -> None:
-        """Take over the rows of the last stream where they serve, else choose those that save the most reads."""
+        """Inherits the rows of the last stream where they are valid, else chooses those that save the most reads."""
         budget, spec, walks = self._source.budget, self.rows.spec, self.rows.walks
         before, self._reservation = self._reservation.rows, replace(self._reservation, rows=None)
-        # SAMPLE USING may ask for other fanouts or edge types.
+        # SAMPLE USING may override the sampler's fanouts or edge types.
         serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
         if before is None or not serves or not self.rows.inherit(before):
             if before is not None:
-                before, self._reservation = None, budget.renew(self._reservation, self._check)  # its bytes are needed
+                # Return its bytes first, so that the new rows fit into the same memory.
+                before, self._reservation = None, budget.renew(self._reservation, self._check)
             self.rows.build(choose_rows(spec, walks, self._reservation.room, self._visits), self._allocate)
         self._reservation = budget.settle(self._reservation, self.rows.bytes, self._check)
         self._forget()
 
     def _allocate(self, size: int) -> UInt8s:
+        """Zeroed memory for rows, in a file without a name for a cache in a file; aligned to a cache line."""
         cache, db_dir = self._reservation.cache, self._source.db_dir
         if cache.place == "FILE":
             folder = Path(tempfile.gettempdir()) if db_dir.read_only else db_dir.path
@@ -248,7 +260,7 @@ class _Filler(threading.Thread):
         return memory[first : first + size]
 
     def _wait(self) -> None:
-        """Wait until rows are due, and write reports meanwhile."""
+        """Waits until rows are due, and writes reports meanwhile."""
         self._report()
         while not self._woken.wait(_SECONDS):
             self._report()
@@ -259,13 +271,14 @@ class _Filler(threading.Thread):
         return self._batch or 0
 
     def _check(self) -> None:
-        """Called regularly by long work: it ends with the stream, and is reported while it lasts."""
+        """Called regularly by long work, which ends with the stream and is reported while it lasts."""
         if self._ended:
             raise _ClosedError
         if time.monotonic() >= self._next_report:
             self._report()
 
     def _report(self, *, last: bool = False) -> None:
+        """Writes a report, unless nothing has changed since the last one."""
         self._next_report = time.monotonic() + _SECONDS
         stats, db_dir = self.stats(), self._source.db_dir
         if db_dir.read_only or (stats == self._reported and not last):
@@ -275,7 +288,7 @@ class _Filler(threading.Thread):
         self._reported = stats
 
     def _forget(self) -> None:
-        """Remove the reports of streams that have ended; from now on this one reports."""
+        """Removes the reports of streams that have ended; from now on this stream reports."""
         if not self._source.db_dir.read_only:
             CacheReports(self._source.db_dir).clear(self._reservation.cache.id)
 

@@ -1,4 +1,4 @@
-"""The transfer of batches to a device: features that are resident there, and copies that overlap with training."""
+"""Transfer of batches to a device: resident features, and copies that overlap with training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 GatherZeroCopy = Callable[[Tensor, Tensor], Tensor]
 """`gather_zero_copy` of `snapdb.kernels.triton_gather`, which needs Triton."""
 _CHUNK = 1 << 26
-"""Bytes of a feature that are copied to the device at once."""
+"""Bytes of a feature that are copied to the device at a time."""
 
 
 class SentBatch(NamedTuple):
@@ -34,11 +34,11 @@ class SentBatch(NamedTuple):
 
     batch: Batch
     arrival: Any
-    """The CUDA event after which its tensors are complete; None: they are."""
+    """The CUDA event after which its tensors are complete; None: they are complete."""
 
 
 class _Residents:
-    """The features that are resident on a device, or that it can read; uploaded at the first read."""
+    """The features that are resident on a device, or that it can read itself; uploaded at the first read."""
 
     def __init__(
         self,
@@ -47,9 +47,10 @@ class _Residents:
         room: int | None,
         zero_copy: GatherZeroCopy | None = None,
     ) -> None:
-        """`room` is the bytes that they may take on the device; None leaves a fifth of its memory free.
+        """`room` is the bytes that features may use on the device; None leaves a fifth of its memory free.
 
-        Others are uploaded to page-locked memory, from which the device reads by `zero_copy`; None: threads read them.
+        Features that do not fit are uploaded to page-locked memory, which the device reads by `zero_copy`; None:
+        threads read them.
         """
         self._features, self._device, self._room, self._zero_copy = features, device, room, zero_copy
         self._lock = threading.Lock()
@@ -72,23 +73,25 @@ class _Residents:
         return self._rows.get((kind, name))
 
     def _uploaded(self) -> dict[tuple[str, str], Tensor]:
+        """The features that fit, in the order of the graph: on the device, else in page-locked memory."""
         uploaded, room = {}, _room(self._device) if self._room is None else self._room
         for kind, named in self._features.items():
             for name, feature in named.items():
                 size = int(np.prod(feature.shape)) * feature.dtype.itemsize
-                # Sparse rows have no fixed place, and values that change in time depend on the seed.
+                # Rows of a sparse feature differ in length, and values of a feature with history depend on the seed.
                 if not size or isinstance(feature, SparseReader | HistoryFeature):
                     continue
                 if size <= room:
                     uploaded[kind, name] = _upload(feature, device=self._device)
                     room -= size
+                # Page-locked memory cannot be swapped out, so at most half of what is free is taken.
                 elif self._zero_copy is not None and size <= available_memory() // 2:
                     uploaded[kind, name] = _upload(feature, pin_memory=True)
         return uploaded
 
 
 class DeviceTransfer:
-    """Copies batches to a device, on a CUDA stream of its own, beside the consumer's work."""
+    """Copies batches to a device on a separate CUDA stream, concurrently with the consumer's kernels."""
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class DeviceTransfer:
         *,
         zero_copy: bool = False,
     ) -> None:
-        """`node_types` are those of the batches; `room` is the bytes that resident features may take.
+        """`node_types` are those of the batches; `room` is the bytes that resident features may use.
 
         `zero_copy`: the device reads features that do not fit there from page-locked memory.
 
@@ -111,15 +114,16 @@ class DeviceTransfer:
         gather = _zero_copy(device) if zero_copy else None
         self._residents = _Residents(self._features, device, room, gather)
         self._backend: Any = torch.get_device_module(device) if device.type in ("cpu", "cuda") else None
-        # The CPU has streams too, which do nothing: there all of this is a plain pass-through.
+        # torch's CPU streams do nothing, so the same code passes batches through on the CPU.
         self._side: Any = None
         if self._backend is not None:
             self._side = self._backend.Stream(device) if device.type == "cuda" else self._backend.Stream()
-            self._side.wait_stream(self._backend.current_stream(device))  # where the sampler was opened
+            # The sampler's tensors were made on that stream.
+            self._side.wait_stream(self._backend.current_stream(device))
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Kernels that the block launches do not delay those of the consumer."""
+        """Runs the block's kernels on the side stream, so that they do not delay the consumer's."""
         if self._backend is None:
             yield
             return
@@ -132,6 +136,9 @@ class DeviceTransfer:
         """[nodes, width] rows of a feature in the host's memory; None where it is resident, and `send` adds them.
 
         Args:
+            kind: The node type.
+            name: The feature's name.
+            feature: The feature's reader.
             nodes: Returns the dense ids in the host's memory.
             before: [nodes] int64; of a feature with history the last value before this time is read.
         """
@@ -140,6 +147,7 @@ class DeviceTransfer:
         return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
 
     def pinned(self, batch: Batch) -> Batch:
+        # A copy from pageable memory blocks the thread; from page-locked memory the GPU copies by itself (DMA).
         """The batch in memory from which it is copied to the device: page-locked for a GPU."""
         return batch.moved(ready) if self.device.type == "cuda" else batch
 
@@ -155,14 +163,15 @@ class DeviceTransfer:
             return SentBatch(there, arrival)
 
     def receive(self, sent: SentBatch) -> Batch:
-        """The batch, for the consumer's CUDA stream: kernels launched there from now on see it complete."""
+        """The batch for the consumer's CUDA stream: kernels launched on it from now on wait for the copy."""
         if sent.arrival is None:
             return sent.batch
         current = self._backend.current_stream(self.device)
         current.wait_event(sent.arrival)
         for tensor in sent.batch.tensors():
             for part in parts(tensor):
-                if part.is_cuda:  # its memory was taken on the side stream, which must not reuse it too early
+                # Allocated on the side stream: keep the allocator from reusing it before the consumer's kernels ran.
+                if part.is_cuda:
                     part.record_stream(current)
         return sent.batch
 
@@ -195,11 +204,11 @@ def one_ahead(source: Iterator[_T]) -> Iterator[_T]:
 
 
 def usable(name: str) -> torch.device:
-    """The device of this name, after a check that tensors can be allocated there.
+    """The device of this name, after a check that tensors can be allocated on it.
 
     Raises:
         ValueError: no device has such a name.
-        InputError: it is not there.
+        InputError: the device is not available.
     """
     try:
         device = torch.device(name)
@@ -208,7 +217,7 @@ def usable(name: str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (AssertionError, ImportError, RuntimeError) as error:
-        # torch was not built for the device, lacks its module, or has no operators for it or finds none.
+        # torch was built without the device, lacks its module, has no operators for it, or finds none.
         reason = str(error).partition("\n")[0]
         raise InputError(
             f"device {name!r} was asked, but is not usable here ({reason}); say device='cpu'", code="device"
@@ -216,10 +225,11 @@ def usable(name: str) -> torch.device:
 
 
 def _room(device: torch.device) -> int:
-    """The bytes that resident features may take on a device."""
+    """The bytes that resident features may use on a device."""
     if device.type != "cuda":
         return 0
     free, total = torch.cuda.mem_get_info(device)
+    # The fifth stays free for the model, its gradients and the batches.
     return max(0, free - total // 5)
 
 
@@ -249,7 +259,8 @@ def _upload(feature: Feature, **place: Any) -> Tensor:
     """The whole feature as a tensor, copied in chunks: it may be larger than the host's free memory.
 
     Args:
-        place: Where, as torch.empty takes it: `device` or `pin_memory`.
+        feature: The feature's reader.
+        place: The destination as torch.empty takes it: `device` or `pin_memory`.
     """
     dtype = tensor_of(np.empty(0, feature.dtype)).dtype
     out = torch.empty(feature.shape, dtype=dtype, **place)

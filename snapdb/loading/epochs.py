@@ -18,7 +18,7 @@ from snapdb.types import SampleSpec
 
 @dataclass(frozen=True, slots=True)
 class BatchSeeds:
-    """The seeds of a batch that is to be built."""
+    """The seeds of a batch to be built."""
 
     index: tuple[int, int]
     """(epoch, batch within the epoch)."""
@@ -27,7 +27,7 @@ class BatchSeeds:
     ordinals: Int64s
     """The seeds, as ordinals of the seed set."""
     padding: bool = False
-    """The batch is one of the epoch's first again, for a rank that would have one fewer."""
+    """Whether the batch is one of the epoch's first again, for a rank that would have one fewer."""
     between: tuple[BatchSeeds, ...] = ()
     """Under SCOPE VISITED, the batches of other consumers since this consumer's last one."""
 
@@ -44,7 +44,7 @@ class Epochs:
         return batches_in(self.seeds.ids.size, self.spec, epoch)
 
     def before(self, epoch: int) -> int:
-        """The number of batches of all earlier epochs: the global number of an epoch's first batch."""
+        """The global number of an epoch's first batch, which is the number of batches of all earlier epochs."""
         return batches_before(self.seeds.ids.size, self.spec, epoch)
 
     def share(self, epoch: int, start: int = 0) -> Share:
@@ -52,12 +52,12 @@ class Epochs:
         return self.sharing.share(self.batches(epoch), full_batches_in(self.seeds.ids.size, self.spec, epoch), start)
 
     def taken_last(self, at: Position) -> int:
-        """The global number of the batch that consumers took last at a position, or the first that they will take."""
+        """The global number of the batch that consumers took last at a position, or of the first that they take."""
         number, workers = place_among_workers()
         return self.before(at.epoch) + self.share(at.epoch, at.start).consumed(number + workers * max(0, at.taken - 1))
 
     def batch(self, epoch: int, index: int) -> BatchSeeds:
-        """This rank's batch of the epoch at an index, from the end where that is negative.
+        """This rank's batch of the epoch at an index; negative indices count from the end.
 
         Raises:
             IndexError: the rank has fewer batches.
@@ -77,6 +77,7 @@ class Epochs:
         order, size = self._ordinals(epoch), self.spec.batch_size
         batches, before = self.batches(epoch), self.before(epoch)
         for place in places:
+            # With `pad` places run past the end, and stand for the epoch's first batches again.
             again, index = divmod(place, batches)
             ordinals = order[index * size : (index + 1) * size]
             yield BatchSeeds((epoch, index), before + index, ordinals, padding=again > 0)
@@ -89,11 +90,12 @@ class Epochs:
     def numbered(self, numbers: Iterable[int]) -> Iterator[BatchSeeds]:
         """The batches with these global numbers."""
         for number in numbers:
+            # A binary search for the epoch, as epochs of a SUBSET differ in length.
             epoch = bisect_right(range(1, number + 2), number, key=self.before)
             yield from self.batches_at(epoch, [number - self.before(epoch)])
 
     def _ordinals(self, epoch: int) -> Int64s:
-        """The epoch's seed order, kept for the epoch."""
+        """The epoch's seed order, cached for the epoch."""
         if (kept := self._order) is None or kept[0] != epoch:
             spec = self.spec
             kept = self._order = epoch, epoch_order(self.seeds, spec.seed, epoch, spec.order, spec.subset)
@@ -104,13 +106,13 @@ class Epochs:
 
 
 def place_among_workers() -> tuple[int, int]:
-    """(number, count) of the processes that share a rank's batches; (0, 1) outside DataLoader workers."""
+    """(number, count) of the processes that share a rank's batches; (0, 1) outside of DataLoader workers."""
     worker = get_worker_info()
     return (0, 1) if worker is None else (worker.id, worker.num_workers)
 
 
 def worker_of(sharing: Sharing) -> dict[str, int] | None:
-    """The DataLoader worker among those of all ranks, as a stream's state records it; None outside of one."""
+    """The DataLoader worker and its rank, as a stream's state records them; None outside of a worker."""
     worker = get_worker_info()
     if worker is None:
         return None

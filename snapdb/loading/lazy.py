@@ -1,4 +1,4 @@
-"""Features and other values of a batch as tensors, read when they are first used."""
+"""Tensors of a batch: conversion, placement, and values that are read at first access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snapdb.sampling.subgraph import Ints
 
 
 def rows_of(feature: Feature, ids: Int64s) -> Tensor:
-    """[n, width] the rows of ids in the feature's type; a sparse CSR tensor when the feature is sparse."""
+    """[n, width] the rows of ids in the feature's dtype; a sparse CSR tensor for a sparse feature."""
     if not isinstance(feature, SparseReader):
         return tensor_of(feature.read(ids))
     csr = feature.read_sparse(ids)
@@ -25,7 +25,7 @@ def rows_of(feature: Feature, ids: Int64s) -> Tensor:
 
 
 def _csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, *, size: tuple[int, int]) -> Tensor:
-    """A sparse CSR tensor of arrays that fit together, which is not checked again."""
+    """A sparse CSR tensor of arrays that are known to fit together, which are not checked again."""
     return torch.sparse_csr_tensor(indptr, indices, values, size=size, check_invariants=False)
 
 
@@ -37,7 +37,7 @@ def pinned(tensor: Tensor) -> Tensor:
 
 
 def parts(tensor: Tensor) -> tuple[Tensor, ...]:
-    """The dense tensors that it is made of."""
+    """The dense tensors that a tensor consists of."""
     if tensor.layout != torch.sparse_csr:
         return (tensor,)
     return tensor.crow_indices(), tensor.col_indices(), tensor.values()
@@ -49,31 +49,31 @@ def placed(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def ready(tensor: Tensor) -> Tensor:
-    """The tensor in page-locked memory, or on the GPU where it is already."""
+    """The tensor in page-locked memory, or unchanged where it is on the GPU already."""
     return tensor if tensor.is_cuda else pinned(tensor)
 
 
 def host(values: Ints) -> Array:
-    """The values as an array; waits for a GPU that makes them."""
+    """The values as a numpy array; waits for the GPU that computes them."""
     found: Array = values.cpu().numpy() if isinstance(values, Tensor) else values
     return found
 
 
 def tensor_of(values: Array | Tensor) -> Tensor:
-    """The array as a tensor in the same memory, copied when it may not be written; a tensor as it is."""
+    """The array as a tensor in the same memory, or a copy of a read-only array; a tensor is returned unchanged."""
     if isinstance(values, Tensor):
         return values
     return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 with warnings.catch_warnings():
-    # Once a process torch warns that CSR tensors are new, and once that it does not check one that it is sent by
-    # another process. Threads make batches, where warnings cannot be held back: so both are spent here.
+    # torch warns once per process that CSR tensors are in beta, and once that it does not check one from another
+    # process. Warning filters are not thread-safe, and batches are built on threads: so both warnings are spent here.
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0], torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 1))
 
 
-# A mapping whose values are read at first access, and kept
+# A mapping whose values are read at first access, and kept.
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -85,7 +85,7 @@ class MissingEntryError(SnapdbError, KeyError):
 
 
 class Held(dict[_K, _V]):
-    """Values by key; the error for a missing key lists the keys that exist.
+    """A dict whose error for a missing key lists the keys that exist.
 
     >>> Held(seven=7)["eight"]
     Traceback (most recent call last):
@@ -98,7 +98,7 @@ class Held(dict[_K, _V]):
 
 
 class Lazy(Mapping[_K, _V], Generic[_K, _V]):
-    """Values by key. Two threads that ask first at once may both read; both then get the same value.
+    """A mapping whose values are read at first access. Two threads may both read a value; both get the same one.
 
     >>> numbers = Lazy({"seven": lambda: 7}, "only seven is kept here")
     >>> numbers["seven"], "eight" in numbers
@@ -106,14 +106,14 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
     """
 
     def __init__(self, readers: Mapping[_K, Callable[[], _V]], hint: str) -> None:
-        """`hint` is why a key may be absent, and the remedy."""
+        """`hint` is the reason why a key may be absent, and the remedy."""
         self._readers = dict(readers)
         self._kept: dict[_K, _V] = {}
         self._hint = hint
 
     @staticmethod
     def of(values: Mapping[_K, _V], hint: str) -> Lazy[_K, _V]:
-        """A mapping of values that are known."""
+        """A mapping of known values."""
         return Lazy({key: _Value(value) for key, value in values.items()}, hint)
 
     def __getitem__(self, key: _K) -> _V:
@@ -122,6 +122,7 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
         if key not in self._readers:
             found = ", ".join(map(_plain, self._readers)) or "none"
             raise MissingEntryError(f"nothing for {_plain(key)} here, which has {found}; {self._hint}")
+        # No lock: readers are pure, and setdefault is atomic, so that the first value is the one that all threads get.
         return self._kept.setdefault(key, self._readers[key]())
 
     def __contains__(self, key: object) -> bool:
@@ -137,19 +138,20 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
         return f"Lazy({', '.join(map(_plain, self._readers))})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as values, as another machine may not have the files; one that cannot be read stays an error."""
+        """Pickled as values, as another machine may not have the files; a value that cannot be read stays an error."""
         return Lazy, ({key: _read(self, key) for key in self}, self._hint)
 
     def known(self, key: _K) -> _V | None:
-        """The value of a key if it was read before; nothing is read."""
+        """The value of a key if it was read before, else None; nothing is read."""
         return self._kept.get(key)
 
     def changed(self, change: Callable[[_V], _V]) -> Lazy[_K, _V]:
-        """The same mapping with `change` applied to each value, once it is read."""
+        """The same mapping with `change` applied to each value when it is read."""
         return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)
 
 
 def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
+    """A reader of the value, or of the error with which it could not be read."""
     try:
         return _Value(values[key])
     except CorruptError as error:
@@ -157,7 +159,7 @@ def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
 
 
 class _Unread(Generic[_V]):
-    """Raises the error with which a value could not be read: pickling a batch also reads values without a consumer."""
+    """Raises the error with which a value could not be read: pickling a batch reads values that may never be used."""
 
     def __init__(self, error: CorruptError) -> None:
         self.error = error
@@ -167,7 +169,7 @@ class _Unread(Generic[_V]):
 
 
 class _Changed(Generic[_K, _V]):
-    """Reads one changed value."""
+    """Reads a value and changes it."""
 
     def __init__(self, origin: Lazy[_K, _V], key: _K, change: Callable[[_V], _V]) -> None:
         self.origin, self.key, self.change = origin, key, change

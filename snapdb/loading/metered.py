@@ -1,4 +1,4 @@
-"""What a batch has to read of files that memory does not hold: whole pages, each once, where no cache has the edges."""
+"""A stream with a meter: seconds of building and sampling, and the pages of the topology that a batch reads."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ from snapdb.sampling.walks import Walk
 from snapdb.types import EdgeType, SampleSpec
 
 _REPEATS = 5
-"""Of which the shortest counts: the others were held up."""
+"""Repetitions of a measurement, of which the shortest counts, as interference only makes others longer."""
 _RECENT = 4
-"""Batches that are sampled again to compare samplers: one alone would be in the processor's caches."""
+"""Batches that are sampled again to compare samplers: a single one would fit in the processor's caches."""
 _ENOUGH = 0.25
 """Seconds after which they are not sampled once more."""
 
 
 class Recent(NamedTuple):
-    """The seeds of the last few batches, as they are sampled in the last one's place."""
+    """The seeds of the last few batches, sampled with the number and rounds of the last one."""
 
     number: int
+    """The global number of the last batch."""
     rounds: Rounds | None
+    """The rounds of its rows, or None."""
     nodes: tuple[Mapping[str, Ints], ...]
-    """Of each batch, vertex type → the dense ids of its nodes."""
+    """For each batch, vertex type → [nodes] dense ids."""
 
 
 class _WorkMeter:
@@ -50,27 +52,28 @@ class _WorkMeter:
     def __init__(self, *, on_gpu: bool = False) -> None:
         self._guard, self._on_gpu = threading.Lock(), on_gpu
         self.inputs: deque[tuple[SamplerInput, int, Rounds | None]] = deque(maxlen=_RECENT)
-        """Of the last few batches: the sampler's input, the batch number and the rounds of its rows."""
+        """The sampler's input, the batch number and the rounds of rows, for each of the last few batches."""
         self.reset()
 
     def reset(self) -> None:
-        """Reset the measurements."""
+        """Resets the measurements."""
         self.build_seconds = 0.0
-        """Seconds of whole batches."""
+        """Seconds of building whole batches."""
         self.sample_seconds = 0.0
         """Seconds of sampling alone."""
         self.sampled = 0
-        """Number of batches that were sampled."""
+        """The number of batches that were sampled."""
         self.cpu_seconds = 0.0
-        """Seconds of processor time, of whole batches."""
+        """Seconds of processor time of building whole batches."""
         self.threads: set[int] = set()
         """The threads that built a batch."""
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """The block builds a batch, or the rest of one."""
+        """Measures the time in which a batch, or the rest of one, is built."""
         started, busy = time.perf_counter(), time.thread_time()
         yield
+        # Wall time minus processor time is waiting: for a disk, a lock or other processes.
         spent, worked = time.perf_counter() - started, time.thread_time() - busy
         with self._guard:
             self.build_seconds += spent
@@ -79,7 +82,7 @@ class _WorkMeter:
 
     @contextmanager
     def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> Iterator[None]:
-        """The block samples the neighborhood of a batch."""
+        """Measures the time in which the subgraph of a batch is sampled."""
         self.inputs.append((entry, number, rounds))
         started = time.perf_counter()
         yield
@@ -90,31 +93,32 @@ class _WorkMeter:
             self.sampled += 1
 
     def wait(self) -> None:
-        """Wait for the GPU: without it only the launches of its kernels would be timed."""
+        """Waits for the GPU: otherwise only the launches of its kernels would be timed."""
         if self._on_gpu:
             torch.cuda.synchronize()
 
 
 class MeteredStream(BatchStream):
-    """The same batches, with `meter` measuring what they took since `start` was called."""
+    """The same batches, with `meter` measuring their cost since `start` was called."""
 
     def __init__(self, source: StreamSource, options: StreamOptions) -> None:
         self.meter = _WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
         super().__init__(source, options, self.meter)
+        # A copy without the cache, so that measurements do not count as its hits and misses.
         self._plain = copy.copy(self.sampler)
         self._repeats = 1
         self.start()
 
     def start(self) -> None:
-        """Reset the measurements."""
+        """Resets the measurements."""
         self.meter.reset()
         self._from_disk = _read_from_disk()
 
     def steps(self, patience: float) -> dict[tuple[EdgeType, int], float]:
-        """(key of a batch, hop) → seconds that it takes to draw the edges of the last batch that was sampled.
+        """(key of a batch, hop) → seconds that drawing the edges of the last sampled batch takes.
 
-        Batches are pure, so that a step takes what sampling up to it takes longer than sampling up to the one before.
-        Nothing when that would take more seconds than `patience`.
+        Batches are pure, so the cost of a step is the difference between sampling up to it and sampling up to the step
+        before. Empty where that would exceed `patience` seconds.
         """
         if not self.meter.inputs:
             return {}
@@ -141,9 +145,9 @@ class MeteredStream(BatchStream):
         return Recent(number, rounds, tuple(subgraph.nodes for subgraph in again))
 
     def pages(self, cache: CacheReader | None) -> float:
-        """Bytes of whole pages of neighbours that one of `recent` reads beside a cache, on average; numba samples.
+        """The mean bytes of whole pages of neighbours that one of `recent` reads beside a cache; numba only.
 
-        That is of a topology that is not in memory.
+        This is for a topology that is not in memory.
         """
         beside = copy.copy(self._plain)
         beside.cache = cache  # a lookup that counts neither hits nor misses
@@ -152,23 +156,23 @@ class MeteredStream(BatchStream):
         return sum(_pages_read(beside, subgraph, number, rounds) for subgraph in again) / len(self.meter.inputs)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
-        """How long it takes to sample one of `recent`, by another statement or with a cache, when it is in memory."""
+        """Seconds that sampling one of `recent` takes in memory, for another statement or with a cache."""
         other = copy.copy(self._plain)
         other.spec, other.cache = spec or other.spec, cache
         scratch, spent = other.scratch(), list[float]()
-        self._each(other, scratch)  # the first run includes work that is done once
+        self._each(other, scratch)  # the first run loads kernels and warms the caches
         while len(spent) < _REPEATS and sum(spent) * len(self.meter.inputs) < _ENOUGH:
             spent.append(self._each(other, scratch))
         return min(spent)
 
     def waited(self) -> float:
-        """How much longer than now it took to sample a batch since `start`, where something was read from a disk."""
+        """The mean seconds that sampling a batch since `start` waited for a disk; 0 where nothing was read from one."""
         if not self.meter.sampled or _read_from_disk() == self._from_disk:
             return 0.0
         return max(0.0, self.meter.sample_seconds / self.meter.sampled - self.seconds())
 
     def _each(self, sampler: NeighborSampler, scratch: Scratch) -> float:
-        """How long one of the last few batches takes, on average."""
+        """The mean seconds that one of the last few batches takes."""
         started = time.perf_counter()
         _, number, rounds = self.meter.inputs[-1]
         for entry, _, _ in self.meter.inputs:
@@ -183,6 +187,7 @@ class MeteredStream(BatchStream):
         return min(self._timed(short, scratch) for _ in range(self._repeats))
 
     def _timed(self, sampler: NeighborSampler, scratch: Scratch) -> float:
+        """Seconds to sample the last batch once."""
         started = time.perf_counter()
         entry, number, rounds = self.meter.inputs[-1]
         sampler.sample(entry, number, scratch, rounds)
@@ -191,15 +196,15 @@ class MeteredStream(BatchStream):
 
 
 def _short(walk: Any, hops: int) -> Any:
-    """The same walk without draws after a number of hops."""
-    if hasattr(walk, "walk"):  # torch's, which is made of one
+    """The same walk without draws from a number of hops on."""
+    if hasattr(walk, "walk"):  # a walk of torch wraps one of numba
         return replace(walk, walk=_short(walk.walk, hops))
     counts = tuple(count if hop < hops else 0 for hop, count in enumerate(walk.fanout.counts))
     return replace(walk, fanout=replace(walk.fanout, counts=counts))
 
 
 def _read_from_disk() -> int:
-    """The bytes that this process has read from disks; 0 where the system does not report it."""
+    """The bytes that this process has read from disks; 0 where the system does not report them."""
     with suppress(OSError):
         for line in Path("/proc/self/io").read_text().splitlines():
             if line.startswith("read_bytes:"):
@@ -208,17 +213,19 @@ def _read_from_disk() -> int:
 
 
 _AT_ONCE = 1 << 16
-"""Edges that are searched for in their rows at once: each takes as much memory as a row."""
+"""Edges that are searched for in their records at a time: each needs as much memory as a record."""
 
 
 def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
-    """The bytes of the pages of neighbors that a batch reads of topologies, without those that the sampler's cache has.
+    """The bytes of pages that a batch reads of topologies, without the rows that the sampler's cache has.
 
     The operating system counts the same for a file that is read page by page and is not in memory.
 
     Args:
-        subgraph: The sampled neighborhood of batch number `batch`.
-        rounds: Those of its rows, under SCOPE VISITED.
+        sampler: The sampler, with its cache.
+        subgraph: The sampled subgraph of batch number `batch`.
+        batch: The global batch number.
+        rounds: The rounds of its rows, under SCOPE VISITED.
     """
     total = 0
     for walk in sampler.backend.host_walks:
@@ -232,7 +239,7 @@ def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds
 def _missed(
     sampler: NeighborSampler, walk: Walk, subgraph: Subgraph, batch: int, rounds: Rounds | None
 ) -> Iterator[Int64s]:
-    """Positions of the edges that are in no row of the cache, hop after hop."""
+    """Positions of the edges that no cached row contains, hop after hop."""
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
     copies = None if cache is None else cache.copies(relation)
     for hop, blocks in enumerate(subgraph.hops):
@@ -253,7 +260,7 @@ def _missed(
 
 
 def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
-    """Which edges of a block are in the records of these numbers; -1: there is none."""
+    """[edges] whether each edge of a block is in the record of its number; -1: it has no record."""
     recorded = np.zeros(numbers.size, np.bool_)
     for low in range(0, numbers.size, _AT_ONCE):
         some = slice(low, low + _AT_ONCE)
@@ -264,5 +271,5 @@ def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> 
 
 
 def _pages(array: Array, places: Int64s) -> int:
-    """The number of memory pages that these items are on."""
+    """The number of memory pages that contain these items."""
     return int(np.unique((array.ctypes.data + places * array.itemsize) // mmap.PAGESIZE).size)

@@ -1,4 +1,4 @@
-"""A batch as HTML: seeds, the shapes and types of its tensors, its hops and its lineage. Nothing is read for it."""
+"""The HTML of a batch for notebooks: seeds, shapes and dtypes of tensors, hops and lineage. Nothing is read for it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
 
 
 def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
+    """Rows for the tensors of seeds."""
     yield _row("seeds", "input_id", batch.input_id)
     for name in optional:
         if (tensor := getattr(batch, name)) is not None:
@@ -45,6 +46,7 @@ def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
 
 
 def _nodes(batch: Batch) -> Iterator[_Row]:
+    """Rows for the tensors of each node type."""
     for type_, ids in batch.n_id.items():
         yield _row(type_, "n_id", ids, batch.num_sampled_nodes[type_])
         if type_ in batch.batch:
@@ -54,6 +56,7 @@ def _nodes(batch: Batch) -> Iterator[_Row]:
 
 
 def _edges(batch: Batch) -> Iterator[_Row]:
+    """Rows for the tensors of each edge type."""
     for type_, index in batch.edge_index.items():
         of = " ".join(type_)
         yield _row(of, "edge_index", index, batch.num_sampled_edges[type_])
@@ -66,11 +69,12 @@ def _edges(batch: Batch) -> Iterator[_Row]:
 
 
 def _kept(values: Mapping[_K, Tensor], key: _K) -> Tensor | None:
-    """A tensor that is here; None for one that would have to be read."""
+    """A tensor that was read already; None for one that would have to be read."""
     return values.known(key) if isinstance(values, Lazy) else values[key]
 
 
 def _row(of: str, name: str, tensor: Tensor | None, hops: list[int] | None = None) -> _Row:
+    """One row of the table."""
     counts = "" if hops is None else " + ".join(map(str, hops))
     if tensor is None:
         return of, name, _LATER, "", "", counts

@@ -1,4 +1,4 @@
-"""The position of a stream's consumer, as it is saved and resumed, and the lineage by which a batch is built again."""
+"""Positions of a stream's consumer, as they are saved and resumed, and the lineage that identifies a batch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ def stream_lineage(
     """The lineage of the batches of one epoch, as plain values for JSON.
 
     Args:
+        view: The snapshot.
+        spec: The bound statement.
         seeds: The digest of the seed set.
-        rules: what `audit` holds the batches to.
+        rules: The rules that `audit` checks batches against.
+        epoch: The number of the epoch.
         zeros: The sampler's `zero_weight`.
     """
     return {
@@ -34,6 +37,8 @@ def stream_lineage(
         "rng": RNG_SCHEME,
         "seed": spec.seed,
         "generation": spec.generation,
+        # Entries that were introduced later are left out at their old default, so that lineages compare across
+        # releases.
         **({} if zeros is None else {"zero_weight": zeros}),
         **({} if spec.ids == "int64" else {"ids": spec.ids}),
         "epoch": epoch,
@@ -43,48 +48,51 @@ def stream_lineage(
 
 
 _LATER = {"refresh": None, "generation": 0, "zero_weight": None}
-"""The values of fields that older states do not have."""
+"""The values of fields that states of older releases do not have."""
 _PINNED = ("snapshot", "graph", "version", "window", "definition")
+"""The entries of a view's lineage that identify its snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a reader is: which epoch, and how much of it was taken."""
+    """The position of a consumer: the epoch, and how much of it was taken."""
 
     epoch: int = 0
     start: int = 0
-    """Batches that were consumed over all ranks before they were shared out."""
+    """The number of batches that all ranks consumed before the rest was shared out."""
     taken: int = 0
-    """Batches of its share that the reader took since."""
+    """The number of batches of its share that the consumer has taken since."""
     begun: bool = False
-    """Whether an iteration took them: the next one yields the next epoch."""
+    """Whether an iteration took them: then the next iteration yields the next epoch."""
     ended: bool = False
     """Whether that iteration has ended."""
 
     @property
     def starts(self) -> bool:
-        """Whether it is the start of an epoch."""
+        """Whether this is the start of an epoch."""
         return not self.start and not self.taken
 
     def following(self) -> Position:
-        """Where the next iteration begins."""
+        """The position at which the next iteration begins."""
         return Position(self.epoch + 1) if self.begun else self
 
     def saved(self, share: Share, worker: Mapping[str, int] | None) -> dict[str, Any]:
-        """A position as plain values for JSON.
+        """The position as plain values for JSON.
 
         Args:
             share: The rank's share of the epoch.
-            worker: The DataLoader worker that the consumer is; the positions of the others do not follow from it.
+            worker: The DataLoader worker that the consumer is, whose position does not determine those of the others.
         """
         consumed = share.consumed(self.taken) if worker is None else self.start
+        # A position at an epoch's end is saved as the start of the next one, so that resuming never yields an empty
+        # epoch.
         over = self.ended or (worker is None and 0 < consumed == share.stop)
         place = {"epoch": self.epoch + 1, "consumed": 0} if over else {"epoch": self.epoch, "consumed": consumed}
         return place if worker is None else {**place, "worker": {**worker, "taken": 0 if over else self.taken}}
 
 
 def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight | None) -> dict[str, Any]:
-    """All that two streams must share to yield the same batches, as plain values for JSON.
+    """Everything that two streams must share to yield the same batches, as plain values for JSON.
 
     `zeros` is the `zero_weight` of their samplers, which depends on the snapshot's weights too.
     """
@@ -108,12 +116,13 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight 
         "generation": 0 if spec.refresh is None else spec.generation,
         "zero_weight": zeros,
     }
+    # A round trip through JSON makes tuples lists, so that a fresh identity equals one that was saved.
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
 
 def _plain(refresh: Refresh) -> dict[str, Any]:
-    """A policy as plain values for JSON; parts are fractions."""
+    """A refresh policy as plain values for JSON, with fractions as text."""
     values = asdict(refresh).items()
     return {name: str(value) if isinstance(value, Fraction) else value for name, value in values}
 
@@ -124,10 +133,10 @@ def loaded(
     batches_in: Callable[[int], int],
     worker: Mapping[str, int] | None,
 ) -> Position:
-    """The position of a saved state, for a stream of this identity.
+    """The position in a saved state, for a stream of this identity.
 
     Raises:
-        InputError: the state is of another stream or of another DataLoader worker, or is none.
+        InputError: the state belongs to another stream or another DataLoader worker, or is not a state.
     """
     if not isinstance(state, Mapping):
         raise _refused(f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned")
@@ -140,7 +149,7 @@ def loaded(
                 f"this state is of another stream: its {name} is {said[name]!r}, here it is {here!r}; "
                 f"open the stream as it was opened then, or start anew{_going_on(name, said, here)}"
             )
-    # Formerly each rank counted its own batches.
+    # In states of older releases, with `world_size`, each rank counted its own batches.
     epoch, consumed, ranks = state.get("epoch"), state.get("consumed"), state.get("world_size", 1)
     if not (_epoch(epoch) and _count(consumed) and _count(ranks)):
         raise _refused(f"this state is damaged: epoch {epoch!r}, {consumed!r} batches consumed")
@@ -151,7 +160,7 @@ def loaded(
 
 
 def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
-    """The remedy where the snapshot was published again, or edges of weight 0 are not drawn any more."""
+    """The remedy where the snapshot was published again, or edges of weight 0 are no longer drawn."""
     then = said[name]
     if name == "zero_weight" and then is None:
         return (
@@ -171,7 +180,7 @@ def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
 
 
 def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
-    """What a DataLoader worker took of its share, according to a state of this same worker."""
+    """The number of batches that a DataLoader worker took of its share, from a state of the same worker."""
     if of is None:
         return 0
     if not isinstance(of, Mapping) or not _count(of.get("taken")):
@@ -185,7 +194,7 @@ def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
 
 
 def _named(worker: Mapping[str, Any] | None) -> str:
-    """A DataLoader worker in words."""
+    """A DataLoader worker for messages."""
     if worker is None:
         return "no DataLoader worker"
     names = ("id", "num_workers", "rank", "world_size")
@@ -193,10 +202,10 @@ def _named(worker: Mapping[str, Any] | None) -> str:
 
 
 def checked_epoch(epoch: int) -> int:
-    """The epoch.
+    """The epoch itself, once it is known to be valid.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not the number of an epoch.
     """
     if not _epoch(epoch):
         raise ValueError(f"an epoch is a whole number from 0 up to 2^31, found {epoch!r}")
@@ -204,10 +213,10 @@ def checked_epoch(epoch: int) -> int:
 
 
 def checked_count(consumed: int, share: Share) -> int:
-    """The number of batches that a loop took of its rank's share.
+    """The number of batches that a loop took of its rank's share, once it is known to be valid.
 
     Raises:
-        ValueError: it is no number, or the share has fewer.
+        ValueError: it is not a number, or the share has fewer batches.
     """
     most = len(share.places)
     if not _count(consumed) or consumed > most:
@@ -216,12 +225,12 @@ def checked_count(consumed: int, share: Share) -> int:
 
 
 def _epoch(value: Any) -> TypeGuard[int]:
-    """Whether it is the number of an epoch."""
+    """Whether a value is the number of an epoch."""
     return _count(value) and value < 2**31
 
 
 def _count(value: Any) -> TypeGuard[int]:
-    """Whether it is a whole number, 0 or more."""
+    """Whether a value is a whole number, at least 0."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

@@ -68,6 +68,7 @@ class Sharing:
         """
         stop = batches
         if self.drop_last:
+            # Every rank gets the same number of full batches: DDP deadlocks when one rank has a batch more.
             stop = start + max(0, full - start) // self.world_size * self.world_size
         elif self.pad:
             stop = start - (start - batches) // self.world_size * self.world_size

@@ -156,6 +156,8 @@ class BatchStream(IterableDataset[Given]):
         self._position, workers = at, self._workers
         number, processes = place_among_workers()
         share = workers.epochs.share(at.epoch, at.start)
+        # DataLoader workers take batches in turn, as torch's DataLoader yields from its workers in turn: the order is
+        # that of one stream.
         places = share.places[number::processes]
         with workers.iterated():
             results = workers.results(self._lineage(at.epoch), at.epoch, places[at.taken :])
@@ -188,6 +190,7 @@ class BatchStream(IterableDataset[Given]):
         refresh = before.source.refresh
         if refresh is None or os.getpid() != self._process:
             raise _cannot_renew()
+        # The rest of an epoch stays on its publication, as all batches of an epoch are of one.
         source = refresh() if at.starts else None
         if source is None:
             return False
@@ -242,6 +245,7 @@ class BatchStream(IterableDataset[Given]):
         self._closed = True
         for workers in (self._workers, *self._retired):
             workers.end()
+        # Some free blocks stay for the next stream, whose first batches then cost no page faults.
         buffers.keep_free(self.threads + 1)
 
     def __enter__(self) -> Self:
@@ -270,6 +274,7 @@ class BatchStream(IterableDataset[Given]):
 
     def _reach(self, at: Position, workers: OrderedWorkers) -> None:
         """Move there, unless another iteration has overtaken this one."""
+        # Several iterations may run at once: only the one that the position belongs to advances it.
         if workers is self._workers and at.epoch == self._position.epoch:
             self._position = at
             workers.forget(workers.epochs.taken_last(at))

@@ -1,8 +1,8 @@
-"""REFRESH OTF SCOPE VISITED: the round of each row, which depends on the batches before that read it.
+"""Rounds of pool rows under REFRESH OTF SCOPE VISITED, which depend on the batches that accessed the rows.
 
 Rounds are frozen for a window of batches, which can be built in parallel and in any order. When all batches of a window
-are sampled, the rows that they accessed get the next window's number, and that window opens. So the rounds with which a
-window begins are all that its batches depend on.
+are sampled, the rows that they accessed get the next window's number, and that window opens. So the batches of a window
+depend only on the rounds with which it begins.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from snapdb.types import Relation, SampleSpec
 
 
 class _Rows(NamedTuple):
-    """The rows that batches access at a hop."""
+    """The pool rows that batches access at a hop."""
 
     hop: int
     relation: Relation
     slot: int
     nodes: int
-    """Their number: one per node."""
+    """The number of rows: one per node."""
 
     @property
     def name(self) -> tuple[Relation, int]:
@@ -46,7 +46,7 @@ class _Window:
     def __init__(self, rounds: Rounds) -> None:
         self.rounds = rounds
         self.next = {rows: values.copy() for rows, values in rounds.items()}
-        """The rounds after the window, by the batches that are sampled."""
+        """The rounds after the window, as far as its batches are sampled."""
         self.sampled: set[int] = set()
         """The numbers of the batches that are sampled."""
 
@@ -55,10 +55,10 @@ class VisitedRounds:
     """The windows of a sampler, which open one after another. Threads share them."""
 
     def __init__(self, spec: SampleSpec, walks: Sequence[RelationWalk], saved: Any = None) -> None:
-        """Begin with batch 0, or with a saved window.
+        """Begins with batch 0, or with a saved window.
 
         Raises:
-            InputError: the saved window is damaged, or of other rows.
+            InputError: the saved window is damaged, or belongs to other rows.
         """
         assert spec.refresh is not None
         self.every = spec.refresh.period
@@ -73,7 +73,7 @@ class VisitedRounds:
         self._changed = threading.Condition()
 
     def sampled(self, number: int, sample: Callable[[Rounds], Subgraph]) -> Subgraph:
-        """Sample a batch with its rounds, once all batches of earlier windows are sampled.
+        """Samples a batch with its rounds, once all batches of earlier windows are sampled.
 
         Those must be sampled already, or be in progress on other threads.
         """
@@ -82,13 +82,13 @@ class VisitedRounds:
         return subgraph
 
     def fail(self) -> None:
-        """Report that a batch failed, so that no thread waits for it."""
+        """Records that a batch failed, so that no thread waits for it."""
         with self._changed:
             self._failed = True
             self._changed.notify_all()
 
     def missing(self, before: int) -> tuple[int, Iterator[int]]:
-        """The number of batches before this one that are not sampled, and their numbers: maybe very many."""
+        """The number of batches before this one that are not sampled, and their numbers, which may be very many."""
         self._failed = False
         numbers = range(self._last * self.every, before)
         done = sum(number in numbers for number in tuple(self._windows[self._last].sampled))
@@ -101,7 +101,7 @@ class VisitedRounds:
         return (number for number in numbers if number // self.every >= last and number not in done)
 
     def opens(self, number: int) -> int:
-        """The first batch of a batch's window: the batch depends on those before that one."""
+        """The first batch of a batch's window; the batch depends on those before it."""
         return number - number % self.every
 
     def knows(self, number: int) -> bool:
@@ -110,11 +110,11 @@ class VisitedRounds:
         return window in self._windows or window > self._last
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Keep the rounds of these batches, and no longer those that were kept before."""
+        """Keeps the rounds of these batches, and no longer those that were kept before."""
         self._kept = frozenset(number // self.every for number in numbers)
 
     def forget(self, before: int) -> None:
-        """Free the rounds of the windows before this batch's, which are not read any more."""
+        """Frees the rounds of the windows before this batch's, which are no longer read."""
         with self._changed:
             gone = {window for window in self._windows if window < min(before // self.every, self._last)}
             for window in gone - self._kept:
@@ -149,12 +149,14 @@ class VisitedRounds:
             return self._windows[window].rounds
 
     def _record_access(self, number: int, subgraph: Subgraph) -> None:
-        """Mark the rows of all nodes that a batch expanded; the last batch of a window opens the next one."""
+        """Marks the rows of all nodes that a batch expanded; the last batch of a window opens the next one."""
         at = number // self.every
         window = self._windows.get(at)
-        if window is None:  # it was complete, and so was sampled again
+        # The window was complete: this batch is sampled again, and its accesses are recorded already.
+        if window is None:
             return
         if at + 1 not in self._windows:
+            # Without the lock: all threads of the window write the same number, so their order does not matter.
             for rows in self._rows:
                 window.next[rows.name][self._expanded(subgraph, rows)] = at + 1
         with self._changed:
@@ -179,7 +181,7 @@ class VisitedRounds:
 
 
 def check_any_order(spec: SampleSpec, what: str) -> None:
-    """Check that batches may be built in any order.
+    """Checks that batches may be built in any order.
 
     Raises:
         InputError: each batch depends on those before it.
@@ -220,13 +222,14 @@ def _packed(window: int, rounds: Rounds) -> dict[str, Any]:
 
 
 def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], Int32s]]:
-    """The number of a saved window, and its rounds; the first window where nothing was saved.
+    """The number of a saved window and its rounds; the first window where nothing was saved.
 
     Args:
-        nodes: the rows that there are, and how many.
+        saved: The result of `_packed`, or None.
+        nodes: The rows of the sampler, and how many each table has.
 
     Raises:
-        InputError: the saved window is damaged, or of other rows.
+        InputError: the saved window is damaged, or belongs to other rows.
     """
     if saved is None:
         return 0, {rows: np.zeros(count, np.int32) for rows, count in nodes.items()}
@@ -234,6 +237,7 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
         window = saved["window"]
         texts = {(*names, slot): text for *names, slot, text in saved["rounds"]}
         expected = {(*relation.edge, relation.direction, slot): (relation, slot) for relation, slot in nodes}
+        # The state may come from a file that someone edited, or from a graph that has changed since.
         if not isinstance(window, int) or not 0 < window < 2**31 or texts.keys() != expected.keys():
             raise ValueError("it is of other rows")
         if saved["checksum"] != _checksum(window, saved["rounds"]):
@@ -248,17 +252,19 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
 
 
 def _checksum(window: int, rows: Any) -> int:
-    """The checksum of all that is saved: those of the texts cover neither the names of the rows nor the window."""
+    """The CRC-32 of the window, the names of rows and their texts: zlib's own covers each text alone."""
     return zlib.crc32(json.dumps([window, rows]).encode())
 
 
 def _text(values: Int32s) -> str:
+    """The rounds as compressed text for JSON."""
     return base64.b64encode(zlib.compress(values.astype("<i4").tobytes(), 1)).decode("ascii")
 
 
 def _values(text: str, nodes: int, window: int) -> Int32s:
     """The rounds of this number of rows, none later than the window."""
     inflate = zlib.decompressobj()
+    # Decompression is limited to the expected size, as a damaged or forged state could expand without bound.
     plain = inflate.decompress(base64.b64decode(text, validate=True), 4 * nodes + 1)
     values = np.frombuffer(plain, "<i4").astype(np.int32)
     if values.size != nodes or (nodes and not 0 <= int(values.min()) <= int(values.max()) <= window):

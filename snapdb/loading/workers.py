@@ -28,8 +28,8 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
     """`map(work, items)` over threads.
 
     Results are in the order of the items. At most `room(in progress)` items, evaluated each time, are in progress or
-    wait to be taken. An exception of `work` is raised in its item's turn. Threads end with the last item, at an
-    exception, at `close`, and when the iterator is dropped.
+    complete. An exception of `work` is raised in its item's turn. Threads end with the last item, at an exception, at
+    `close`, and when the iterator is dropped.
 
     >>> list(OrderedMap(str.upper, ["a", "b", "c"], threads=2, room=lambda under_way: 4))
     ['A', 'B', 'C']
@@ -44,7 +44,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         room: Callable[[int], int],
         finish: Callable[[Any], _O] | None = None,
     ) -> None:
-        """`finish` completes what `work` returns, maybe on another thread; None: it is complete."""
+        """`finish` completes the result of `work`, perhaps on another thread; None: it is complete."""
         self._items = iter(items)
         self._room = room
         self._steps: _Steps[_I, _O] = _Steps(work, finish, threads)
@@ -63,7 +63,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
             self._fill()
         except BaseException as error:
             self._end()
-            # Another thread may close it at any of the steps above.
+            # Another thread may call `close` at any of the steps above, which then fail in one of these ways.
             if self._closed and isinstance(error, CancelledError | IndexError | RuntimeError | StopIteration):
                 raise SnapdbError(
                     "the stream was closed while it was read; open another one", code="stream-closed"
@@ -72,12 +72,12 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         return outcome
 
     def close(self) -> None:
-        """Drops what was not begun, and waits for what was: a batch takes milliseconds."""
+        """Drops items that were not begun, and waits for the others: a batch takes milliseconds."""
         self._closed = True
         self._end()
 
     def _end(self) -> None:
-        if os.getpid() != self._process:  # a fork copies no threads, and the locks as they are, maybe held
+        if os.getpid() != self._process:  # a fork copies no threads, and the locks as they are, perhaps held
             return
         self._items = iter(())
         self._steps.stop()
@@ -85,11 +85,13 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         self._pending.clear()
 
     def __del__(self) -> None:
-        # Garbage may be collected on one of the threads, and under the lock of the steps: it waits for neither.
+        # The garbage collector may run this on one of the threads, and while it holds the lock of the steps: so it
+        # waits for neither.
         self._steps.abandoned = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self) -> None:
+        """Submits items until as many are in progress or complete as `room` allows."""
         room = self._room(sum(not future.done() for future in self._pending))
         while len(self._pending) < room:
             try:
@@ -107,18 +109,18 @@ class _Begun(NamedTuple, Generic[_O]):
     """Its position among all items."""
     future: Future[_O]
     value: Any
-    """What the first step returned."""
+    """The result of the first step."""
 
 
 class _Steps(Generic[_I, _O]):
-    """Items whose work takes two steps, each on any thread.
+    """A queue of items whose work takes two steps, each on any thread.
 
-    The second step of a batch copies its features. It is bound by the memory's bandwidth, which few threads exhaust. So
-    while first steps are left to do, only half of the threads do second ones: the two kinds run beside each other,
-    instead of all threads waiting for memory at once. No thread is idle for it.
+    The second step of a batch copies its features. It is bound by memory bandwidth, which few threads exhaust. So while
+    there are first steps to do, only half of the threads do second ones: both kinds run concurrently, instead of all
+    threads waiting for memory at once. No thread is idle for it.
 
     Features are nearly all of a batch's bytes. So at most one batch per thread has them, complete or in progress, and
-    the one that the consumer waits for; others wait as sampled neighborhoods, which are a tenth of the size.
+    the one that the consumer waits for; others wait as sampled subgraphs, which are a tenth of the size.
     """
 
     def __init__(self, begin: Callable[[_I], Any], finish: Callable[[Any], _O] | None, threads: int) -> None:
@@ -128,10 +130,10 @@ class _Steps(Generic[_I, _O]):
         self._added = self._taken = self._finishing = self._finished = 0
         self._lock = threading.Lock()
         self.abandoned = False
-        """The results are not read any more: threads end with the steps that they are in."""
+        """Whether results are no longer read: threads end after the steps in progress."""
 
     def add(self, item: _I) -> Future[_O]:
-        """Queue an item, for which a thread must call `run`."""
+        """Queues an item, for which a thread must call `run`."""
         future: Future[_O] = Future()
         with self._lock:
             self._fresh.append((self._added, future, item))
@@ -139,13 +141,13 @@ class _Steps(Generic[_I, _O]):
         return future
 
     def take(self) -> bool:
-        """Count the oldest result as taken; return whether a thread must call `run` for a step that waited for that."""
+        """Counts the oldest result as taken; returns whether a thread must call `run` for a step that waited for it."""
         with self._lock:
             self._taken += 1
             return bool(self._begun)
 
     def run(self) -> None:
-        """Do steps until none is left that may be done; what this thread begins, it or another one finishes."""
+        """Does steps until none is due; an item that this thread begins may be finished by another one."""
         while True:
             with self._lock:
                 begun = self._next_begun()
@@ -157,13 +159,14 @@ class _Steps(Generic[_I, _O]):
                 self._step(place, future, value, finishing=begun is not None)
             finally:
                 finishing = begun is not None
-                del begun, future, value  # a finished batch is its consumer's
+                # A reference here would keep a finished batch in memory until the next item.
+                del begun, future, value
                 with self._lock:
                     self._finishing -= finishing
                     self._finished += finishing
 
     def stop(self) -> None:
-        """Drop what was not begun and what was not finished; their futures are cancelled."""
+        """Drops items that were not begun or not finished; their futures are cancelled."""
         with self._lock:
             dropped = [item[1] for item in (*self._fresh, *self._begun)]
             self._fresh.clear()
@@ -172,19 +175,20 @@ class _Steps(Generic[_I, _O]):
             future.cancel()
 
     def _next_begun(self) -> _Begun[_O] | None:
-        """Remove and return the item whose second step is due; None where first steps are, or nothing."""
+        """Removes and returns the item whose second step is due; None where a first step is due, or nothing."""
         if not self._begun:
             return None
         first = min(self._begun)
         if self._finishing >= max(1, self._threads // 2) and self._fresh:
             return None
-        # The consumer waits for this item first: holding it back, for later ones to be taken, would stop both for good.
+        # The consumer waits for this item first: holding it back until later ones are taken would deadlock both.
         if first.place > self._taken and self._finishing + self._finished - self._taken >= self._threads:
             return None
         self._begun.remove(first)
         return first
 
     def _step(self, place: int, future: Future[_O], value: Any, *, finishing: bool) -> None:
+        """Does one step of an item, and queues or publishes its result."""
         try:
             value = self._finish(value) if finishing and self._finish is not None else self._begin(value)
         except BaseException as error:
@@ -198,21 +202,21 @@ class _Steps(Generic[_I, _O]):
 
 
 class OrderedWorkers:
-    """The threads and the builder over one source. A stream that moves on to another publication gets new ones."""
+    """The threads and the builder over one source. A stream that switches to another publication gets new ones."""
 
     def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
-        """Open the sampler; the caller releases the source where that fails.
+        """Opens the sampler; the caller releases the source where that fails.
 
         Raises:
-            InputError: the device is not there, or the memory is not enough.
-            SnapdbError: the snapshot cannot be sampled so.
+            InputError: the device is not available, or the memory does not suffice.
+            SnapdbError: the snapshot does not support the sampler.
         """
         self.source, self.options = source, options.of(source)
         self.epochs = Epochs(source.seeds, source.spec, options.sharing)
         self.builder = BatchBuilder(source, self.options, meter)
         self.identity = identity(source.view, source.seeds, source.spec, self.builder.sampler.zero_weight)
         self._visits: VisitedRounds | None = None
-        """The rounds of rows; None: those before batch 0."""
+        """The rounds of pool rows under SCOPE VISITED; None: no batch was sampled yet."""
         self._maps: weakref.WeakSet[OrderedMap[BatchSeeds, Any]] = weakref.WeakSet()
         self._iterations: set[object] = set()
         self._retired = False
@@ -225,10 +229,11 @@ class OrderedWorkers:
         return self.options.threads_of(processes, on_gpu=self.builder.on_gpu)
 
     def results(self, lineage: Lineage, epoch: int, places: range) -> Iterator[Any]:
-        """What the builder makes of the batches at these places of an epoch, in order."""
+        """The builder's results for the batches at these places of an epoch, in order."""
         seeds, visits = self.epochs.batches_at(epoch, places), None
         if places and self.builder.spec.in_order:
             first, *others = self.epochs.numbers(epoch, places)
+            # With `pad`, the epoch's first batches come again at its end, when their windows would have been forgotten.
             again = {number for number in others if number < first}
             visits = self._knowing({first, *again})
             visits.keep(again)
@@ -239,7 +244,7 @@ class OrderedWorkers:
         return self._map(partial(self.builder.sampled, lineage, visits), seeds, threads, room, self.builder.fetched)
 
     def result(self, lineage: Lineage, seeds: BatchSeeds) -> Any:
-        """What the builder makes of one batch, on the calling thread."""
+        """The builder's result for one batch, on the calling thread."""
         visits = None
         if self.builder.spec.in_order:
             visits = self._knowing({seeds.number})
@@ -253,7 +258,7 @@ class OrderedWorkers:
         return {"visits": None if self._visits is None else self._visits.saved(number)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Replace the known rounds by those of a saved state.
+        """Replaces the known rounds by those of a saved state.
 
         Raises:
             InputError: the state is damaged.
@@ -261,13 +266,13 @@ class OrderedWorkers:
         self._visits = self.builder.visits(state.get("visits")) if self.builder.spec.in_order else None
 
     def forget(self, before: int) -> None:
-        """Free what only batches before this one need."""
+        """Frees rounds that only batches before this one need."""
         if self._visits is not None:
             self._visits.forget(before)
 
     @contextmanager
     def iterated(self) -> Iterator[None]:
-        """Within it the workers are in use, and are not ended."""
+        """Marks the workers as in use within the block, so that they are not ended."""
         iteration = object()
         self._iterations.add(iteration)
         try:
@@ -278,19 +283,19 @@ class OrderedWorkers:
                 self.end()
 
     def pause(self) -> None:
-        """Free scratch, and give the cache's rows back, unless an iteration uses them."""
+        """Frees scratch and returns the cache's rows, unless an iteration uses them."""
         if not self._iterations:
             self._free()
 
     def retire(self) -> bool:
-        """End the workers, or let their last iteration do so; return whether one is in progress."""
+        """Ends the workers, or lets their last iteration do so; returns whether one is in progress."""
         self._retired = True
         if not self._iterations:
             self.end()
         return bool(self._iterations)
 
     def end(self) -> None:
-        """Stop the threads and release the source; batches that were yielded stay valid. A second call does nothing."""
+        """Stops the threads and releases the source, once; batches that were yielded stay valid."""
         for running in list(self._maps):
             running.close()
         self._free()
@@ -301,15 +306,16 @@ class OrderedWorkers:
         self.builder.free_scratch(0)
 
     def _knowing(self, numbers: Iterable[int]) -> VisitedRounds:
-        """The known rounds, where they include those of all these batches; else the ones before batch 0."""
+        """The known rounds, where they include those of all these batches; else the rounds before batch 0."""
         if self._visits is None or not all(map(self._visits.knows, numbers)):
             self._visits = self.builder.visits()
         return self._visits
 
     def _catch_up(self, visits: VisitedRounds, before: int) -> None:
-        """Sample the batches before this one that are not sampled yet."""
+        """Samples the batches before this one that are not sampled yet."""
         (many, missing), threads = visits.missing(before), self.threads
         seeds = self.epochs.numbered(missing)
+        # Only the rounds matter, so results are not kept: twice as many items as threads keep all of them busy.
         sampled = self._map(partial(self.builder.sample_only, visits), seeds, threads, lambda under_way: 2 * threads)
         try:
             for count, _ in enumerate(sampled):
@@ -335,6 +341,7 @@ class OrderedWorkers:
         room: Callable[[int], int],
         finish: Callable[[Any], Any] | None = None,
     ) -> Iterator[Any]:
+        """Maps batches on threads or, for 0 threads, lazily on the calling one."""
         if threads == 0:
             begun = map(work, batches)
             return begun if finish is None else map(finish, begun)
@@ -343,7 +350,7 @@ class OrderedWorkers:
         return results
 
     def __getstate__(self) -> dict[str, Any]:
-        """For DataLoader workers that are spawned: iterations, threads and the lease stay behind."""
+        """The state for DataLoader workers that are spawned, without iterations, threads and the lease."""
         left = {"_release", "_iterations", "_maps"}
         state = {name: value for name, value in self.__dict__.items() if name not in left}
         source = self.source._replace(lease=None, refresh=None, located=StreamSource._field_defaults["located"])
@@ -357,6 +364,6 @@ class OrderedWorkers:
 
 
 def _release_in(process: int, source: StreamSource) -> None:
-    """Release in the process that opened the source; forked workers leave it to their parent."""
+    """Releases the source in the process that opened it; forked workers leave that to their parent."""
     if os.getpid() == process:
         source.release()
