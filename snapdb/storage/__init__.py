@@ -1,1 +1,1 @@
-"""What lies on the disk: the catalog file, segments, id maps, topologies, features, and the commit that binds them."""
+"""The database directory on disk: catalog database, table segments, id maps, array artifacts, and their maintenance."""

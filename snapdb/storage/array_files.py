@@ -1,4 +1,4 @@
-"""Arrays as files: .npy files written piece by piece, .npz files, and memory-mapped reads of them."""
+"""Array files: .npy files written piece by piece, .npz archives, memory maps, and the advice and memory they need."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ STATIC = -(2**63)
 """The time of static edges, which sorts before every other."""
 
 _BUFFER = 1 << 23
-"""Bytes that are written at once, at multiples of this size: the kernel then keeps the file in huge pages."""
+"""Bytes per write, at offsets that are multiples of this size: the kernel then keeps the file in huge pages."""
 
 _RIGHTS = 0o644 << 16
-"""The permissions of an unpacked member: readable by all."""
+"""The Unix permissions of an archive's members when they are unpacked: readable by all."""
 
 
 class ArrayFile:
@@ -38,9 +38,10 @@ class ArrayFile:
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, values: Array) -> None:
-        """Write the next values, which must have the file's type."""
+        """Writes the next values, which must have the file's dtype."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        for at in range(0, data.size, _BUFFER):  # more than the buffer at once would be written at other offsets
+        # The buffer writes a larger piece through at once, at offsets that are not multiples.
+        for at in range(0, data.size, _BUFFER):
             self._file.write(data[at : at + _BUFFER].data)
 
     def __enter__(self) -> ArrayFile:
@@ -53,7 +54,7 @@ class ArrayFile:
 
 
 class TimeSpan:
-    """The first and last of the times that were added, except static ones.
+    """The first and the last of the times that were added, static ones excluded.
 
     >>> span = TimeSpan()
     >>> span.see(np.array([STATIC, 7, 3]))
@@ -66,7 +67,7 @@ class TimeSpan:
         self._last = STATIC
 
     def see(self, time: Int64s) -> None:
-        """Add some times."""
+        """Adds some times."""
         if not time.size or (last := int(time.max())) == STATIC:
             return
         first = int(time.min())
@@ -76,22 +77,23 @@ class TimeSpan:
         self._last = max(last, self._last)
 
     def facts(self) -> dict[str, int]:
-        """For a manifest: `first_time` and `last_time`; empty when no time was added."""
+        """`first_time` and `last_time` for a manifest; empty when no time was added."""
         return {} if self._first is None else {"first_time": self._first, "last_time": self._last}
 
 
 class ArrayArchive:
-    """A .npz file of arrays that are written one after another, part by part, so that none need fit into memory.
+    """A .npz file of arrays that are written one after another, part by part, so that they need not fit into memory.
 
-    `numpy.load(path, allow_pickle=False)` reads it; the same arrays always give the same bytes.
+    `numpy.load(path, allow_pickle=False)` reads it. The same arrays always give the same bytes.
     """
 
     def __init__(self, path: Path) -> None:
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
 
     def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Array]) -> None:
-        """Write an array, given as consecutive parts of its values in C order."""
-        member = zipfile.ZipInfo(f"{name}.npy")  # has a constant time
+        """Writes an array, given as consecutive parts of its values in C order."""
+        # A constant modification time keeps the bytes of the archive reproducible.
+        member = zipfile.ZipInfo(f"{name}.npy")
         member.external_attr = _RIGHTS
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
         with self._zip.open(member, "w", force_zip64=True) as file:
@@ -109,12 +111,16 @@ class ArrayArchive:
 
 
 _GROUPS = Path("/sys/fs/cgroup")
+"""The mount point of Linux's control groups."""
 
 _HUGE_PAGE = 1 << 21
+"""Bytes of a huge page, and the least size of files for which they pay."""
 _SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+"""The switch of transparent huge pages: always, madvise or never."""
 _SMALL = 1 << 21
-"""Bytes up to which a separate map does not pay."""
+"""Bytes up to which a separate memory map costs more than it saves."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a full disk, an exceeded quota, and the process's file size limit."""
 
 
 class _Files(NamedTuple):
@@ -130,7 +136,7 @@ _SECOND = _Files("memory.max", "memory.current", ("active_file", "inactive_file"
 
 
 def available_memory() -> int:
-    """The bytes of memory that this process can still take, by the machine and its control groups, page cache included.
+    """The bytes of memory that this process can still use, by the machine and its control groups, page cache included.
 
     >>> available_memory() > 0
     True
@@ -139,7 +145,7 @@ def available_memory() -> int:
 
 
 def _of_machine() -> int:
-    """MemAvailable of Linux; elsewhere all physical memory."""
+    """MemAvailable on Linux; elsewhere the physical memory."""
     with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -148,7 +154,7 @@ def _of_machine() -> int:
 
 
 def _of_groups() -> Iterator[int]:
-    """The free bytes of each group with a limit, from this process's own up to the root."""
+    """The free bytes of each control group with a limit, from this process's own up to the root."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -166,30 +172,31 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[int]:
     inside = PurePosixPath(path)
     for place in (inside, *inside.parents):
         group = root / place.relative_to("/")
-        with suppress(OSError, ValueError):  # not there, or no limit: "max"
+        with suppress(OSError, ValueError):  # the group does not exist here, or has no limit: "max"
             limit, used = (int((group / name).read_text()) for name in files[:2])
             facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            # File pages count as free: the kernel drops them before it kills a process.
             yield max(0, limit - used + sum(int(facts.get(name, 0)) for name in files.forgettable))
 
 
 def prefer_huge_pages(array: Array) -> None:
-    """Let a new memory map use huge pages, if the kernel has them for files: random reads then need fewer TLB entries.
+    """Lets a new memory map use huge pages, if the kernel supports them for files: random reads then miss the TLB less.
 
-    A file as large as a quarter of the available memory is excluded: its pages must be loaded and reclaimed singly.
+    Files larger than a quarter of the available memory are excluded: their pages must be loaded and evicted singly.
     """
     if array.nbytes >= _HUGE_PAGE and array.nbytes <= available_memory() // 4:
         _advise(array, "MADV_HUGEPAGE")
 
 
 def drop_cached_pages(path: Path) -> None:
-    """Drop a synced file from the page cache, so that its next reader caches it in huge pages.
+    """Drops a synced file from the page cache, so that its next reader caches it in huge pages.
 
-    A write caches part of a file in small pages, and no advice changes pages that are cached. Pages that a process maps
-    stay. Nothing is done for files for which `prefer_huge_pages` does not ask for huge pages.
+    A write caches the file in small pages, and advice does not change cached pages. Pages that a process maps stay.
+    Files for which `prefer_huge_pages` does not request huge pages are left alone.
     """
     if not hasattr(os, "posix_fadvise") or not _has_huge_pages():
         return
-    with suppress(OSError):  # it only costs speed
+    with suppress(OSError):  # an error costs speed only
         if not _HUGE_PAGE <= path.stat().st_size <= available_memory() // 4:
             return
         descriptor = os.open(path, os.O_RDONLY)
@@ -205,16 +212,16 @@ def lacks_huge_pages(arrays: Iterable[Array]) -> bool:
 
 
 def _has_huge_pages() -> bool:
-    """Whether the kernel has huge pages for maps that ask for them; for files, the file system must have them too."""
+    """Whether the kernel has huge pages for maps that request them; for files, the file system must have them too."""
     with suppress(OSError):
         return "[never]" not in _SWITCH.read_text()
     return False
 
 
 def read_singly(arrays: Sequence[Array], room: int) -> bool:
-    """Whether these arrays do not fit into `room` bytes together; then the kernel reads single pages of their maps.
+    """Whether these arrays exceed `room` bytes together; then their maps are read in single pages.
 
-    Read-ahead of random reads would evict pages that are needed.
+    Readahead is useless for random reads, and would evict pages that are needed.
     """
     mapped = [array for array in arrays if isinstance(_root(array), mmap.mmap) and array.nbytes >= _HUGE_PAGE]
     if not mapped or not hasattr(mmap, "MADV_RANDOM"):
@@ -222,18 +229,20 @@ def read_singly(arrays: Sequence[Array], room: int) -> bool:
     if sum(array.nbytes for array in mapped) <= room:
         return False
     for array in mapped:
-        _advise(array, "MADV_NOHUGEPAGE")  # a huge page would be read whole
+        _advise(array, "MADV_NOHUGEPAGE")  # a fault on a huge page would read 2 MiB
         _advise(array, "MADV_RANDOM")
     return True
 
 
 def _advise(array: Array, advice: str) -> None:
+    """Gives the kernel advice on an array's memory map, where it is one and the advice exists."""
     with suppress(AttributeError, OSError, ValueError):  # not supported by this system or kernel
         if isinstance(root := _root(array), mmap.mmap):
             root.madvise(getattr(mmap, advice))
 
 
 def _root(array: Array) -> object:
+    """The object that owns an array's memory."""
     owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -250,7 +259,7 @@ class _Place(NamedTuple):
 
 
 def same_values(one: Array, other: Array) -> bool:
-    """Whether two arrays are equal; mapped ones are compared by file region, and not read: files are immutable."""
+    """Whether two arrays are equal; mapped ones are compared by file region, as published files never change."""
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
     places = _place(one), _place(other)
@@ -260,10 +269,10 @@ def same_values(one: Array, other: Array) -> bool:
 
 
 def in_order(array: Array) -> Array:
-    """The same values, read-only, to be read once from the first to the last.
+    """The same values, read-only, for one pass from the first to the last.
 
-    A large file gets a separate map with sequential read-ahead, whatever the advice for the map that others read at
-    random positions.
+    A large file gets a separate map with sequential readahead, as the map that others read at random has the opposite
+    advice.
     """
     place = _place(array) if array.nbytes > _SMALL else None
     if place is None:
@@ -293,17 +302,20 @@ def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
     """`size` zeros in an unnamed file in a folder: they may exceed memory, and are freed with the array.
 
     Args:
+        folder: The folder of the file.
+        size: The number of bytes.
         what: Their purpose, for the message.
         remedy: An alternative to free space, for the message.
 
     Raises:
-        DatabaseError: the disk is full, or no file can be created there.
+        DatabaseError: the disk is full, or no file can be created in the folder.
     """
     if size == 0:
         return np.zeros(0, np.uint8)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            if hasattr(os, "posix_fallocate"):  # a full disk raises here, instead of SIGBUS later
+            # A full disk raises an error here; without allocation, a later write would end the process (SIGBUS).
+            if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)
     except OSError as error:

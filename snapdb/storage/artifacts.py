@@ -1,6 +1,6 @@
 """Cached artifacts: directories built from tables alone (topologies, features), found by digest and shared.
 
-An artifact may be a patch of another, whole one of its family.
+An artifact may be a patch of another one of its family, which is not a patch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from snapdb.storage.manifests import Metadata, directory_bytes, publishing, read
 
 
 class ArtifactSpec(NamedTuple):
-    """The identity of an artifact, which may exist or not."""
+    """The identity of an artifact, which may not exist yet."""
 
     kind: Literal["topology", "features"]
     digest: str
@@ -26,7 +26,7 @@ class ArtifactSpec(NamedTuple):
     folder: str
     """The folder to build it in, relative to the database directory."""
     family: str
-    """The digest that all artifacts share which differ only by the version of their tables."""
+    """The digest that artifacts share which differ only by the version of their tables."""
     version: int
     """The version of the tables."""
 
@@ -39,11 +39,13 @@ class CachedArtifact(NamedTuple):
     """An artifact that exists."""
 
     path: Path
+    """The directory."""
     version: int
+    """The version of the tables that it was built from."""
     base: Path | None
-    """The directory that it is a patch of; None: it is whole."""
+    """The directory that it is a patch of; None: it is not a patch."""
     facts: Metadata
-    """Its manifest."""
+    """The content of its manifest."""
 
 
 def digest_of(*facts: object) -> str:
@@ -56,13 +58,13 @@ def digest_of(*facts: object) -> str:
 
 
 def find_artifact(catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
-    """The artifact with a digest, whole or a patch, if it exists."""
+    """The artifact with a digest, a patch or not; None where it does not exist."""
     rows = catalog_db.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
     return _artifact(catalog_db.db_dir, rows[0]) if rows else None
 
 
 def locate_artifact(catalog_db: CatalogDb, digest: str) -> Path | None:
-    """The path of the artifact with a digest, if it exists; its files are not read."""
+    """The path of the artifact with a digest, or None; its files are not read."""
     rows = catalog_db.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
     return catalog_db.db_dir.inside(rows[0]["path"]) if rows else None
 
@@ -83,12 +85,16 @@ def find_or_build(
     """The artifact with the wanted digest, built when it does not exist.
 
     Args:
-        build: Writes files into the given directory and returns their metadata for the manifest.
+        catalog_db: The catalog.
+        wanted: The identity of the artifact.
+        build: Writes files into the given directory, and returns their metadata for the manifest.
         base: The directory that a new artifact is a patch of.
     """
     db_dir = catalog_db.db_dir
     if artifact := find_artifact(catalog_db, wanted.digest):
         return artifact
+    # Built without a lock, which would stall other processes for minutes: two may build the same artifact, and one of
+    # them is kept.
     final = db_dir.path / wanted.folder / fresh_name()
     facts: Metadata = {"kind": wanted.kind, "digest": wanted.digest}
     with publishing(db_dir.disk, final, facts) as staging:
@@ -98,7 +104,7 @@ def find_or_build(
     except BaseException:
         db_dir.disk.remove(final)
         raise
-    if not added:  # another process built the same meanwhile
+    if not added:  # another process built the same artifact meanwhile
         db_dir.disk.remove(final)
     artifact = find_artifact(catalog_db, wanted.digest)
     assert artifact is not None
@@ -106,13 +112,14 @@ def find_or_build(
 
 
 def _artifact(db_dir: DatabaseDir, row: Any) -> CachedArtifact:
+    """The artifact in a row of the catalog."""
     path = db_dir.inside(row["path"])
     base = None if row["base"] is None else db_dir.inside(row["base"])
     return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))
 
 
 def _record(catalog_db: CatalogDb, wanted: ArtifactSpec, directory: Path, base: Path | None) -> bool:
-    """Insert the row of an artifact, unless the digest has one by now; whether it was inserted."""
+    """Inserts the row of an artifact, unless the digest has one by now; returns whether it was inserted."""
     row = (
         wanted.digest,
         wanted.kind,

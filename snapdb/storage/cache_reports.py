@@ -15,11 +15,11 @@ from snapdb.types import CacheStats
 
 _FOLDER = "caches"
 _LONGEST = 1 << 16
-"""The maximum of bytes of a report."""
+"""The greatest size of a report in bytes."""
 _GREATEST = 1 << 56
-"""The bound of numbers in reports, so that many can be added up."""
+"""The bound of numbers in reports, so that sums of many do not overflow."""
 _ABANDONED = 60.0
-"""Seconds after which an unfinished file is abandoned."""
+"""Seconds after which an unfinished file counts as abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,13 @@ class CacheReport:
     cache: int
     """The cache's id."""
     process: str
-    """The name of the stream's process, of `this_process`."""
+    """The name of the stream's process, from `this_process`."""
     open: bool
-    """Whether the stream was not closed yet."""
+    """Whether the stream was still open."""
     generation: int
     """The generation of the rows."""
     stats: CacheStats
+    """The state and use of the cache."""
 
     @property
     def lives(self) -> bool:
@@ -54,11 +55,13 @@ class CacheReports:
     db_dir: DatabaseDir
 
     def write(self, name: str, report: CacheReport) -> None:
-        """Replace the stream's last report; nothing is done when the database is not writable."""
+        """Replaces the stream's last report; does nothing when the database is not writable."""
         folder = self.db_dir.path / _FOLDER
         path = folder / f"{name}.json"
         with suppress(OSError):
             folder.mkdir(exist_ok=True)
+            # Written beside and renamed, so that readers never see half a report. Not synced: a lost report costs
+            # nothing.
             new = path.with_suffix(".new")
             new.write_text(json.dumps(asdict(report)))
             new.replace(path)
@@ -68,7 +71,7 @@ class CacheReports:
         return tuple(report for _, report in self._reports() if report is not None and cache in (None, report.cache))
 
     def clear(self, cache: int | None = None) -> int:
-        """Remove the reports of streams that have ended, and invalid files; the number of removed files."""
+        """Removes the reports of streams that have ended, and invalid files; returns the number of removed files."""
         stale = [
             path
             for path, report in self._reports()
@@ -81,7 +84,7 @@ class CacheReports:
         return len(stale)
 
     def _reports(self) -> Iterator[tuple[Path, CacheReport | None]]:
-        """Each file with its report; None for a damaged one, as a power cut or an editor leaves it."""
+        """Each file with its report; None for a damaged one, as after a power failure."""
         for path in self._listed("*.json"):
             with suppress(OSError):  # another process removed it
                 if path.is_file():
@@ -103,6 +106,7 @@ class CacheReports:
 
 
 def _read(path: Path) -> CacheReport | None:
+    """The report in a file; None where it is invalid."""
     if path.stat().st_size > _LONGEST:
         return None
     with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -112,7 +116,7 @@ def _read(path: Path) -> CacheReport | None:
 
 
 def _is_sound(report: CacheReport) -> bool:
-    """Whether every value has its type and range, as readers add and format them."""
+    """Whether every value has its type and range, as readers add up and format them."""
     process, stats = report.process, asdict(report.stats)
     error, ages = stats.pop("error"), (stats.pop("seconds"), stats.pop("age") or 0.0)
     counts = (report.cache, report.generation, stats.pop("batch") or 0, *stats.values())
@@ -127,7 +131,7 @@ def _is_sound(report: CacheReport) -> bool:
 
 
 def _process(number: int) -> str | None:
-    """The name of the process with this number: the number and its start time; None when there is none."""
+    """The name of a process: its number and start time, as numbers are reused; None when it does not exist."""
     with suppress(OSError):
         status = Path(f"/proc/{number}/stat").read_text()
         return f"{number}.{status.rpartition(')')[2].split()[19]}"

@@ -1,4 +1,4 @@
-"""The file operations that durability rests on: write and sync, rename, remove, hash."""
+"""File operations for durability: write and sync, rename, remove, and hash."""
 
 import errno
 import hashlib
@@ -14,16 +14,17 @@ from pathlib import Path
 from snapdb.errors import DatabaseError
 
 _KEPT = 50
-"""Characters of a path's name in the name of the hidden path beside it, as the length of names is limited."""
+"""Characters of a path's name in the name of the hidden path beside it, as file systems limit the length of names."""
 
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+"""The system's messages for a full disk and an exceeded quota."""
 
 
 class Disk:
-    """Every operation that durability rests on, and nothing else: tests replace it by one that crashes."""
+    """Every operation that durability depends on, and nothing else: tests replace it by one that crashes."""
 
     def settle(self, path: Path) -> None:
-        """Sync a file, or a directory's list of names, to the disk (fsync)."""
+        """Syncs a file, or a directory's list of names, to the disk (fsync)."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -31,26 +32,26 @@ class Disk:
             os.close(descriptor)
 
     def make(self, directory: Path) -> None:
-        """Create a directory and its missing parents durably; an existing one is left alone."""
+        """Creates a directory and its missing parents durably; an existing one is left alone."""
         missing = [d for d in (directory, *directory.parents) if not d.exists()]
         for path in reversed(missing):
             path.mkdir(exist_ok=True)
-            self.settle(path.parent)
+            self.settle(path.parent)  # a new name is durable only once the directory that contains it is synced
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename a file or directory atomically and durably."""
+        """Renames a file or directory atomically and durably."""
         source.rename(target)
         self.settle(target.parent)
 
     def remove(self, path: Path) -> None:
-        """Remove an unreferenced file or directory; one that cannot be removed stays as an orphan."""
+        """Removes an unreferenced file or directory; one that cannot be removed stays as an orphan."""
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        """Commit the catalog's transaction; SQLite syncs its log."""
+        """Commits the catalog's transaction; SQLite syncs its log."""
         connection.execute("COMMIT")
 
 
@@ -60,7 +61,7 @@ def fresh_name() -> str:
 
 
 def hidden_beside(path: Path) -> Path:
-    """A new hidden path in the same directory, and so on the same disk."""
+    """A new hidden path in the same directory, and so on the same file system, where a rename is atomic."""
     return path.parent / f".{fresh_name()[:12]}.{path.name[-_KEPT:]}"
 
 
@@ -74,7 +75,7 @@ def is_hidden_beside(path: Path) -> bool:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """A file's size in bytes and its sha256, in hexadecimal."""
+    """A file's size in bytes and its SHA-256, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -98,7 +99,7 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
 
 
 class MeteredDisk(Disk):
-    """A disk that counts the bytes that were written for good, and observes renames.
+    """A disk that counts the bytes that were written durably, and observes renames.
 
     A file counts from its sync until it is removed, under any name: a file that is removed before it is published does
     not count.

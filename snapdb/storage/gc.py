@@ -1,4 +1,4 @@
-"""Garbage collection: files that the catalog does not name, why each is removed or kept, and VACUUM."""
+"""Garbage collection: orphan files, pending deletes, unused artifacts, and VACUUM."""
 
 import os
 import re
@@ -33,30 +33,33 @@ DEFAULT_GRACE = 3_600_000_000
 """Microseconds for which an unreferenced file is kept by default."""
 
 _DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots": 1}
-"""The depth of the directories in each folder; None: it holds single files, at any depth."""
+"""The depth of the directories in each folder; None: the folder has single files, at any depth."""
 _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]+")
+"""The name of a spill directory of DuckDB, with the id of its process."""
 
 _SHARED = ("topology/", "features/")
+"""The folders of artifacts that snapshots share."""
 
 
 class OrphanFile(NamedTuple):
     """A file, or a directory that is published and removed as one."""
 
     path: str
-    """Relative to the database directory."""
+    """The path, relative to the database directory."""
     bytes: int
+    """The size of the file, or of all files in the directory."""
     touched: int
     """The time of the last write to it or anything in it: microseconds since 1970 UTC."""
 
 
 def referenced_paths(connection: sqlite3.Connection) -> set[str]:
-    """The paths that the catalog names, except as garbage."""
+    """The paths that the catalog names, pending deletes excluded."""
     tables = ("segments", "id_segments", "artefacts", "snapshots")
     return {row["path"] for row in connection.execute(" UNION ALL ".join(f"SELECT path FROM {t}" for t in tables))}
 
 
 def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
-    """The artifacts that snapshots, given as rows of the catalog, use, and why there may be more."""
+    """The artifacts that snapshots use, given as rows of the catalog, and the reason why there may be more."""
     used: set[str] = set()
     unread: str | None = None
     for row in snapshots:
@@ -68,9 +71,10 @@ def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[
 
 
 def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[OrphanFile]:
-    """The files and directories of the database that are not `known`, and were last written before a moment.
+    """The files and directories of the database that are not `known`, and were last written before a time.
 
     Args:
+        db_dir: The database directory.
         known: Relative paths that the catalog names, also as garbage.
         before: Microseconds since 1970 UTC.
     """
@@ -79,7 +83,7 @@ def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[Orph
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file or of everything in a directory; 0 when it does not exist."""
+    """The bytes of a file, or of everything in a directory; 0 when it does not exist."""
     return _bytes(_stats(path))
 
 
@@ -93,6 +97,7 @@ def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
 
 
 def _bytes(stats: Iterable[os.stat_result]) -> int:
+    """The bytes of files; directories do not count."""
     return sum(s.st_size for s in stats if not stat.S_ISDIR(s.st_mode))
 
 
@@ -107,6 +112,7 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
 
 
 def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
+    """Every file or published directory of the database, staging directories and spills of dead processes included."""
     for folder, depth in _DEPTHS.items():
         yield from _files(db_dir.path / folder) if depth is None else _at_depth(db_dir.path / folder, depth)
     for path in _children(db_dir.path):
@@ -116,11 +122,13 @@ def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """The files in a folder, at any depth."""
     for directory, _, names in os.walk(folder):
         yield from (Path(directory, name) for name in names)
 
 
 def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
+    """The entries at a depth of a folder, and files and links above it."""
     for path in _children(folder):
         if depth == 1 or path.is_symlink() or not path.is_dir():
             yield path
@@ -129,6 +137,7 @@ def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _children(folder: Path) -> list[Path]:
+    """The entries of a folder; none when it cannot be read."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -136,10 +145,12 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _is_alive(process: int) -> bool:
+    """Whether a process exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
+    # The process belongs to another user, or its number is out of range: keep its files.
     except (PermissionError, OverflowError):
         return True
     return True
@@ -149,13 +160,14 @@ class _Unreferenced(NamedTuple):
     """A file or directory that the catalog does not use."""
 
     path: str
-    """Relative to the database directory."""
+    """The path, relative to the database directory."""
     bytes: int
+    """The size of the file, or of all files in the directory."""
     kind: Literal["garbage", "artefact", "orphan"]
     why: str
-    """The reason for which it is unreferenced."""
+    """The reason why it is unreferenced."""
     kept: str | None
-    """The reason for which it is kept; None: it can be removed once no process reads it."""
+    """The reason why it is kept; None: it can be removed once no process reads it."""
 
 
 def _find_unreferenced(
@@ -164,11 +176,13 @@ def _find_unreferenced(
     """Every unreferenced file or directory.
 
     Args:
+        catalog_db: The catalog.
         moment: The current time.
-        grace: Microseconds for which they are kept.
+        grace: Microseconds for which unreferenced files are kept.
         replaced: Paths that become garbage at `moment`.
     """
     db_dir = catalog_db.db_dir
+    # Files are listed before the catalog is read: a file that is published in between is then named, and no orphan.
     present = find_orphans(db_dir, set(), moment - grace)
     with catalog_db.reading() as connection:
         named = referenced_paths(connection)
@@ -194,13 +208,15 @@ def _find_unreferenced(
 
 
 class _VacuumStep(NamedTuple):
-    """What was done, or with DRY RUN would be done, to one file or folder."""
+    """The action that was taken, or with DRY RUN would be taken, for one file or folder."""
 
     action: Literal["compact", "remove", "keep"]
     path: str
-    """Relative to the database directory; a folder for 'compact'."""
+    """The path, relative to the database directory; a folder for 'compact'."""
     bytes: int
+    """The bytes of the file, or of all files that are merged."""
     reason: str
+    """The reason, for the user."""
 
 
 def vacuum_database(
@@ -212,12 +228,15 @@ def vacuum_database(
     dry_run: bool,
     report: Callable[[str, float | None], None],
 ) -> Iterator[_VacuumStep]:
-    """Merge small files, then remove unreferenced ones, and yield each step after it is done.
+    """Merges small files, then removes unreferenced ones, and yields each step after it is done.
 
     Args:
-        lock: Held shared.
-        table: The only table to merge files of; None: all. Unreferenced files are removed of all tables.
+        store: The database.
+        lock: The lock of the tables, held shared.
+        table: The only table whose files are merged; None: all tables. Unreferenced files of all tables are removed.
         grace: Microseconds for which an unreferenced file is kept.
+        dry_run: Whether steps are only reported.
+        report: Called with the current step and the share of it that is done.
     """
     merged: list[Merge] = []
     with _damaged(store.db_dir), store.catalog_db.reading() as connection:
@@ -238,6 +257,7 @@ def vacuum_database(
 
 
 def _compact(store: Store, merge: Merge) -> bool:
+    """Merges files; returns False when another VACUUM did."""
     with _damaged(store.db_dir), store.sql_engine.session() as session:
         return compact(store.catalog_db, session, merge)
 
@@ -245,7 +265,7 @@ def _compact(store: Store, merge: Merge) -> bool:
 def _remove_garbage(
     store: Store, lock: TablesLock, grace: int, replaced: Sequence[str], *, dry_run: bool
 ) -> Iterator[_VacuumStep]:
-    """Remove unreferenced files, while no other process reads or writes tables."""
+    """Removes unreferenced files, while no other process reads or writes tables."""
     alone = lock.alone(0.0 if dry_run else 2.0)
     try:
         moment = now()
@@ -259,9 +279,10 @@ def _remove_garbage(
             else:
                 yield _VacuumStep("remove", file.path, file.bytes, file.why)
         if not dry_run:
-            for path in store.db_dir.path.glob("*/**/*.npy"):  # arrays that were written before this was done at once
+            # Arrays that an older snapdb wrote are still cached in small pages.
+            for path in store.db_dir.path.glob("*/**/*.npy"):
                 drop_cached_pages(path)
-            CacheReports(store.db_dir).clear()  # the small reports of streams that have ended
+            CacheReports(store.db_dir).clear()  # small reports of streams that have ended
             with store.catalog_db.writing(counted=False) as connection:
                 forget_deleted(connection, store.db_dir)
     finally:
@@ -271,7 +292,7 @@ def _remove_garbage(
 
 @contextmanager
 def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
-    """Raise CorruptError for damaged rows, by which nothing may be merged or removed."""
+    """Raises CorruptError for damaged rows, which are no basis for merging or removing files."""
     try:
         yield
     except MISREAD as error:
@@ -285,9 +306,10 @@ def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
 
 
 def _remove_unreferenced(catalog_db: CatalogDb, entry: _Unreferenced) -> bool:
-    """Remove a file and its row of garbage, while no other process reads tables; False when a reader holds it."""
+    """Removes a file and its row of garbage, while no other process reads tables; False: a reader holds it."""
     db_dir = catalog_db.db_dir
     path = db_dir.inside(entry.path)
+    # The row first: a crash in between leaves an orphan, which a later VACUUM removes, and never a row without files.
     if entry.kind == "artefact":
         _drop_rows(catalog_db, [entry.path])
     if entry.path.startswith("ids/") and path.is_file():
@@ -301,9 +323,10 @@ def _remove_unreferenced(catalog_db: CatalogDb, entry: _Unreferenced) -> bool:
 
 
 def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
-    """Remove the artifacts that no snapshot uses, while no other process reads tables; the paths of the removed ones.
+    """Removes the artifacts that no snapshot uses, while no other process reads tables; returns their paths.
 
     Args:
+        catalog_db: The catalog.
         before: Younger ones are kept: microseconds since 1970 UTC.
     """
     db_dir = catalog_db.db_dir
@@ -311,13 +334,14 @@ def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
         snapshots, shared = _references(connection)
     used, unread = _used(db_dir, snapshots, shared)
     idle = [path for path in sorted(shared.keys() - used) if _is_aged(db_dir, path, before)]
-    if unread is not None or not idle:
+    if unread is not None or not idle:  # a manifest that cannot be read may use any of them: remove none
         return []
     _drop_rows(catalog_db, idle)
     return [path for path in idle if delete_unless_held(db_dir, path)]
 
 
 def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
+    """The snapshots' rows, and path → family of the artifacts."""
     snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
     shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
     return snapshots, shared
@@ -326,25 +350,28 @@ def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None
 def _used(
     db_dir: DatabaseDir, snapshots: Iterable[Row], shared: Mapping[str, str | None]
 ) -> tuple[set[str], str | None]:
-    """The artifacts that snapshots use, and why there may be more."""
+    """The artifacts that snapshots use, and the reason why there may be more."""
     used, unread = referenced_dirs(db_dir, snapshots)
     return used | {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}, unread
 
 
 def _drop_rows(catalog_db: CatalogDb, paths: Sequence[str]) -> None:
-    """Delete the rows of artifacts before their directories: a crash leaves no row without its directory."""
+    """Deletes the rows of artifacts before their directories: a crash leaves no row without its directory."""
     with catalog_db.writing() as connection:
         connection.executemany("DELETE FROM artefacts WHERE path = ?", [(path,) for path in paths])
         add_pending_deletes(connection, paths)
 
 
 def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> _Unreferenced:
-    if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so that no grace is needed
+    """A pending delete, and the reason why it is kept."""
+    # Readers hold leases on published directories, so these need no grace period.
+    if path.startswith(PUBLISHED_FOLDERS):
         return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "nothing points at it", None)
     kept = None if age >= grace else f"replaced less than {timedelta(microseconds=grace)} ago"
     return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file is in its place", kept)
 
 
 def _is_aged(db_dir: DatabaseDir, path: str, before: int) -> bool:
+    """Whether an artifact is older than a time, or incomplete."""
     manifest = db_dir.inside(path) / MANIFEST
     return not manifest.exists() or manifest.stat().st_mtime_ns // 1000 <= before

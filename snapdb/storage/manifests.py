@@ -1,4 +1,4 @@
-"""Directories of immutable files with a manifest of their sizes and hashes: published in the database, or exported."""
+"""Directories of immutable files with a manifest of sizes and hashes: published in the database, or exported."""
 
 import errno
 import hashlib
@@ -25,9 +25,10 @@ from snapdb.storage.disk import Disk, hash_file, hidden_beside, unwritten
 MANIFEST = "manifest.json"
 
 Metadata = dict[str, Any]
-"""What a manifest records of a directory, beside its files: values of JSON by name."""
+"""The content of a manifest beside its files: JSON values by name."""
 
 _THREADS = 2
+"""Threads that hash files."""
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 """Errors of reading an undamaged file."""
@@ -36,19 +37,22 @@ _PARTS = ("topology", "patch", "features", "feature_patch")
 """The keys of an element's layout that name a shared directory; `history` names several."""
 
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""The exceptions that reading a damaged manifest raises."""
 
 
 @contextmanager
 def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
     """A temporary directory to fill, which is published at `final`, atomically and synced, when the block ends.
 
-    The manifest has `facts`, which the block may add to, and every file's size and sha256. After an error nothing is at
-    `final`.
+    The manifest has `facts`, which the block may add to, and every file's size and SHA-256. After an error `final` does
+    not exist.
     """
     staging = final.with_name(f".{final.name}.tmp")
     try:
         disk.make(staging)
         yield staging
+        # Order matters: files, then the manifest, then their names, then the rename. A crash leaves a hidden directory
+        # or a complete one, never one with a file that is cut short.
         files = _settled(disk, sorted(staging.iterdir()))
         manifest = staging / MANIFEST
         content = {**facts, "files": files}
@@ -56,7 +60,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
         disk.settle(manifest)
         disk.settle(staging)
         disk.rename(staging, final)
-        for name in files:
+        for name in files:  # the cache has the files in small pages, from writing
             drop_cached_pages(final / name)
     except OSError as error:
         disk.remove(staging)
@@ -67,7 +71,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
 
 
 def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Each file's size and sha256, computed by threads while one file after another is synced."""
+    """Each file's size and SHA-256, computed by threads while one file after another is synced."""
     with ThreadPoolExecutor(_THREADS) as pool:
         hashes = [pool.submit(hash_file, path) for path in paths]
         for path in paths:
@@ -77,7 +81,7 @@ def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
 
 
 def _seal(content: Metadata) -> str:
-    """The sha256 of a manifest's content, which is its entry `seal`."""
+    """The SHA-256 of a manifest's content, which is its entry `seal`."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -133,6 +137,7 @@ class PublishedDir:
                 f"{self.path / MANIFEST} is damaged: {name} is not listed; create the snapshot again",
                 code="damaged-snapshot",
             )
+        # The size alone: hashing gigabytes would make opening a snapshot slow. CHECK DATABASE compares the hashes.
         size = int(self.manifest["files"][name]["bytes"])
         actual = path.stat().st_size if path.exists() else None
         if actual != size:
@@ -172,7 +177,8 @@ def map_array(path: Path) -> Array:
     """
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy reads the header as Python, which may raise anything at damaged bytes
+    # Numpy evaluates the header as a Python literal, which may raise anything for damaged bytes.
+    except Exception as error:
         raise _unread(path, error) from error
     prefer_huge_pages(array)
     return array
@@ -198,11 +204,11 @@ class _ParsedManifest(NamedTuple):
     """A manifest's files, and the shared directories that the directory uses."""
 
     files: dict[str, tuple[int, str]]
-    """The bytes and sha256 of each file by name."""
+    """File name → (bytes, SHA-256)."""
     directories: tuple[str, ...]
     """The shared directories that a snapshot uses, relative to the database directory; empty for a shared directory."""
     digest: str | None
-    """The digest of a shared directory."""
+    """The digest of a shared directory; None for a snapshot's."""
 
 
 def parse_manifest(directory: Path) -> _ParsedManifest:
@@ -210,7 +216,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
 
     Raises:
         FileNotFoundError: it does not exist.
-        CorruptError: it cannot be read, or is no manifest.
+        CorruptError: it cannot be read, or is not a manifest.
     """
     path = directory / MANIFEST
     try:
@@ -229,6 +235,7 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
 
 
 def _directories(layout: dict[str, Any]) -> tuple[str, ...]:
+    """The shared directories that a snapshot's layout names, each once."""
     elements = (*layout["vertices"], *layout["edges"])
     parts = [element.get(key) for element in elements for key in _PARTS]
     parts += [path for element in layout["vertices"] for path in element.get("history", ())]
@@ -236,7 +243,7 @@ def _directories(layout: dict[str, Any]) -> tuple[str, ...]:
 
 
 _FORMAT = 1
-"""The format of the manifest and the files; a higher one is not supported."""
+"""The format of the manifest and the files; higher ones are not supported."""
 _AGAIN = "export it again"
 
 
@@ -267,16 +274,16 @@ class FolderWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._staging.exists():  # `finish` did not rename it
+        if self._staging.exists():  # `finish` was not reached, or failed
             self._disk.remove(self._staging)
         if isinstance(error, OSError):
             raise self._refused(error) from error
 
     def check(self) -> None:
-        """Check, without writing, that the target can be created or replaced.
+        """Checks, without writing, that the target can be created or replaced.
 
         Raises:
-            InputError: something else is there, or it cannot be read.
+            InputError: the target is something else, or cannot be read.
         """
         try:
             self._check_target()
@@ -284,13 +291,13 @@ class FolderWriter:
             raise self._refused(error) from error
 
     def file(self, name: str) -> Path:
-        """The path to write a file of the folder to, by its path in the folder; its parents are created."""
+        """The path at which to write a file of the folder, by its path in the folder; its parents are created."""
         path = self._staging / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def wrote(self, name: str, **facts: object) -> int:
-        """Sync a written file and list it in the manifest, with facts about it; its bytes."""
+        """Syncs a written file, and lists it in the manifest with these facts; returns its size in bytes."""
         path = self._staging / name
         size, sha256 = hash_file(path)
         self._disk.settle(path)
@@ -298,7 +305,7 @@ class FolderWriter:
         return size
 
     def finish(self, manifest: Mapping[str, object]) -> None:
-        """Publish the folder at the target, with a manifest of `manifest` and of its files."""
+        """Publishes the folder at the target, with a manifest of `manifest` and of its files."""
         files = [self._files[name] for name in sorted(self._files)]
         content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
         path = self._staging / MANIFEST
@@ -310,16 +317,17 @@ class FolderWriter:
         self._publish()
 
     def _publish(self) -> None:
-        """Rename the hidden folder to the target; a folder that it replaces is restored after an error."""
+        """Renames the hidden folder to the target; a folder that it replaces is restored after an error."""
         if not (self.target.is_dir() and any(self.target.iterdir())):
             self._disk.rename(self._staging, self.target)
             return
+        # A rename cannot replace a folder that is not empty, so the old one is moved aside first.
         old = hidden_beside(self.target)
         try:
             self._disk.rename(self.target, old)
             self._disk.rename(self._staging, self.target)
         except BaseException:
-            if self.target.exists():  # another export was quicker
+            if self.target.exists():  # another export published first
                 self._disk.remove(old)
             else:
                 self._disk.rename(old, self.target)
@@ -327,7 +335,7 @@ class FolderWriter:
         self._disk.remove(old)
 
     def _check_target(self) -> None:
-        """Check that the target does not exist, is empty, or with OVERWRITE is an older export."""
+        """Checks that the target does not exist, is empty, or with OVERWRITE is an older export."""
         if not os.path.lexists(self.target):
             return
         if not self.target.is_dir():
@@ -356,6 +364,7 @@ class FolderWriter:
             )
 
     def _refused(self, error: OSError) -> InputError:
+        """The error for a folder that cannot be written."""
         reason = error.strerror or error
         if not self.target.parent.is_dir():
             reason = "the folder that it should be in is not there"
@@ -366,19 +375,20 @@ class Folder(NamedTuple):
     """An exported folder, by its manifest."""
 
     path: Path
+    """The path of the folder."""
     manifest: Mapping[str, object]
     """The manifest of `finish`, with `format`, `files` and `snapdb`."""
     files: Mapping[str, Mapping[str, object]]
-    """The files by their paths in the folder: `path`, `bytes`, `sha256` and the facts of `wrote`."""
+    """Path in the folder → `path`, `bytes`, `sha256` and the facts of `wrote`."""
 
     def checked(self, name: str, *, digest: bool = True) -> bytes:
-        """A file's content, after a check of its size and, unless `digest` is False, its sha256.
+        """A file's content, after a check of its size and, unless `digest` is False, its SHA-256.
 
         Raises:
             CorruptError: it is missing, cannot be read, or is not what was written.
         """
         path, facts = self.path / name, self.files[name]
-        if not os.path.isfile(path):  # a pipe or a device might never end
+        if not os.path.isfile(path):  # reading a pipe or a device might never end
             raise CorruptError(f"{path} is missing; {_AGAIN}", code="damaged-file")
         try:
             size = path.stat().st_size
@@ -406,10 +416,11 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
     """The folder that was exported to a path; its files are not read.
 
     Args:
+        path: The path.
         kind: The required kind: "batches" or "snapshot"; None: either.
 
     Raises:
-        InputError: there is no such folder, or it has another kind.
+        InputError: the folder does not exist, or has another kind.
         FormatError: a newer snapdb wrote it.
         CorruptError: its manifest is damaged.
     """
@@ -461,6 +472,7 @@ def _facts(facts: Metadata) -> dict[str, Any]:
 
 
 def _names(folder: Path) -> set[str]:
+    """The paths in a folder of all files and links, at any depth."""
     names: set[str] = set()
     for path, folders, files in os.walk(folder):
         inside = Path(path).relative_to(folder)

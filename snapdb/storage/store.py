@@ -1,4 +1,4 @@
-"""An open database: its directory, its catalog, the SQL engine that reads its tables, and the disk that it is on."""
+"""An open database: its directory, its catalog, the SQL engine that reads its tables, and its disk."""
 
 from typing import NamedTuple
 
@@ -9,15 +9,18 @@ from snapdb.storage.disk import Disk
 
 
 class Store(NamedTuple):
-    """What statements read and write."""
+    """The parts of an open database that statements read and write."""
 
     db_dir: DatabaseDir
+    """The database directory."""
     catalog_db: CatalogDb
+    """The catalog database."""
     sql_engine: SqlEngine
+    """DuckDB."""
     disk: Disk
-    """The directory's: what writes its files."""
+    """The file operations by which the directory is written."""
 
     def close(self) -> None:
-        """Close the catalog and the SQL engine."""
+        """Closes the catalog and the SQL engine."""
         self.catalog_db.close()
         self.sql_engine.close()

@@ -1,1 +1,1 @@
-"""Arrays of snapshots: adjacencies and features, written once and mapped into memory."""
+"""Arrays of snapshots: adjacencies and features, written once and memory-mapped, and their patches."""

@@ -1,6 +1,6 @@
-"""Features and targets as .npy files in id order, so that a row is one seek away, and patches of them.
+"""Features and targets as .npy files in id order, in which a row is one seek away, and patches of them.
 
-The codes of a target's classes and the widths of sparse features grow with the table: `FeatureGrowth` has them by
+The class codes of a target and the widths of sparse features grow with the table: `FeatureGrowth` records them by
 version, so that a later version can share the arrays of an earlier one.
 """
 
@@ -30,11 +30,11 @@ from snapdb.types import FeatureSpec, Table
 _ID = quote(ROW_ID)
 _ARRAYS = ("indptr", "indices", "values")
 _SPARSE_ROWS = 20_000
-"""Rows of sparse features that are read at once."""
+"""Rows of sparse features per read."""
 ROWS_AT_ONCE = 50_000
-"""The maximum of rows that are read at once."""
+"""The maximum number of rows per read."""
 _NUMBERS = 1 << 23
-"""The approximate count of numbers that are read at once."""
+"""The approximate number of values per read."""
 
 
 class _WidthStep(NamedTuple):
@@ -45,15 +45,15 @@ class _WidthStep(NamedTuple):
 
 
 class _Slots(NamedTuple):
-    """The rows of ids in the arrays that are written."""
+    """The slots of ids in the arrays that are written."""
 
     rows: int
-    """The number of rows of the arrays."""
+    """The number of slots."""
     ids: Int64s | None = None
-    """Sorted: row i belongs to ids[i]. None: row i belongs to id i."""
+    """[slots] sorted ids: slot i belongs to ids[i]. None: slot i belongs to id i."""
 
     def at(self, ids: Int64s) -> Int64s:
-        """The rows of some ids."""
+        """The slots of some ids."""
         return ids if self.ids is None else np.searchsorted(self.ids, ids).astype(np.int64, copy=False)
 
 
@@ -69,20 +69,20 @@ class FeatureGrowth:
     """The classes of a target and the widths of sparse features at one version."""
 
     classes: tuple[str, ...] | None = None
-    """The code of a class is its position. None: the target is a number, or there is none."""
+    """The classes, whose codes are their positions. None: the target is a number, or there is none."""
     since: tuple[int, ...] = ()
-    """[classes] the version of each, ascending; empty when the graph declares the classes."""
+    """[classes] the version that introduced each, ascending; empty when the graph declares the classes."""
     steps: Mapping[str, tuple[_WidthStep, ...]] = field(default_factory=dict)
-    """By sparse feature without a declared width, the ascending steps of its width."""
+    """Sparse feature without a declared width → the ascending steps of its width."""
 
     @property
     def widths(self) -> dict[str, int]:
-        """By sparse feature without a declared width, its current width."""
+        """Sparse feature without a declared width → its current width."""
         return {name: steps[-1].width if steps else 0 for name, steps in self.steps.items()}
 
     @property
     def facts(self) -> Metadata:
-        """The entry of a manifest; the classes are in the target's."""
+        """The entry of a manifest; the classes are in the target's entry."""
         return {
             "since": list(self.since),
             "steps": {name: list(map(list, steps)) for name, steps in self.steps.items()},
@@ -97,7 +97,7 @@ class FeatureGrowth:
         return FeatureGrowth(None if classes is None else tuple(classes), tuple(growth.get("since", ())), steps)
 
     def until(self, version: int) -> FeatureGrowth:
-        """The growth at an earlier version; at a later one it is the same."""
+        """The growth at an earlier version; at a later one it is unchanged."""
         steps = {name: tuple(step for step in steps if step.version <= version) for name, steps in self.steps.items()}
         if self.classes is None or not self.since:
             return replace(self, steps=steps)
@@ -105,7 +105,7 @@ class FeatureGrowth:
         return FeatureGrowth(self.classes[:count], self.since[:count], steps)
 
     def continues(self, before: FeatureGrowth) -> bool:
-        """Whether every code and every index of `before` is valid here too."""
+        """Whether every class code and every index of `before` is valid here too."""
         known = before.classes or ()
         return (self.classes or ())[: len(known)] == known and all(
             before.widths.get(name, 0) <= width for name, width in self.widths.items()
@@ -113,36 +113,38 @@ class FeatureGrowth:
 
 
 NO_GROWTH = FeatureGrowth()
-"""The growth of an element with neither classes nor sparse features without a width."""
+"""The growth of an element without classes and without sparse features of undeclared width."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthSpec:
-    """What of an element grows with its table."""
+    """The target and the sparse features of an element that grow with its table."""
 
     target: str | None = None
-    """SQL of a target that is text; None: it is a number, or the graph declares its classes."""
+    """SQL of a text target; None: the target is a number, or the graph declares its classes."""
     declared: tuple[str, ...] | None = None
     """The classes, when the graph declares them."""
     indices: Mapping[str, str] = field(default_factory=dict)
-    """By sparse feature without a declared width, SQL of a row's list of indices."""
+    """Sparse feature without a declared width → SQL of a row's list of indices."""
 
     def __bool__(self) -> bool:
         return self.target is not None or bool(self.indices)
 
 
 class _AddedRows(NamedTuple):
-    """Every row that was added to a table up to a version, removed ones included."""
+    """Every row that was added to a table up to a version, removed rows included."""
 
     table: Table
+    """The table at that version."""
     root: Path
+    """The database directory."""
     versions: Int64s
-    """The versions that added rows, ascending."""
+    """[versions] the versions that added rows, ascending."""
     stops: Int64s
     """[versions] the row id after the last row of each version."""
 
     def firsts(self, session: SqlSession, value: str, start: int) -> list[_First]:
-        """Each distinct value but NULL in the rows from id `start` on, by version and then by value."""
+        """Each distinct value except NULL in the rows from id `start` on, by version and then by value."""
         table = self.table
         files = tuple(s for s in table.segments if s.first + s.rows > start)
         if start >= table.next_row or not files:
@@ -150,6 +152,7 @@ class _AddedRows(NamedTuple):
         rows = table_rows(replace(table, segments=files, deletes=()), self.root, row_ids=True)
         values = f"SELECT {value} AS v, {_ID} AS id FROM ({rows}) WHERE {_ID} >= {start}"
         firsts = session.rows(f"SELECT v, min(id) FROM ({values}) WHERE v IS NOT NULL GROUP BY v")
+        # Row ids ascend with versions, so a binary search maps the first row of a value to the version that added it.
         slices = np.searchsorted(self.stops, [row for _, row in firsts], side="right")
         versions = self.versions[slices].tolist()
         return sorted(_First(version, value) for version, (value, _) in zip(versions, firsts, strict=True))
@@ -172,7 +175,11 @@ def compute_growth(
     """The classes and widths at the version of `added`.
 
     Args:
+        session: The session that reads the rows.
+        added: The rows that were added to the table.
+        growing: The target and the features that grow.
         before: The growth at another version, at which the table had the rows up to the id `start`.
+        start: The first row id that `before` does not cover.
     """
     known = (FeatureGrowth((), (), {}) if before is None else before).until(added.table.state)
     steps = {
@@ -184,12 +191,13 @@ def compute_growth(
     old = known.classes or ()
     seen = set(old)
     fresh = [first for first in added.firsts(session, growing.target, start) if first.value not in seen]
+    # New classes get the codes after the known ones, in the order of versions: codes in existing files stay valid.
     classes = (*old, *(first.value for first in fresh))
     return FeatureGrowth(classes, (*known.since, *(first.version for first in fresh)), steps)
 
 
 def _widened(steps: Sequence[_WidthStep], firsts: Sequence[_First]) -> tuple[_WidthStep, ...]:
-    """The widths with those of more rows; each version has one step, of its greatest width."""
+    """The widths extended by those of more rows; each version has one step, with its greatest width."""
     widths = list(steps)
     for version, greatest in firsts:
         if greatest < (widths[-1].width if widths else 0):
@@ -200,7 +208,7 @@ def _widened(steps: Sequence[_WidthStep], firsts: Sequence[_First]) -> tuple[_Wi
     return tuple(widths)
 
 
-# Sparse features: per row its indices and values, as CSR arrays in id order
+# Sparse features: per row its indices and values, as CSR arrays in id order.
 
 
 def csr_path(directory: Path, feature: str, array: str) -> Path:
@@ -209,14 +217,17 @@ def csr_path(directory: Path, feature: str, array: str) -> Path:
 
 
 def _index_type(width: int) -> type[np.signedinteger[Any]]:
+    """The narrowest dtype of indices below a width."""
     return np.int32 if width < 2**31 else np.int64
 
 
 def _write_sparse(
     session: SqlSession, source: FeatureSource, spec: FeatureSpec, width: int, slots: _Slots, directory: Path
 ) -> None:
-    """Write a sparse feature's rows at their slots; other slots are empty. Run `check_features` first."""
+    """Writes a sparse feature's rows to their slots; other slots are empty. Run `check_features` first."""
     index, value = source.parts(spec)
+    # Two passes over the rows: the first counts, so that the offsets of rows are known and the second can write in
+    # place.
     counts = np.zeros(slots.rows + 1, np.int64)
     lengths = f"SELECT {_ID}, CAST(len({index.sql}) AS BIGINT) FROM ({source.rows})"
     for batch in session.reader(lengths):
@@ -236,7 +247,7 @@ def _write_sparse(
 
 
 def new_csr(directory: Path, feature: str, indptr: Int64s, index_type: npt.DTypeLike, value_type: npt.DTypeLike) -> Csr:
-    """The arrays of a new sparse feature: indices and values are files to fill."""
+    """The arrays of a new sparse feature; indices and values are mapped files to be filled."""
     np.save(csr_path(directory, feature, "indptr"), indptr)
     indices, values = (
         np.lib.format.open_memmap(
@@ -251,7 +262,7 @@ def read_sparse(directory: Path, feature: str) -> Csr:
     """The arrays of a sparse feature, memory-mapped.
 
     Raises:
-        CorruptError: one is missing, or its type or length does not fit the others. Values are not read.
+        CorruptError: an array is missing, or its dtype or length does not fit the others. Values are not read.
     """
     csr = Csr(*(map_array(csr_path(directory, feature, name)) for name in _ARRAYS))
     fits = (
@@ -270,19 +281,19 @@ def read_sparse(directory: Path, feature: str) -> Csr:
     return csr
 
 
-# Dense features and targets
+# Dense features and targets.
 
 
 class _ArraySlice(NamedTuple):
-    """The columns of a feature's array that one part fills."""
+    """The columns of a feature's array that one column of the table fills."""
 
     part: FeatureColumn
     default: float | None
     out: Array
-    """[rows, length]"""
+    """[slots, length] a view of the feature's array."""
 
     def store(self, values: pa.Array, where: Int64s) -> None:
-        """Write the rows of an Arrow array of `part.value` at `where`."""
+        """Writes the rows of an Arrow array of `part.value` to the slots `where`."""
         length = self.out.shape[1]
         if length == 0 or len(values) == 0:
             return
@@ -301,6 +312,9 @@ def measure_features(
     """The widths of features and of their parts, and their DEFAULTs, for a manifest.
 
     Args:
+        session: The session that reads the rows.
+        source: The rows to measure.
+        specs: The features of the element.
         growth: The widths of sparse features without a declared one.
         known: The metadata of a base, for parts whose length these rows do not determine.
     """
@@ -330,7 +344,7 @@ def _fill_features(
     slots: _Slots,
     directory: Path,
 ) -> None:
-    """Write the arrays of features with the measured `facts`, with the rows of `source` at their slots."""
+    """Writes the arrays of features with the measured `facts`, with the rows of `source` at their slots."""
     own = [spec for spec in specs if spec.history is None]
     for spec in own:
         if spec.sparse:
@@ -344,6 +358,7 @@ def _fill_features(
     if not slices:
         return
     values = ", ".join(place.part.value for place in slices)
+    # The number of rows per read is bounded by the values in them, so that wide features do not exhaust memory.
     rows = max(1, min(ROWS_AT_ONCE, _NUMBERS // max(1, sum(place.out.shape[1] for place in slices))))
     for batch in session.reader(f"SELECT {_ID}, {values} FROM ({source.rows})", rows=rows):
         where = slots.at(batch.column(0).to_numpy())
@@ -354,7 +369,7 @@ def _fill_features(
 def slices_of(
     parts: Sequence[FeatureColumn], lengths: Sequence[int], default: float | None, out: Array
 ) -> list[_ArraySlice]:
-    """The places of a feature's parts in its array, side by side."""
+    """The slices of a feature's array that its parts fill, side by side."""
     ends = np.cumsum(lengths).tolist()
     each = zip(parts, lengths, ends, strict=True)
     return [_ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
@@ -365,7 +380,7 @@ def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> Array:
     dtype = np.dtype(spec.dtype)
     out: Array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
     prefer_huge_pages(out)
-    if fill := fill_value(spec.dtype, spec.default):  # a new file has zeros
+    if fill := fill_value(spec.dtype, spec.default):  # a new file is sparse and reads as zeros: do not write them
         out[:] = fill
     return out
 
@@ -378,10 +393,15 @@ def _fill_target(
     directory: Path,
     classes: Sequence[str] | None = None,
 ) -> Metadata:
-    """Write `target.npy` and return its facts.
+    """Writes `target.npy`, and returns its metadata.
 
     Args:
-        classes: All classes of a target that is text; the code of each is its position.
+        session: The session that reads the rows.
+        source: The rows.
+        name: The target column.
+        slots: The slots of ids.
+        directory: The directory of the file.
+        classes: All classes of a text target; the code of each is its position.
     """
     kind = _target_kind(source, name)
     out = np.full(slots.rows, np.nan if kind.dtype == "float32" else -1, kind.dtype)
@@ -411,10 +431,11 @@ class _Target(NamedTuple):
     sql: str
     dtype: str
     text: bool
-    """Whether it is stored as codes of its text."""
+    """Whether it is stored as class codes of its text."""
 
 
 def _target_kind(source: FeatureSource, name: str) -> _Target:
+    """The storage of a target by its column's type: float32, int64, or class codes as int64."""
     column = next(c for c in source.columns if c.name.lower() == name.lower())
     quoted = quote(column.name)
     if column.type in ("FLOAT", "DOUBLE") or column.type.startswith("DECIMAL"):
@@ -425,22 +446,25 @@ def _target_kind(source: FeatureSource, name: str) -> _Target:
 
 
 def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> list[int | str]:
-    """The length of each part (of sparse rows: their width), or SQL for it, which is NULL without a row."""
+    """The length of each part (for sparse rows their width), or SQL for it, which is NULL without a row."""
     parts = source.parts(spec)
     if spec.sparse:
         return [(width or 0) if spec.width is None else spec.width]
     return [f"max(len({part.sql}))" if part.fixed is None else part.fixed for part in parts]
 
 
-# Whole arrays, and patches of them
+# Whole arrays, and patches of them.
 
 
 def growth_spec(
     source: FeatureSource, specs: Sequence[FeatureSpec], target: str | None, classes: tuple[str, ...] | None
 ) -> GrowthSpec:
-    """What of an element's arrays grows with its table.
+    """The target and the sparse features of an element that grow with its table.
 
     Args:
+        source: The rows.
+        specs: The features of the element.
+        target: The target column, or None.
         classes: The classes of the target, when the graph declares them.
     """
     kind = None if target is None or classes is not None else _target_kind(source, target)
@@ -456,9 +480,9 @@ def write_features(
     directory: Path,
     growth: FeatureGrowth = NO_GROWTH,
 ) -> Metadata:
-    """Write an array [count, width] per feature, and return their metadata. Run `check_features` first.
+    """Writes an array [count, width] per feature, and returns their metadata. Run `check_features` first.
 
-    A sparse feature becomes three CSR arrays; features from histories are left out (`write_history`).
+    A sparse feature becomes three CSR arrays; features with a history are left out (`write_history`).
     """
     facts = measure_features(session, source, specs, growth)
     _fill_features(session, source, specs, facts, _Slots(source.count), directory)
@@ -468,7 +492,7 @@ def write_features(
 def write_target(
     session: SqlSession, source: FeatureSource, name: str, directory: Path, growth: FeatureGrowth = NO_GROWTH
 ) -> Metadata:
-    """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or the codes of the classes of `growth`."""
+    """Writes `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN) or class codes; returns its metadata."""
     return _fill_target(session, source, name, _Slots(source.count), directory, growth.classes)
 
 
@@ -481,14 +505,18 @@ def write_feature_patch(
     directory: Path,
     growth: FeatureGrowth = NO_GROWTH,
 ) -> Metadata | None:
-    """Write the changed and added rows, and return their metadata; None when they do not fit the base.
+    """Writes the changed and added rows, and returns their metadata; None when they do not fit the base.
 
-    They do not if lists have another length, or if the base is of a later version with more classes or wider sparse
+    They do not fit if lists have another length, or if the base is of a later version with more classes or wider sparse
     rows: then all arrays must be written. Run `check_features` over the changed rows first.
 
     Args:
-        source: Its rows are the changed and added ones only; its count is that of all ids.
-        base_facts: What `write_features` and `write_target` returned for the base.
+        session: The session that reads the rows.
+        source: The changed and added rows only; its count is that of all ids.
+        specs: The features of the element.
+        target: The target column, or None.
+        base_facts: The metadata of the base, from `write_features` and `write_target`.
+        directory: The directory of the patch.
         growth: The classes and widths at this version.
     """
     facts = measure_features(session, source, specs, growth, base_facts)
@@ -505,6 +533,7 @@ def write_feature_patch(
 
 def _fits(specs: Sequence[FeatureSpec], facts: Metadata, base: Metadata) -> bool:
     """Whether rows with this metadata can be patched onto the base's arrays."""
+    # Ids without a row have the DEFAULT in the base's arrays, which a patch does not touch.
     if base.get("defaults") != facts["defaults"]:
         return False
     before = base.get("parts", {})
@@ -517,5 +546,6 @@ def _fits(specs: Sequence[FeatureSpec], facts: Metadata, base: Metadata) -> bool
 
 
 def _ids(session: SqlSession, source: FeatureSource) -> Int64s:
+    """The distinct ids of the rows, ascending."""
     batches = session.reader(f"SELECT {quote(ROW_ID)} FROM ({source.rows})")
     return np.unique(np.concatenate([batch.column(0).to_numpy() for batch in batches]).astype(np.int64, copy=False))

@@ -1,4 +1,4 @@
-"""Features that change over time (histories), and patches of features read and merged into a new base."""
+"""Features with a history of values over time, and the merging of feature patches into a new base."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,28 +32,36 @@ FOREVER = 2**63 - 1
 
 _ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
 _VERTICES_AT_ONCE = 1 << 20
+"""Vertices that are checked at a time."""
 
 _FACTS = ("widths", "parts", "defaults", "target", "growth")
+"""The entries of a patch's manifest that a new base takes over."""
 _COPIED_AT_ONCE = 1 << 16
+"""Rows that are copied at a time."""
 
 
 class HistoryArrays(NamedTuple):
-    """Vertex v has the rows indptr[v] up to indptr[v + 1]."""
+    """The history of a feature: vertex v has the rows indptr[v] up to indptr[v + 1]."""
 
     indptr: Int64s
-    """[vertices + 1]"""
+    """[vertices + 1] where each vertex's rows start."""
     time: Int64s
-    """[rows] the time from which on each row is valid; ascending within a vertex."""
+    """[rows] the time from which on each row is valid, ascending within a vertex."""
     rows: Array
     """[rows, width] the values of the feature."""
 
 
 def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec, directory: Path) -> Metadata:
-    """Write the rows of a history by (vertex, time, row id), and return their metadata; the last row of a time counts.
+    """Writes the rows of a history by (vertex, time, row id), and returns their metadata.
+
+    Of several rows of one vertex and time the last one counts.
 
     Args:
-        source: Its rows have the feature's columns and those of `key`, the vertex's dense id as `ROW_ID`, "snapdb
-            time" (BIGINT) and "snapdb order" (the row id); its count is that of vertices; its element names the table.
+        session: The session that reads the rows.
+        source: Rows with the feature's columns and those of `key`, the vertex's dense id as `ROW_ID`, "snapdb time"
+            (BIGINT) and "snapdb order" (the row id); its count is that of vertices; its element names the table.
+        spec: The feature.
+        directory: The directory of the arrays.
 
     Raises:
         DataError: a row has no time, or a value is missing or does not fit; the message has the count and three keys.
@@ -83,6 +91,7 @@ def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec,
 
 
 def _check_times(session: SqlSession, source: FeatureSource, spec: FeatureSpec) -> None:
+    """Checks times and values; the message of an error has the count and three keys."""
     advice = "delete them or give them a time"
     check_rows(session, source, [RowCheck(f"{_TIME} IS NULL", "NULL or infinity as event time", advice)])
     check_features(session, source, [spec])
@@ -92,7 +101,7 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
     """The arrays that `write_history` wrote, memory-mapped.
 
     Raises:
-        CorruptError: one is missing, or its type or length does not fit the others. Values are not read.
+        CorruptError: an array is missing, or its dtype or length does not fit the others. Values are not read.
     """
     files = ("indptr.npy", "time.npy", f"feature-{name}.npy")
     arrays = HistoryArrays(*(map_array(directory / file) for file in files))
@@ -113,10 +122,14 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
 def check_history(
     directory: Path, alive: Bools | None, stop: int | None, element: str, name: str, shown: _Shown = list
 ) -> None:
-    """Check that every vertex has a value before the window's end, for a feature without a DEFAULT.
+    """Checks that every vertex has a value before the window's end, for a feature without a DEFAULT.
 
     Args:
-        alive: [vertices] which are in the snapshot; None: all are.
+        directory: The directory of the history.
+        alive: [vertices] whether each is in the snapshot; None: all are.
+        stop: The window's end; None: it has none.
+        element: The vertex table, for the message.
+        name: The feature.
         shown: Returns the keys of ids, for the message.
 
     Raises:
@@ -148,14 +161,14 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
     )
 
 
-# Patches, which `write_feature_patch` writes
+# Patches, which `write_feature_patch` writes.
 
 
 def read_ids(directory: Path, count: int) -> Int64s:
     """The ids of a patch's rows, ascending, memory-mapped.
 
     Raises:
-        CorruptError: they are not in 0 ≤ id < count, or do not ascend.
+        CorruptError: an id is not 0 ≤ id < count, or they do not ascend.
     """
     ids: Int64s = map_array(directory / "ids.npy")
     fits = ids.ndim == 1 and ids.dtype == np.int64
@@ -168,7 +181,7 @@ def read_ids(directory: Path, count: int) -> Int64s:
 
 
 def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
-    """Write base and patch as a new base, and return its metadata."""
+    """Writes base and patch as a new base, and returns its metadata."""
     facts = read_manifest(patch)
     try:
         count, defaults = int(facts["count"]), dict(facts["defaults"])
@@ -199,7 +212,7 @@ def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
 def _merge_dense(
     base: Path, patch: Path, name: str, ids: Int64s, count: int, default: float | None, directory: Path
 ) -> None:
-    """Write the base's rows, overwritten by the patch's; other rows get the DEFAULT, or no target."""
+    """Writes the base's rows, overwritten by the patch's; other rows get the DEFAULT, or no target."""
     old, new = map_array(base / name), map_array(patch / name)
     if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
         raise CorruptError(
@@ -208,6 +221,7 @@ def _merge_dense(
         )
     out = np.lib.format.open_memmap(directory / name, mode="w+", dtype=old.dtype, shape=(count, *old.shape[1:]))
     kept = min(count, old.shape[0])
+    # In blocks: one assignment would map and touch all pages of both files at once.
     for at in range(0, kept, _COPIED_AT_ONCE):
         out[at : min(at + _COPIED_AT_ONCE, kept)] = old[at : min(at + _COPIED_AT_ONCE, kept)]
     out[kept:] = no_target(old.dtype) if name == "target.npy" else fill_value(old.dtype.name, default)
@@ -217,6 +231,7 @@ def _merge_dense(
 
 
 def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, directory: Path, name: str) -> None:
+    """Writes the rows of base and patch as one CSR, by a rank query per row on the bitmap of patched ids."""
     counts = np.zeros(count, np.int64)
     kept = min(count, base.indptr.size - 1)
     counts[:kept] = np.diff(base.indptr[: kept + 1])

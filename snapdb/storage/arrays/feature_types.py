@@ -1,4 +1,4 @@
-"""The types of features, from the types of columns, and checks of their values."""
+"""The dtypes of features, the SQL that reads columns as such, and checks of their values."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _NUMBERS = (
 )
 
 DTYPES = {
-    "float16": "DOUBLE",  # numpy rounds it once
+    "float16": "DOUBLE",  # DOUBLE is exact, so numpy rounds a value once
     "float32": "FLOAT",
     "float64": "DOUBLE",
     "int8": "TINYINT",
@@ -40,7 +40,7 @@ DTYPES = {
     "uint8": "UTINYINT",
     "bool": "BOOLEAN",
 }
-"""The type in which SQL reads a feature, by numpy's name of the feature's type."""
+"""numpy's name of a feature's dtype → the type in which SQL reads it."""
 
 _HALF = 65520
 """The smallest number that float16 rounds to infinity."""
@@ -58,7 +58,7 @@ class FeatureColumn(NamedTuple):
     type: str
     """The column's type in DuckDB."""
     dtype: str
-    """The feature's type in numpy."""
+    """The feature's dtype in numpy."""
 
     @property
     def is_list(self) -> bool:
@@ -66,12 +66,12 @@ class FeatureColumn(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The type of the numbers themselves."""
+        """The type of the single numbers."""
         return self.type.partition("[")[0]
 
     @property
     def fixed(self) -> int | None:
-        """The count of numbers in a row, when the type determines it."""
+        """The number of values in a row, when the type determines it."""
         if not self.is_list:
             return 1
         length = re.search(r"\[(\d+)\]$", self.type)
@@ -79,41 +79,43 @@ class FeatureColumn(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """The column as a number, or as a list of numbers."""
+        """SQL: the column as a number, or as a list of numbers."""
         return f"CAST({self.sql} AS {self.base}[])" if self.is_list else self.sql
 
     @property
     def read(self) -> str:
         """The type in which SQL reads the numbers."""
-        # float32 holds these exactly, at half the bytes.
+        # float32 represents these types exactly, at half the bytes.
         small = self.base in ("FLOAT", "BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "USMALLINT")
         return "FLOAT" if self.dtype == "float16" and small else DTYPES[self.dtype]
 
     @property
     def missing(self) -> str:
-        """SQL: whether a row has NULL or NaN."""
+        """SQL condition: whether a row has NULL or NaN."""
         nan = "isnan(v)" if self.base in _FLOATS else "false"
         return self._any(f"v IS NULL OR {nan}", f"{self.sql} IS NULL OR ")
 
     @property
     def misfit(self) -> str | None:
-        """SQL: whether a row has a number that the feature's type cannot hold; None when it holds all."""
+        """SQL condition: whether a row has a number that the dtype cannot represent; None when it represents all."""
         condition = _misfit(self.base, self.dtype)
         return None if condition is None else self._any(condition, "")
 
     @property
     def value(self) -> str:
-        """SQL: the column in the type `read`; NULL for NaN in a type without NaN."""
+        """SQL: the column in the type `read`; NULL for NaN in a dtype without NaN."""
         holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
         known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
         cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
         if not self.is_list:
             return _over(cast, self.sql)
         if self.dtype != "bool" and not holey:
-            return f"CAST({self.sql} AS {self.read}[])"  # faster than a lambda
+            # One cast of the list is several times faster than a lambda per number.
+            return f"CAST({self.sql} AS {self.read}[])"
         return f"list_transform({self.plain}, lambda v: {cast})"
 
     def _any(self, condition: str, before: str) -> str:
+        """SQL condition: whether some number of a row meets a condition on v."""
         if self.is_list:
             return f"{before}len(list_filter({self.plain}, lambda v: {condition})) > 0"
         return f"({_over(condition, self.sql)})"
@@ -128,13 +130,14 @@ class FeatureSource:
     rows: str
     """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
     columns: tuple[Column, ...]
+    """The columns of the element's table."""
     count: int
-    """Ids are 0 ≤ id < count; ids without a row get the feature's DEFAULT, or zeros."""
+    """The number of ids, 0 ≤ id < count; ids without a row get the feature's DEFAULT, or zeros."""
     key: tuple[str, ...]
     """The key columns, by which messages name a row."""
 
     def parts(self, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
-        """A feature's columns in order; the values of sparse rows without a value column are ones.
+        """A feature's columns in order; sparse rows without a value column get ones.
 
         >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
         >>> source.parts(FeatureSpec("x", ("ix",), sparse=True))[1].sql
@@ -149,7 +152,7 @@ class FeatureSource:
 
 
 def is_feature_type(type_: str) -> bool:
-    """Whether a column can be (part of) a feature: a number, or a list or array of numbers.
+    """Whether a column can be a feature or a part of one: a number, or a list or array of numbers.
 
     >>> is_feature_type("FLOAT[128]"), is_feature_type("DECIMAL(9,2)"), is_feature_type("VARCHAR")
     (True, True, False)
@@ -159,7 +162,7 @@ def is_feature_type(type_: str) -> bool:
 
 
 def fill_value(dtype: str, default: float | None) -> Any:
-    """The value of a missing row, as numpy's scalar of the type: the DEFAULT, or zero.
+    """The value of a missing row as a numpy scalar of the dtype: the DEFAULT, or zero.
 
     >>> fill_value("int8", 3.0), fill_value("bool", None)
     (np.int8(3), np.False_)
@@ -168,7 +171,7 @@ def fill_value(dtype: str, default: float | None) -> Any:
 
 
 def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> Array:
-    """The flat numbers of an Arrow array of `Part.value`, in the part's type; DEFAULT for NULL and NaN.
+    """The flat numbers of an Arrow array of `FeatureColumn.value`, in the dtype; DEFAULT for NULL and NaN.
 
     Rows whose whole list is NULL are left out.
     """
@@ -183,19 +186,19 @@ def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> 
 
 
 def _over(expression: str, column: str) -> str:
-    """An expression of v, for a column."""
+    """SQL: an expression of v with a column in its place."""
     return re.sub(r"\bv\b", lambda _: column, expression)
 
 
 def _misfit(base: str, dtype: str) -> str | None:
-    """SQL: whether v, of type `base`, has no form in `dtype`."""
+    """SQL condition: whether v, of type `base`, cannot be represented in `dtype`; None where all can."""
     overflow = _overflow(base, dtype)
     there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
     return None if overflow is None else f"{there} AND ({overflow})"
 
 
 def _overflow(base: str, dtype: str) -> str | None:
-    """SQL: whether v, a number of type `base`, has no form in `dtype`."""
+    """SQL condition: whether v, a number of type `base`, cannot be represented in `dtype`; None where all can."""
     read = DTYPES[dtype]
     if dtype == "float16":
         small = base in ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT")
@@ -211,7 +214,7 @@ def _overflow(base: str, dtype: str) -> str | None:
     return f"TRY_CAST(v AS {read}) IS NULL" + ("" if whole else " OR v <> trunc(v)")
 
 
-# Checks before features are built: each is a condition that no row may meet
+# Checks before features are built: each is a condition that no row may meet.
 
 
 class RowCheck(NamedTuple):
@@ -220,15 +223,17 @@ class RowCheck(NamedTuple):
     broken: str
     """SQL condition on a row."""
     problem: str
-    """What such rows have, for the message."""
+    """The problem of such rows, for the message."""
     advice: str
+    """The remedy, for the message."""
 
 
 def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[FeatureSpec]) -> None:
-    """Check that every feature can be built.
+    """Checks that every feature can be built.
 
     Raises:
-        DataError: NULL or NaN without a DEFAULT, a value that the type cannot hold, lists of different lengths, or
+        DataError: NULL or NaN without a DEFAULT, a value that the dtype cannot represent, lists of different lengths,
+            or
             invalid sparse rows; the message has their count and three ids.
     """
     own = [spec for spec in specs if spec.history is None]
@@ -241,7 +246,7 @@ def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[F
 
 
 def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowCheck]) -> None:
-    """Check, in one pass over the rows, that none meets one of the conditions.
+    """Checks, in one pass over the rows, that none meets one of the conditions.
 
     Raises:
         DataError: rows do; the message has the count and three ids of those that meet the first such condition.
@@ -259,6 +264,7 @@ def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowC
 
 
 def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
+    """The checks of a dense feature's columns."""
     for part in source.parts(spec):
         if spec.default is None:
             advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"
@@ -268,7 +274,7 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
 
 
 def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The checks of a list of indices and a list of values, which are ones without such a column."""
+    """The checks of a list of indices and a list of values, which are ones without a value column."""
     index, value = source.parts(spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
@@ -291,11 +297,13 @@ def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowChec
 
 
 def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
+    """The check that values can be represented in the dtype."""
     problem = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
     return RowCheck(misfit, problem, "change them, or say another TYPE")
 
 
 def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn) -> None:
+    """Raises DataError where the lists of a column differ in length."""
     query = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
     lengths = session.rows(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
     if len(lengths) > 1:
@@ -308,6 +316,7 @@ def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn)
 
 
 def _shown(session: SqlSession, source: FeatureSource, condition: str) -> str:
+    """The keys of three rows that meet a condition."""
     key = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in source.key)
     rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {_ID} LIMIT 3")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)

@@ -1,6 +1,7 @@
-"""Patches: the changed rows of a root, as a prefix of the root's row that is kept and the edges that follow it.
+"""Patches of topologies: the changed rows of a root, each a kept prefix of the root's row and the edges after it.
 
-A patch has a root, never another patch, as its base: all changes since the root are one patch.
+The base of a patch is a root, never another patch: all changes since the root are in one patch, so that a read looks
+into two places at most.
 """
 
 from collections.abc import Iterator
@@ -36,12 +37,12 @@ from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 _R = TypeVar("_R", AdjacencyRows, LazyRows)
 
 _BLOCK = 1 << 22
-"""Edges that are merged at once."""
+"""Edges that are merged at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch(Generic[_R]):
-    """The changed rows of a root: each is the first `kept` edges of the root's row, then the row here.
+    """The changed rows of a root: each is the first `kept` edges of the root's row, then the row in `rows`.
 
     A patch of `LazyRows` raises an error for missing or damaged columns only when they are read.
     """
@@ -49,9 +50,9 @@ class Patch(Generic[_R]):
     nodes: Int64s
     """[changed] the changed nodes, ascending; those without a row in the root keep 0 edges."""
     kept: Int64s
-    """[changed] the number of edges of the root's row that stay."""
+    """[changed] the number of edges of the root's row that are kept."""
     rows: _R
-    """[changed] one row per changed node."""
+    """[changed] the edges after the kept ones, one row per changed node."""
 
 
 def build_patch(
@@ -67,12 +68,13 @@ def build_patch(
     """The patch of `root` after more changes, at a cost proportional to the changed rows.
 
     Args:
+        root: The rows that the patch applies to.
         before: The patch before these changes; None: there is none.
         removed: The removed edges, identified by destination, time and edge id; their other arrays are not read.
         added: The added edges, none of which exists yet.
         nodes: The number of nodes now, at least that of the root.
         far_nodes: The number of nodes of the neighbours' type now.
-        last_time: The last time of the root's edges; later edges are then appended without a search in the root's row.
+        last_time: The last time of the root's edges; later edges are appended without a search in the root's row.
 
     Raises:
         CorruptError: a removed edge does not exist, or an id or a row is out of range.
@@ -93,7 +95,7 @@ def build_patch(
 
 
 def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> Metadata:
-    """Write the arrays as .npy files, and return their metadata: edges and nodes are those of the patch."""
+    """Writes the arrays as .npy files, and returns their metadata: edges and nodes are those of the patch."""
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
     return patch.rows.write(directory)
@@ -150,7 +152,7 @@ def _merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Adj
 def write_merged(
     root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int, directory: Path, *, block: int = _BLOCK
 ) -> Metadata:
-    """Write the rows of all `nodes` as a new root, about `block` edges at a time, and return their metadata."""
+    """Writes the rows of all `nodes` as a new root, about `block` edges at a time, and returns their metadata."""
     indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
     np.save(directory / "indptr.npy", indptr)
     edges = int(indptr[-1])
@@ -167,17 +169,20 @@ def write_merged(
 
 
 def _nothing(root: AdjacencyRows) -> Patch[AdjacencyRows]:
+    """The empty patch of a root."""
     nothing = np.empty(0, np.int64)
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
 
 
 def _beyond(node: int, nodes: int) -> CorruptError:
+    """The error for a node beyond the nodes of its type."""
     return CorruptError(
         f"an edge leads to node {node}, and there are {nodes}; CHECK DATABASE names the file", code="damaged-snapshot"
     )
 
 
 def _damaged() -> CorruptError:
+    """The error for a row that leads out of its arrays."""
     return CorruptError(
         "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file", code="damaged-snapshot"
     )
@@ -194,11 +199,13 @@ def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Adj
 
 
 def _keys(rows: AdjacencyRows) -> Keys:
+    """The sort keys of rows, as kernels read them."""
     time = np.empty(0, np.int64) if rows.time is None else rows.time
     return Keys(plain_array(time, np.int64), plain_array(rows.edge_id, rows.edge_id.dtype))
 
 
 def _lists(nodes: Int64s, rows: AdjacencyRows) -> Lists:
+    """Rows as lists of edges of some nodes, as kernels read them."""
     return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
@@ -221,7 +228,7 @@ def _outline(root: Base, old: Lists, held: Int64s, removals: Lists, new: Lists) 
 
 
 def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, AdjacencyRows, AdjacencyRows]) -> AdjacencyRows:
-    """Rows of the edges at positions in the concatenated parts, with the types of the first part."""
+    """Rows of the edges at positions in the concatenated parts, with the dtypes of the first part."""
     columns = {}
     for name, values in parts[0].columns.items():
         others = [part.columns[name] for part in parts[1:]]
@@ -233,12 +240,12 @@ def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, Adjacenc
 
 
 def _as_numbers(values: Array) -> Array:
-    """The same bits as integers, so that kernels that only copy are compiled for integers only."""
+    """The same bits as integers: kernels that only copy are then compiled for integers alone."""
     return plain_array(values, values.dtype).view(f"i{values.itemsize}")
 
 
 def _narrowest(wanted: np.dtype[Any], others: list[Array]) -> np.dtype[Any]:
-    """The wanted type, or int64 if the others have a larger id."""
+    """The wanted dtype, or int64 if the others have a larger id."""
     wide = [values for values in others if values.size and values.dtype != np.int32]
     large = wanted == np.int32 and any(int(values.max()) >= 2**31 for values in wide)
     return np.dtype(np.int64) if large else wanted
@@ -246,7 +253,7 @@ def _narrowest(wanted: np.dtype[Any], others: list[Array]) -> np.dtype[Any]:
 
 def _merged_indptr(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Int64s:
     """The starts of the logical rows, after a check of the root's own."""
-    if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend
+    if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend, so the last one is the greatest
         raise _beyond(int(patch.nodes[-1]), nodes)
     known = root.indptr.size - 1
     degrees = np.zeros(nodes, np.int64)
@@ -267,6 +274,7 @@ def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
 
 
 def _column_type(root: AdjacencyRows, patch: Patch[AdjacencyRows], name: str) -> np.dtype[Any]:
+    """The dtype of a column of the merged rows."""
     return np.result_type(root.columns[name], patch.rows.columns[name])
 
 
@@ -279,6 +287,7 @@ def _merged_column(
     dtype = _column_type(root, patch, name)
     tails = patch.rows.columns[name][bounds[0] : bounds[-1]].astype(dtype)
     out = np.empty(int(indptr[high] - indptr[low]), dtype)
+    # Copies are writable, as the kernel's other callers pass writable arrays: mapped ones would add a compiled variant.
     nodes, kept = patch.nodes[first:last].copy(), patch.kept[first:last].copy()
     merge_column(low, high, root.indptr, root.columns[name], Outline(nodes, kept, bounds - bounds[0]), tails, out)
     return out

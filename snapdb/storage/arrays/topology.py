@@ -1,7 +1,7 @@
-"""One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files.
+"""The topology of an edge type at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files.
 
-Edges are sorted out of core: a first pass scatters them into buckets of adjacent nodes (radix partitioning), which then
-are sorted one by one in memory.
+An external sort: a first pass scatters edges into buckets of adjacent nodes (radix partitioning), which are then sorted
+in memory, one by one.
 """
 
 from __future__ import annotations
@@ -33,14 +33,18 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _CHUNK = 1 << 20
-"""Edges that are scattered at once."""
+"""Edges that are scattered at a time."""
 _OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
 """Optional columns of edges, besides `node`, `indices` and `edge_id`."""
 
 _BUCKET_NODES = 14
+"""The binary logarithm of the usual number of nodes per bucket."""
 _BUCKETS = 4096
+"""The maximum number of buckets, before they get more nodes."""
 _BUCKET_ROWS = 1 << 18
+"""Edges per bucket above which buckets get fewer nodes."""
 _THREADS = 2
+"""Threads that sort."""
 _WAITING = 6
 """Chunks that may wait for a thread, so that reading continues meanwhile."""
 
@@ -52,21 +56,22 @@ _KINDS = {
     **{name: (dtype.name,) for name, dtype in _OPTIONAL.items()},
 }
 _BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
+"""Columns of edges → their names in the batches."""
 
 
 class _RowShape(NamedTuple):
-    """The sizes of rows, and how they are divided into buckets."""
+    """The sizes of rows, and their division into buckets."""
 
     nodes: int
-    """Number of rows."""
+    """The number of rows."""
     far_nodes: int
-    """Indices are 0 ≤ id < far_nodes."""
+    """The number of nodes of the neighbours' type: indices are 0 ≤ id < far_nodes."""
     last_id: int
-    """Edge ids are 0 ≤ id < last_id."""
+    """The bound of edge ids: 0 ≤ id < last_id."""
     shift: int
-    """A bucket holds the rows of 2^shift nodes."""
+    """The binary logarithm of the number of nodes per bucket."""
     columns: Mapping[str, np.dtype[Any]]
-    """The narrowest type of each column by name; `node` is the node's number within its bucket."""
+    """Column → its narrowest dtype; `node` is the node's number within its bucket."""
 
     @property
     def buckets(self) -> int:
@@ -80,6 +85,7 @@ def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: It
     >>> _row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
     611
     """
+    # Few enough buckets for their cursors to stay in the cache, and small enough ones for a bucket to be sorted there.
     shift = _BUCKET_NODES
     while nodes >> shift > _BUCKETS:
         shift += 1
@@ -104,20 +110,21 @@ class _BucketRows(NamedTuple):
 
 
 class _GroupedChunk(NamedTuple):
-    """One chunk, grouped by bucket: in memory, or in the temporary file."""
+    """One chunk of edges grouped by bucket, in memory or in the temporary file."""
 
     starts: Int64s
-    """[buckets + 1]"""
+    """[buckets + 1] where each bucket starts in the chunk."""
     columns: dict[str, Array]
+    """The columns in memory; empty when they are in the file."""
     offsets: dict[str, int]
-    """The offset of each column in the file; empty when it is in memory."""
+    """The offset of each column in the file; empty when they are in memory."""
 
 
 class _RowSort:
-    """Sorts edges, which come chunk by chunk, into rows, which it returns bucket by bucket."""
+    """An external radix sort: takes edges chunk by chunk, and returns their rows bucket by bucket."""
 
     def __init__(self, shape: _RowShape, memory: int, folder: Path | None = None) -> None:
-        """Keep chunks in memory up to `memory` bytes, and the rest in an unnamed file in `folder`."""
+        """Keeps chunks in memory up to `memory` bytes, and the rest in an unnamed file in `folder`."""
         self._shape = shape
         self._free = memory
         self._folder = folder
@@ -140,7 +147,7 @@ class _RowSort:
         return sum(int(run.starts[-1]) for run in self._runs)
 
     def take(self, chunks: Iterable[Sequence[Mapping[str, Array]]]) -> Iterator[int]:
-        """Add edges, and yield the size of each chunk: a list of pieces with equal columns, with global ids as `node`.
+        """Adds edges, and yields the size of each chunk: a list of pieces with equal columns and global ids as `node`.
 
         Raises:
             CorruptError: an id is out of range.
@@ -154,6 +161,7 @@ class _RowSort:
         return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
 
     def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _GroupedChunk:
+        """A chunk grouped by bucket: one counting pass, then each column is scattered."""
         shape = self._shape
         limits = {"node": shape.nodes, "indices": shape.far_nodes, "edge_id": shape.last_id}
         starts = np.zeros(shape.buckets + 1, np.int64)
@@ -173,11 +181,13 @@ class _RowSort:
         return _GroupedChunk(starts, columns, {})
 
     def _kept(self, run: _GroupedChunk) -> _GroupedChunk:
+        """The chunk, in memory while there is room, else in the temporary file."""
         size = sum(values.nbytes for values in run.columns.values())
         if self._folder is None or size <= self._free:
             self._free -= size
             return run
-        self._free = 0  # from the first chunk in the file on, smaller ones are written there too
+        # From the first chunk in the file on, smaller ones are written there too: chunks stay in the order of arrival.
+        self._free = 0
         if self._file is None:
             file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 -- closed with the sort
             self._file = self._open.enter_context(file)
@@ -188,12 +198,13 @@ class _RowSort:
         return _GroupedChunk(run.starts, {}, offsets)
 
     def _bucket(self, bucket: int) -> _BucketRows:
+        """The sorted rows of a bucket: by node, then by (time, edge id)."""
         shape = self._shape
         ends = np.zeros(min(1 << shape.shift, shape.nodes - (bucket << shape.shift)), np.int64)
         local = self._column(bucket, "node")
         order = np.empty(local.size, np.int32 if local.size < 2**31 else np.int64)
         order_nodes(local, ends, order)
-        del local  # a bucket with a hub is large
+        del local  # the bucket of a hub is large: free each column as soon as it is used
         keys = [name for name in ("edge_id", "time") if name in shape.columns]
         columns = {name: self._picked(bucket, name, order) for name in keys}
         settle_rows(ends, columns[keys[-1]], columns["edge_id"], order)
@@ -201,12 +212,14 @@ class _RowSort:
         return _BucketRows(ends, columns | {name: self._picked(bucket, name, order) for name in others})
 
     def _picked(self, bucket: int, name: str, order: Array) -> Array:
+        """A column of a bucket in the order of its rows."""
         values = self._column(bucket, name)
         out = np.empty_like(values)
         pick(values, order, out)
         return out
 
     def _column(self, bucket: int, name: str) -> Array:
+        """A column of a bucket, gathered from all chunks in the order of arrival."""
         spans = [(int(run.starts[bucket]), int(run.starts[bucket + 1])) for run in self._runs]
         values = np.empty(sum(stop - start for start, stop in spans), self._shape.columns[name])
         at = 0
@@ -222,7 +235,7 @@ class _RowSort:
 
 
 def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: int) -> Iterator[_Result]:
-    """The function of each item, in order, computed by threads up to `limit` items ahead of the reader."""
+    """The function's results for the items, in order, computed by threads up to `limit` items ahead of the reader."""
     with ThreadPoolExecutor(_THREADS) as pool:
         waiting: deque[Future[_Result]] = deque()
         for item in items:
@@ -234,13 +247,14 @@ def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: 
 
 
 def _frozen(values: Array) -> Array:
-    """A read-only view, as Arrow's arrays are too, so that kernels are compiled once."""
+    """A read-only view, as Arrow's arrays are too, so that numba compiles one variant."""
     view = values[:]
     view.flags.writeable = False
     return view
 
 
 def _check_range(name: str, values: Array, limit: int) -> None:
+    """Raises CorruptError where an id is not 0 ≤ id < limit."""
     if values.size and (int(values.min()) < 0 or int(values.max()) >= limit):
         wrong = values[(values < 0) | (values >= limit)]
         what = "edge id" if name == "edge_id" else "node"
@@ -252,14 +266,14 @@ def _check_range(name: str, values: Array, limit: int) -> None:
 
 
 def _write(file: IO[bytes], values: Array) -> None:
-    """Write all of an array: one call may write less."""
+    """Writes all of an array, in several calls where the system writes less."""
     left = memoryview(values.view(np.uint8).data)
     while left:
         left = left[file.write(left) :]
 
 
 def _read(file: IO[bytes], out: Array, offset: int) -> None:
-    """Fill the array from an offset in the file, without moving the position for writes."""
+    """Fills the array from an offset in the file, without moving the position of writes."""
     left = memoryview(out.view(np.uint8).data)
     while left:
         count = os.preadv(file.fileno(), [left], offset)
@@ -268,7 +282,7 @@ def _read(file: IO[bytes], out: Array, offset: int) -> None:
         left, offset = left[count:], offset + count
 
 
-# Rows of one edge type
+# Rows of one edge type.
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,19 +290,25 @@ class EdgeArrays:
     """Edges in any order, with dense ids."""
 
     source: Int64s
+    """[edges] dense ids of sources."""
     destination: Int64s
+    """[edges] dense ids of destinations."""
     edge_id: Array
+    """[edges] edge ids, int32 or int64."""
     time: Int64s | None
+    """[edges] event times, or None."""
     weight: Float64s | None
+    """[edges] weights, or None."""
     until: Int64s | None = None
+    """[edges] end times, or None."""
 
     def sort_edges(self, nodes: int, far_nodes: int, *, outgoing: bool = False) -> AdjacencyRows:
         """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
 
         Args:
-            edges: The edges, whose ids keep their type.
             nodes: The number of rows.
-            far_nodes: The number of nodes of the neighbours' type, which decides the width of `indices`.
+            far_nodes: The number of nodes of the neighbours' type, which decides the dtype of `indices`.
+            outgoing: Whether rows belong to the sources.
         """
         count = self.edge_id.size
         near, far = (self.source, self.destination) if outgoing else (self.destination, self.source)
@@ -300,7 +320,7 @@ class EdgeArrays:
         out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
         chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
         with _RowSort(shape, 0) as sort:
-            deque(sort.take(chunks), maxlen=0)  # the sizes are for progress reports
+            deque(sort.take(chunks), maxlen=0)  # drained at once: the sizes serve progress reports only
             node = position = 0
             for bucket in sort.buckets():
                 stop = position + bucket.columns["edge_id"].size
@@ -313,17 +333,20 @@ class EdgeArrays:
 
 @dataclass(frozen=True, slots=True)
 class AdjacencyRows:
-    """Edges as one row per node that they are expanded from."""
+    """Edges in rows, one per node that they are expanded from."""
 
     indptr: Int64s
-    """[nodes + 1]"""
+    """[nodes + 1] where each row starts."""
     indices: Array
     """[edges] dense ids of the neighbours: int32, or int64 from 2^31 nodes on."""
     edge_id: Array
+    """[edges] edge ids, int32 or int64."""
     time: Int64s | None
+    """[edges] event times, or None."""
     weight: Float64s | None
+    """[edges] weights, or None."""
     until: Int64s | None = None
-    """[edges] the end of each edge's validity; 2^63 - 1 when it has none."""
+    """[edges] the end of each edge's validity, 2^63 - 1 where it has none; or None."""
 
     @property
     def columns(self) -> dict[str, Array]:
@@ -336,7 +359,7 @@ class AdjacencyRows:
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
     def write(self, directory: Path, prefix: str = "") -> Metadata:
-        """Write the arrays as .npy files, whose names begin with `prefix`, and return their metadata for a manifest."""
+        """Writes the arrays as .npy files with names that begin with `prefix`; returns metadata for a manifest."""
         for name, array in {"indptr": self.indptr, **self.columns}.items():
             np.save(directory / f"{prefix}{name}.npy", array)
         span = TimeSpan()
@@ -349,8 +372,9 @@ class LazyRows(NamedTuple):
     """Rows whose missing or damaged columns raise an error only when they are read."""
 
     indptr: Int64s
-    """[nodes + 1]"""
+    """[nodes + 1] where each row starts."""
     indices: Array
+    """[edges] dense ids of the neighbours."""
     columns: Mapping[str, Array | Callable[[], Array]]
     """The other [edges] columns by name: an array, or a function that opens it or raises CorruptError."""
 
@@ -372,16 +396,16 @@ def build_rows(
     memory: int = 2 << 30,
     report: Callable[[float], None] | None = None,
 ) -> Metadata:
-    """Write edges, in any order, as rows by (time, edge id), and return their metadata for a manifest.
+    """Writes edges, given in any order, as rows by (time, edge id), and returns metadata for a manifest.
 
     Args:
         batches: `source`, `destination`, `e_id` and optionally `time`, `until`, `weight`; ids are dense.
         nodes: The number of rows.
-        far_nodes: The number of nodes of the neighbours' type, which decides the width of `indices`.
+        far_nodes: The number of nodes of the neighbours' type, which decides the dtype of `indices`.
         rows: The approximate number of edges.
-        last_id: Edge ids are below it, which decides their width.
+        last_id: The bound of edge ids, which decides their dtype.
         directory: The directory of the .npy files.
-        outgoing: Rows of the sources instead of the destinations.
+        outgoing: Whether rows belong to the sources instead of the destinations.
         memory: Bytes of edges in memory; further ones are written to an unnamed file in `directory`.
         report: Called with the share that is done.
 
@@ -402,7 +426,7 @@ def build_rows(
 
 
 def _write_sorted(sort: _RowSort, shape: _RowShape, directory: Path, progress: Callable[[float], None]) -> Metadata:
-    """Append bucket after bucket to the files, and return their metadata."""
+    """Appends bucket after bucket to the files, and returns their metadata."""
     edges, span, position = sort.edges, TimeSpan(), 0
     dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
     with ExitStack() as stack:
@@ -443,7 +467,7 @@ def _chunks(batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool)
 
 
 def _numpy(batch: pa.RecordBatch, name: str) -> Array:
-    """A column's values, copied only if they have another type."""
+    """A column's values, copied only if they have another dtype."""
     column = batch.column(name)
     if column.null_count:
         raise CorruptError(
@@ -454,10 +478,10 @@ def _numpy(batch: pa.RecordBatch, name: str) -> Array:
 
 
 def read_rows(directory: Path) -> AdjacencyRows:
-    """The arrays that `write_rows` or `build_rows` wrote, memory-mapped.
+    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped.
 
     Raises:
-        CorruptError: one is missing, or its type or length does not fit the others. Values are not read.
+        CorruptError: an array is missing, or its dtype or length does not fit the others. Values are not read.
     """
     paths = {name: directory / f"{name}.npy" for name in _ARRAYS}
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in paths.items()}
@@ -469,13 +493,13 @@ def read_rows(directory: Path) -> AdjacencyRows:
 
 
 def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
-    """The arrays that `write_rows` or `build_rows` wrote, memory-mapped; a column may be missing until it is read.
+    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped; columns may be missing until read.
 
     Existing columns are mapped at once, so that they outlive the directory. The manifest lists the columns, so that a
     missing file is not mistaken for a column that the edge type does not have.
 
     Raises:
-        CorruptError: `indptr` or `indices` is missing, or has another size or type.
+        CorruptError: `indptr` or `indices` is missing, or has another size or dtype.
     """
     indices = directory.array(f"{prefix}indices.npy")
     _check_array(directory.path / f"{prefix}indices.npy", "indices", indices, indices.size)
@@ -485,7 +509,7 @@ def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
 
 
 def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array | Callable[[], Array]:
-    """The array of a column, or, if it cannot be opened, a function that raises the error."""
+    """The array of a column or, if it cannot be opened, a function that raises the error."""
     try:
         return _open_array(directory, prefix, name, edges)
     except DatabaseError:
@@ -493,20 +517,21 @@ def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) ->
 
 
 def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array:
+    """The array of a column, after a check."""
     array = directory.array(f"{prefix}{name}.npy")
     _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
     return array
 
 
 def _check_array(path: Path, name: str, array: Array | None, edges: int) -> None:
-    """Raise CorruptError when an array is missing, or its type or length does not fit the number of edges."""
+    """Raises CorruptError when an array is missing, or its dtype or length does not fit the number of edges."""
     length = max(array.size, 1) if name == "indptr" and array is not None else edges
     if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
         raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-snapshot")
 
 
 def check_rows(starts: Int64s, ends: Int64s, indices: Array, far_nodes: int, what: str) -> None:
-    """Read all rows and check that every row and every index is within its bounds.
+    """Reads all rows, and checks that every row and every index is within its bounds.
 
     Raises:
         CorruptError: one is not; `what` names the rows in the message.

@@ -1,1 +1,1 @@
-"""The catalog of a database: its directory, its SQLite file, what is in that and who may use it when."""
+"""The catalog database: the database directory, its SQLite file, file locks, the schema, and rows of tasks."""

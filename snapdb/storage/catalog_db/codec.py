@@ -1,4 +1,4 @@
-"""The texts that the catalog stores: dataclasses, columns of tables, and commit records, with their hashes and log."""
+"""Encoding of catalog values as text: dataclasses, columns and commit records, with their hash chain and log."""
 
 import dataclasses
 import hashlib
@@ -20,13 +20,14 @@ from snapdb.types import Column
 _T = TypeVar("_T")
 
 MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
-"""What decoding a damaged value raises."""
+"""The exceptions that decoding a damaged value raises."""
 
 _LATER = frozenset({"classes"})
-"""Later fields, stored only if they have a value, so that older definitions keep their text and digest."""
+"""Fields of later releases, stored only if they have a value, so that older definitions keep their text and digest."""
 _GREATEST = 1 << 57
-"""The bound of moments: microseconds of more than four thousand years."""
+"""The bound of times: microseconds of more than four thousand years."""
 _PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
+"""One token of a type: a word, a quoted name or text, or a bracket."""
 
 
 def encode(value: Any, without: Collection[str] = ()) -> str:
@@ -56,7 +57,7 @@ def decode(kind: type[_T], text: str) -> _T:
 
 
 def is_sound(kind: Any, value: object) -> bool:
-    """Whether a value and everything in it has the annotated types; integers must be in the range of moments.
+    """Whether a value and everything in it has the annotated types; integers must be in the range of times.
 
     >>> from snapdb.types import Period
     >>> is_sound(Period, Period(0, 1, 0)), is_sound(Period, Period(0, "1", 0))
@@ -83,7 +84,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 @cache
 def _builder(kind: Any) -> Callable[[Any], Any]:
-    """The function that makes a value of a type from parsed JSON; cached, as a catalog has many values of one type."""
+    """The function that builds a value of a type from parsed JSON; cached, as a catalog has many values of one type."""
     origin = typing.get_origin(kind)
     if origin is types.UnionType:
         return _builder(next(a for a in typing.get_args(kind) if a is not type(None)))
@@ -114,7 +115,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
     """The columns that `encode_columns` wrote.
 
     Raises:
-        ValueError: it did not, or a type is not valid: types become part of SQL.
+        ValueError: the text is not from `encode_columns`, or a type is not valid: types become part of SQL.
     """
     columns = tuple(Column(*entry) for entry in json.loads(text))
     for column in columns:
@@ -143,9 +144,10 @@ def _is_type(text: str) -> bool:
 
 
 VERSION_LOG = "versions.log"
+"""The file of published versions, beside the catalog."""
 _LINE = re.compile(rb"^(\d{1,18}) ([0-9a-f]{64})$", re.MULTILINE)
 _TAIL = 512
-"""Bytes at the end of the log that have its last complete line."""
+"""Bytes at the end of the log that contain its last complete line."""
 
 
 def facts_text(facts: Mapping[str, object]) -> str:
@@ -158,7 +160,7 @@ def facts_text(facts: Mapping[str, object]) -> str:
 
 
 def link(parent: str, text: str) -> str:
-    """The hash of a link: of the previous link's hash and the link's own text.
+    """The hash of a link of the chain: of the previous link's hash and the link's own text.
 
     >>> link("", "{}")[:8]
     'a062dd49'
@@ -177,7 +179,7 @@ def _log_text(versions: Iterable[tuple[int, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VersionLog:
-    """The published versions and their hashes in a file beside the catalog, which shows that a history has forked."""
+    """The published versions and their hashes in a file beside the catalog, by which a forked history is detected."""
 
     directory: Path
 
@@ -186,12 +188,13 @@ class VersionLog:
         return self.directory / VERSION_LOG
 
     def append(self, version: int, hash_: str) -> None:
-        """Append a published version; an error leaves a gap, which does no harm."""
+        """Appends a published version; an error leaves a gap, which does no harm."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         except OSError:
             return
         try:
+            # A crash may have cut the last line off: a newline before the new line keeps that one readable.
             torn = (size := os.fstat(descriptor).st_size) and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, (b"\n" if torn else b"") + _log_text([(version, hash_)]).encode())
         except OSError:
@@ -200,10 +203,10 @@ class VersionLog:
             os.close(descriptor)
 
     def check_not_forked(self, connection: sqlite3.Connection) -> None:
-        """Check that the catalog has the newest version of the log.
+        """Checks that the catalog has the newest version of the log.
 
         Raises:
-            CorruptError: it does not: another version would get the same number.
+            CorruptError: it has not, and would give the same number to another version.
         """
         newest = _newest(self._path)
         if newest is not None and not _is_published(connection, newest):
@@ -215,7 +218,7 @@ class VersionLog:
             )
 
     def write(self, versions: Iterable[tuple[int, str]]) -> None:
-        """Write the log of versions and their hashes, oldest first."""
+        """Writes the log of versions and their hashes, oldest first."""
         self._path.write_text(_log_text(versions))
 
     def read(self) -> list[tuple[int, str]]:
@@ -227,6 +230,7 @@ class VersionLog:
 
 
 def _newest(path: Path) -> tuple[int, str] | None:
+    """The last complete entry of the log, read from its end."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -237,11 +241,12 @@ def _newest(path: Path) -> tuple[int, str] | None:
 
 
 def _entries(text: bytes) -> Iterator[tuple[int, str]]:
-    """The complete lines; a crash may leave part of one, or zeros."""
+    """The complete lines; a crash may leave a part of one, or zeros."""
     yield from ((int(version), hash_.decode()) for version, hash_ in _LINE.findall(text))
 
 
 def _is_published(connection: sqlite3.Connection, entry: tuple[int, str]) -> bool:
+    """Whether the catalog has a version with this hash."""
     version, hash_ = entry
     row = connection.execute("SELECT hash FROM versions WHERE version = ?", (version,)).fetchone()
     return row is not None and row[0] == hash_

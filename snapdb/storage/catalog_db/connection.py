@@ -1,4 +1,4 @@
-"""The SQLite file behind the catalog: one connection, short transactions; pending deletes; upgrades of the format."""
+"""The connection to the catalog's SQLite file: short transactions, pending deletes, and upgrades of the format."""
 
 import os
 import sqlite3
@@ -29,9 +29,10 @@ _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
 _CHECKPOINT = 4 << 20
-"""Bytes of the write-ahead log from which on it is folded into the catalog, as soon as there is no reader."""
+"""Bytes of the write-ahead log from which on it is checkpointed into the catalog, as soon as there is no reader."""
 
 _HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
+"""The newest version and its hash."""
 
 PUBLISHED_FOLDERS = ("snapshots/", "topology/", "features/")
 """The folders of published directories; garbage elsewhere consists of single files."""
@@ -39,11 +40,11 @@ PUBLISHED_FOLDERS = ("snapshots/", "topology/", "features/")
 _IN_FOLDERS = " OR ".join(f"path LIKE '{folder}%'" for folder in PUBLISHED_FOLDERS)
 
 _Mark = Callable[[sqlite3.Connection, int, bool], None]
-"""Called inside a transaction before it commits, with the head that it began at, and whether it publishes."""
+"""Called inside a transaction before it commits, with the head at which it began, and whether it publishes."""
 
 
 class CatalogDb:
-    """Rows about tables, versions, graphs and snapshots. A version row is a commit: it is there or it is not."""
+    """The SQLite connection of a catalog. A version row is a commit: readers see all of a version or nothing of it."""
 
     def __init__(self, db_dir: DatabaseDir) -> None:
         self._lock = threading.RLock()
@@ -51,7 +52,7 @@ class CatalogDb:
         self._process = os.getpid()
         self._db_dir = db_dir
         self.mark: _Mark | None = None
-        """What records each transaction of a task's run in the run's row, and rejects it when the run was given up."""
+        """Records each transaction of a task's run in the run's row, and rejects it when the run was given up."""
         self._files = CatalogLock(db_dir)
         try:
             self._connection = _connect(db_dir)
@@ -83,11 +84,11 @@ class CatalogDb:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A read transaction: all its SELECTs see one moment.
+        """A read transaction, in which all SELECTs see one state of the catalog.
 
         Raises:
             CorruptError: the catalog cannot be read.
-            DatabaseError: it does not exist any more.
+            DatabaseError: it no longer exists.
         """
         self._check_process()
         with self._lock:
@@ -107,15 +108,15 @@ class CatalogDb:
 
     @contextmanager
     def writing(self, *, publishes: bool = False, counted: bool = True) -> Iterator[sqlite3.Connection]:
-        """The one write transaction; it commits when the block ends without an error.
+        """The one write transaction, which commits when the block ends without an error.
 
         Args:
-            publishes: It completes the running statement, whose other effects can be repeated or left out.
-            counted: It changes what loaded catalogs hold, so that they are out of date.
+            publishes: Whether it completes the running statement, whose other effects can be repeated or left out.
+            counted: Whether it changes what loaded catalogs have read, so that they are out of date.
 
         Raises:
             LockedError: another writer did not finish in time.
-            DatabaseError: the disk refused.
+            DatabaseError: the disk failed.
             CorruptError: versions that were published are not in the catalog.
         """
         self._check_process()
@@ -130,6 +131,8 @@ class CatalogDb:
     def _transaction(self, publishes: bool, counted: bool) -> Iterator[sqlite3.Connection]:
         """One write transaction, recorded in the version log when it publishes a version."""
         try:
+            # IMMEDIATE: SQLite takes the write lock now. A transaction that first reads and then writes could fail in
+            # between.
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             raise _storage_error(error, "cannot write the catalog") from error
@@ -149,6 +152,8 @@ class CatalogDb:
         except BaseException:
             self._undo()
             raise
+        # After the commit: an entry before it would report a fork after a crash in between. A missing entry does no
+        # harm.
         if after != before:
             VersionLog(self._db_dir.path).append(*after)
 
@@ -158,7 +163,7 @@ class CatalogDb:
         return self._closed
 
     def close(self) -> None:
-        """Close the file; the last connection folds the write-ahead log into it."""
+        """Closes the file; the last connection checkpoints the write-ahead log into it."""
         with self._lock:
             if self._closed:
                 return
@@ -169,19 +174,22 @@ class CatalogDb:
             self._files.release()
 
     def _head(self) -> tuple[int, str]:
+        """The newest version and its hash; (0, "") before the first."""
         row = self._connection.execute(_HEAD).fetchone()
         return (row[0], row[1]) if row else (0, "")
 
     def _log_is_long(self) -> bool:
+        """Whether the write-ahead log is long enough for a checkpoint."""
         try:
             return self._wal.stat().st_size >= _CHECKPOINT
         except OSError:
             return False
 
     def _checkpoint(self) -> None:
-        """Fold the write-ahead log into the catalog's file; requires that there is no other user."""
+        """Checkpoints the write-ahead log into the catalog's file; requires that there is no other user."""
         try:
-            self._connection.execute("PRAGMA busy_timeout = 0")  # a backup by SQLite itself may be reading
+            # A backup by SQLite itself may be reading: do not wait for it.
+            self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.DatabaseError:
             return  # the commits stay in the log; the next writer tries again
@@ -189,7 +197,7 @@ class CatalogDb:
             self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE * 1000:.0f}")
 
     def _check_files(self) -> None:
-        """Raise DatabaseError when the catalog or its write-ahead log is not the file that was opened."""
+        """Raises DatabaseError when the catalog or its write-ahead log is not the file that was opened."""
         check_in_place(self._db_dir.path, self.file)
         if self._wal_id is not None and file_id(self._wal) != self._wal_id:
             raise DatabaseError(
@@ -203,7 +211,8 @@ class CatalogDb:
             raise DatabaseError("this database is closed; connect to it again", code="closed")
 
     def _check_process(self) -> None:
-        # SQLite's connection must not be used in a forked process, where DuckDB would wait for threads it lacks.
+        # A forked process inherits SQLite's connection, whose use corrupts the file, and DuckDB, whose threads it
+        # lacks.
         if os.getpid() != self._process:
             raise DatabaseError(
                 "this database was opened by the process that this one was forked from; connect to it again",
@@ -215,7 +224,7 @@ class CatalogDb:
             self._connection.execute("ROLLBACK")
 
     def delete_pending(self) -> int:
-        """Delete every pending directory that no process reads, and return how many were deleted."""
+        """Deletes every pending directory that no process reads; returns how many were deleted."""
         paths = [row["path"] for row in self.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
         return sum(delete_unless_held(self.db_dir, path) for path in paths if self.db_dir.inside(path).exists())
 
@@ -228,15 +237,18 @@ def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     if not db_dir.read_only:
         connection.execute("PRAGMA journal_mode = WAL")
+        # FULL syncs the log at each commit: with NORMAL a power failure could lose versions that were reported as
+        # published.
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # `CatalogLock` decides when there is no reader
+        # `CatalogLock` knows whether there is a reader, whose log must stay.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")  # a damaged schema must not call functions
     return connection
 
 
 def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
-    """Create a new catalog; of two processes that create one database at once, one does it."""
+    """Creates a new catalog; of two processes that create one database at once, one does it."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -270,24 +282,27 @@ def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | 
 
 
 def add_pending_deletes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    """Record directories as garbage, inside the transaction that removes them from the catalog.
+    """Records directories as garbage, inside the transaction that removes them from the catalog.
 
-    Any process finds them there, even when the one that should delete them dies. Rows of directories that are deleted
-    do no harm: `forget_deleted` removes them in a later transaction.
+    Any process finds them there, even when the one that should delete them dies. Rows of directories that are already
+    deleted do no harm: `forget_deleted` removes them in a later transaction.
     """
     moment = time.time_ns() // 1000
     connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?)", [(path, moment) for path in paths])
 
 
 def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
-    """Remove, inside a transaction, the garbage rows of directories that are deleted."""
+    """Removes, inside a transaction, the garbage rows of directories that are deleted."""
     rows = connection.execute(f"SELECT path FROM garbage WHERE {_IN_FOLDERS}").fetchall()
     deleted = [(row["path"],) for row in rows if not db_dir.inside(row["path"]).exists()]
     connection.executemany("DELETE FROM garbage WHERE path = ?", deleted)
 
 
 def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
-    """Delete a pending directory; False when a process reads it. One without a manifest was partly deleted before."""
+    """Deletes a pending directory; returns False when a process reads it.
+
+    A directory without a manifest was partly deleted before.
+    """
     directory = db_dir.inside(path)
     if (directory / MANIFEST).exists():
         return remove_unless_held(db_dir, directory, directory / MANIFEST)
@@ -296,13 +311,13 @@ def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
 
 
 def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
-    """Bring the database at `path` to this snapdb's format, and return a line that reports what was done.
+    """Upgrades the database at `path` to this snapdb's format; returns a line that reports the result.
 
     The old catalog is kept beside the new one; table files stay unchanged. After a crash the database has the old or
     the new format, and the upgrade can be repeated.
 
     Raises:
-        DatabaseError: there is no database at `path`, or the disk refused; nothing was changed.
+        DatabaseError: there is no database at `path`, or the disk failed; nothing was changed.
         FormatError: it is no database of snapdb's, or of a newer snapdb.
         LockedError: another process uses it.
     """
@@ -343,12 +358,14 @@ def _opened(db_dir: DatabaseDir) -> Iterator[tuple[sqlite3.Connection, CatalogLo
 
 
 def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
+    """Migrates the catalog, after a copy of it was made; returns a line that reports the result."""
     version = _old_format(db_dir, connection)
     if version == FORMAT:
         return f"nothing to do: {db_dir.path} has format {version}, the newest that this snapdb knows"
     kept = _back_up(db_dir, connection, version)
     migrate(connection, db_dir.disk)
-    db_dir.disk.remove(db_dir.path / VERSION_LOG)  # a step may chain the versions by other hashes
+    # A migration may chain the versions by other hashes, which the log would report as a fork.
+    db_dir.disk.remove(db_dir.path / VERSION_LOG)
     return f"{db_dir.path}: format {version} → {FORMAT}; the old catalog is kept as {kept.name}"
 
 
@@ -372,7 +389,8 @@ def _back_up(db_dir: DatabaseDir, connection: sqlite3.Connection, version: int) 
     db_dir.disk.remove(staging)
     with closing(sqlite3.connect(staging, isolation_level=None)) as copy:
         connection.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be copied or opened by itself
+        # A single file without a write-ahead log, which can be copied or opened by itself.
+        copy.execute("PRAGMA journal_mode = DELETE")
     db_dir.disk.settle(staging)
     db_dir.disk.rename(staging, kept)
     return kept

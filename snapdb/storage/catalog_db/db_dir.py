@@ -1,4 +1,4 @@
-"""The database directory: created, recognised or rejected, and the kind of disk that it is on."""
+"""The database directory: created, recognised or rejected, on a local or a network disk."""
 
 import os
 import re
@@ -16,19 +16,23 @@ from snapdb.storage.disk import Disk
 from snapdb.types import nearest
 
 _MOUNTS = Path("/proc/self/mountinfo")
+"""The kernel's list of mounts."""
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs"}
     | {"fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs"}
 )
+"""Types of network file systems."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
+"""An octal escape in the list of mounts."""
 
 CATALOG = "catalog.sqlite"
 
 
 def _file_system(path: str, mounts: str) -> str | None:
-    r"""The type of the file system that an absolute path is on; None when `mounts` does not list it.
+    r"""The type of the file system that contains an absolute path; None when `mounts` does not list it.
 
     Args:
+        path: The path.
         mounts: The text of /proc/self/mountinfo.
 
     >>> mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n31 22 0:9 / /my\\040data rw - nfs4 host:/x rw"
@@ -43,16 +47,17 @@ def _file_system(path: str, mounts: str) -> str | None:
             continue
         point = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), fields[4])
         inside = path == point or path.startswith(point if point.endswith("/") else f"{point}/")
-        # Of two mounts at one point the later hides the earlier.
+        # The longest mount point that is a prefix of the path decides; of two mounts at one point the later hides the
+        # earlier.
         if inside and (longest is None or len(point) >= longest[0]):
             longest = (len(point), kinds[0])
     return None if longest is None else longest[1]
 
 
 def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the network file system that a path, which need not exist, is on; None on a local one."""
+    """The type of the network file system that contains a path, which need not exist; None on a local one."""
     try:
-        # Mount points are bytes: latin-1 keeps each, as the octal escapes do.
+        # Mount points are bytes: latin-1 maps each byte to one character, as the octal escapes do.
         text = mounts.read_bytes().decode("latin-1")
     except OSError:  # not Linux, or a container that hides it
         return None
@@ -62,14 +67,17 @@ def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseDir:
-    """A directory that holds, or will hold, a database."""
+    """A directory that contains, or will contain, a database."""
 
     path: Path
-    """Absolute."""
+    """The absolute path of the directory."""
     read_only: bool
+    """Whether the database may not be written."""
     disk: Disk = field(default_factory=Disk)
+    """The file operations of the database."""
     immutable: bool = False
-    """No process can write to the catalog while it is open, so that SQLite needs no lock and no file beside it."""
+    """Whether no process can write to the catalog while it is open, so that SQLite needs no lock and no file beside
+    it."""
 
     @property
     def catalog(self) -> Path:
@@ -97,10 +105,10 @@ class DatabaseDir:
         )  # SQLite would otherwise want to make a -shm file beside it
 
     def check_format(self, version: int, application: int) -> None:
-        """Check that this snapdb reads a catalog with this format number and application id.
+        """Checks that this snapdb reads a catalog with this format number and application id.
 
         Raises:
-            FormatError: it is newer than this snapdb, or older (code 'old-format'), or not snapdb's at all.
+            FormatError: it is newer than this snapdb, or older (code 'old-format'), or not of snapdb at all.
         """
         if version > FORMAT:
             raise FormatError(
@@ -120,7 +128,7 @@ class DatabaseDir:
 
     @contextmanager
     def raise_if_misread(self) -> Iterator[None]:
-        """Raise CorruptError for the errors that decoding damaged rows raises in the block."""
+        """Raises CorruptError for the errors that decoding damaged rows raises in the block."""
         try:
             yield
         except MISREAD as error:
@@ -141,13 +149,16 @@ def open_db_dir(
     """The database directory at `path`, which is created when it does not exist; its parent directory must exist.
 
     Args:
-        make: Create a missing database; without it, or with `read_only`, a missing one is an error.
-        older: Accept a database of an older format, to upgrade it.
+        path: The path of the database.
+        read_only: Whether to open it for reading only.
+        make: Whether to create a missing database; without it, or with `read_only`, a missing one is an error.
+        disk: The file operations; None: those of the system.
+        older: Whether to accept a database of an older format, to upgrade it.
         mounts: The kernel's list of mounts.
 
     Raises:
         DatabaseError: `path` is not UTF-8, is a file, does not exist, cannot be created, or is on a network disk.
-        FormatError: it holds something that is not a database, or a database of a newer or older format.
+        FormatError: it contains something that is not a database, or a database of a newer or older format.
     """
     path = Path(os.path.abspath(path))
     _check_name(path)
@@ -171,7 +182,7 @@ def open_db_dir(
 
 
 def _check_name(path: Path) -> None:
-    """Check that DuckDB, which takes UTF-8, and the kernel, which ends paths at NUL, can open a path."""
+    """Checks that DuckDB, which needs UTF-8, and the kernel, which ends paths at NUL, can open a path."""
     shown = os.fsencode(path).decode(errors="replace")
     if not _is_utf8(path):
         raise DatabaseError(
@@ -208,10 +219,11 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
 
 
 def no_database(path: Path, whose: str = "") -> DatabaseError:
-    """The error for a path without a database; it suggests a database beside it that has a similar name.
+    """The error for a path without a database; it suggests a database beside it with a similar name.
 
     Args:
-        whose: Follows the path in the message.
+        path: The path.
+        whose: Text that follows the path in the message.
     """
     if (missing := _missing_directory(path)) is not None:
         hint = missing
@@ -223,7 +235,7 @@ def no_database(path: Path, whose: str = "") -> DatabaseError:
 
 
 def _named_nearly(path: Path) -> Path | None:
-    """The database in the same directory whose name, less its suffix, is nearest to that of `path`."""
+    """The database in the same directory whose name, without its suffix, is nearest to that of `path`."""
     try:
         beside = {catalog.parent.stem: catalog.parent for catalog in sorted(path.parent.glob(f"*/{CATALOG}"))}
     except OSError:
@@ -249,6 +261,7 @@ def _missing_directory(path: Path) -> str | None:
 
 
 def _make(db_dir: DatabaseDir) -> None:
+    """Creates the directory of a new database."""
     path = db_dir.path
     if (missing := _missing_directory(path)) is not None:
         raise DatabaseError(f"cannot create a database at {path}: {missing}", code="no-directory")
@@ -265,7 +278,7 @@ def _make(db_dir: DatabaseDir) -> None:
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """The device and inode of a file, which stay whatever is written into it; None where there is no file."""
+    """The device and inode of a file, which do not change when it is written; None where there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -274,13 +287,14 @@ def file_id(path: Path) -> tuple[int, int] | None:
 
 
 def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
-    """Check that an open database is still at its path.
+    """Checks that an open database is still at its path.
 
     Args:
+        path: The path of the database directory.
         opened: The `file_id` of the catalog that was opened, where it is known.
 
     Raises:
-        DatabaseError: it was moved or removed, or replaced by another database.
+        DatabaseError: it was moved, removed, or replaced by another database.
     """
     current = file_id(path / CATALOG)
     if current is None:
@@ -299,7 +313,7 @@ def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
 
 @contextmanager
 def raise_if_replaced(path: Path) -> Iterator[None]:
-    """Report a file that is missing because the database was moved or removed as that, and not as damage.
+    """Reports a file that is missing because the database was moved or removed as such, and not as damage.
 
     Raises:
         DatabaseError: the database was moved, removed or replaced.
@@ -315,7 +329,7 @@ def raise_if_replaced(path: Path) -> Iterator[None]:
 
 
 def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
-    """Reject what is no SQLite file, no catalog of snapdb or of a newer format; and older formats unless `older`."""
+    """Rejects what is no SQLite file, no catalog of snapdb, or of a newer format; and older formats unless `older`."""
     try:
         size = db_dir.catalog.stat().st_size
     except OSError as error:
@@ -326,7 +340,8 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
                 f"{db_dir.catalog} is empty, though there are tables; restore it from a backup", code="damaged-catalog"
             )
         return
-    # Read through SQLite: when a process closes a file, it loses every lock on it, also those of its connections.
+    # Read through SQLite: POSIX drops all locks of a process on a file when it closes any descriptor of it, also the
+    # locks of its open connections.
     try:
         with closing(sqlite3.connect(db_dir.catalog_uri, uri=True, isolation_level=None)) as connection:
             version, application = read_format(connection)

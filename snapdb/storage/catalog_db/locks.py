@@ -1,6 +1,6 @@
-"""File locks on the catalog, on tables while statements read them, and on published directories.
+"""File locks: on the catalog, on tables while statements read them, and on published directories.
 
-All are kernel locks: they vanish with the process, even one that was killed.
+All are kernel locks, which the system releases with the process, even after it was killed.
 """
 
 import fcntl
@@ -20,28 +20,28 @@ from snapdb.storage.manifests import MANIFEST
 _LOCK_FILE = "catalog.lock"
 
 _WRITER, _USERS = (0, 1), (1, 1)
-"""Start and length in the lock file: held by the one writer, and shared by all transactions, which keeps the
-write-ahead log from being folded in under a reader."""
+"""Ranges (start, length) in the lock file: the first is held by the one writer; the second is shared by all
+transactions, so that no checkpoint runs under a reader."""
 _SHARED_RANGE = (0x40000002, 510)
-"""SQLite's SHARED lock in the database file: deleting the write-ahead log takes it exclusively."""
+"""The range of SQLite's SHARED lock in the database file: deleting the write-ahead log takes it exclusively."""
 _DEAD_MAN_SWITCH = (128, 1)
-"""In SQLite's shared memory (UNIX_SHM_DMS): a process that finds it free assumes that its user crashed, and truncates
-the memory."""
+"""The range of SQLite's dead man's switch in its shared memory (UNIX_SHM_DMS): a process that finds it free assumes
+that the last user crashed, and truncates the memory."""
 _WAL_HEADER = slice(18, 20)
-"""In the database file: 2, 2 in write-ahead-log mode."""
+"""Bytes of the database file that are 2, 2 in write-ahead-log mode."""
 
 _PAUSE = 0.002
 """Seconds between two attempts at a lock."""
 
 _AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
-"""Linux has these locks; elsewhere SQLite's own are all there is."""
+"""Whether the system has open-file-description locks (Linux); elsewhere SQLite's own locks must suffice."""
 
 
 class CatalogLock:
-    """The locks of one open catalog: they keep its files from deletion and order its transactions."""
+    """The locks of one open catalog, which keep its files from deletion and order its transactions."""
 
     def __init__(self, db_dir: DatabaseDir) -> None:
-        """Protect the files of an existing catalog; those of a new one are protected by `pin`."""
+        """Protects the files of an existing catalog; those of a new one are protected by `pin`."""
         self._db_dir = db_dir
         self._descriptors: list[int] = []
         self._finalizer = weakref.finalize(self, _close_all, self._descriptors)
@@ -53,21 +53,21 @@ class CatalogLock:
         return _AVAILABLE and not self._db_dir.immutable
 
     def pin(self) -> None:
-        """Protect the files that SQLite has opened, until `release`."""
+        """Protects the files that SQLite has opened, until `release`."""
         if not self._protects:
             return
         if not self._descriptors:
             self._share(self._db_dir.catalog, _SHARED_RANGE, where=_is_wal)
         self._share(self._db_dir.path / f"{CATALOG}-shm", _DEAD_MAN_SWITCH)
         if not self._db_dir.read_only:
-            _unlock(self._open())  # create the lock file, so that readers find it
+            _unlock(self._open())  # create the lock file now, so that readers, who may not, find it
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A read transaction, during which the write-ahead log keeps what it sees.
 
         Raises:
-            LockedError: the log was being folded in for longer than a transaction waits.
+            LockedError: the log was being checkpointed for longer than a transaction waits.
         """
         descriptor = self._open()
         try:
@@ -79,7 +79,7 @@ class CatalogLock:
 
     @contextmanager
     def writing(self, patience: float) -> Iterator[int | None]:
-        """A write transaction, the only one; it yields the descriptor that `is_alone` takes.
+        """The one write transaction; yields the descriptor that `is_alone` takes.
 
         Raises:
             LockedError: another writer did not finish within `patience` seconds.
@@ -99,13 +99,14 @@ class CatalogLock:
 
     @contextmanager
     def closing(self, *, whole: bool) -> Iterator[None]:
-        """Close the connection in the block; SQLite deletes the log only if no other connection uses it.
+        """Closes the connection in the block; SQLite deletes the log only if no other connection uses it.
 
         Args:
-            whole: The files at their paths are the ones that were opened.
+            whole: Whether the files at their paths are the ones that were opened.
         """
         descriptor = self._open() if whole and self._descriptors and not self._db_dir.read_only else None
         try:
+            # Our own shared locks would keep SQLite from deleting the log, so the last writer releases them first.
             if descriptor is not None and _lock(descriptor, fcntl.F_WRLCK, _WRITER):
                 for held in self._descriptors:
                     _lock(held, fcntl.F_UNLCK, (0, 0))
@@ -114,12 +115,13 @@ class CatalogLock:
             _unlock(descriptor)
 
     def release(self) -> None:
-        """Release the files; a second call does nothing."""
+        """Releases the files; a second call does nothing."""
         self._finalizer()
 
     def _share(
         self, path: Path, place: tuple[int, int], where: Callable[[int], bool] = lambda descriptor: True
     ) -> None:
+        """Holds a shared lock on a range of a file, which is opened for it, until `release`."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # SQLite needs no such file, or reports what is wrong with it
@@ -131,7 +133,7 @@ class CatalogLock:
         _wait(descriptor, fcntl.F_RDLCK, place, self._db_dir)
 
     def _open(self) -> int | None:
-        """A new file description for each transaction, whose lock a process forked before it cannot hold."""
+        """A new open file description per transaction: a process that was forked earlier does not share its locks."""
         if not self._protects:
             return None
         path = self._db_dir.path / _LOCK_FILE
@@ -154,7 +156,9 @@ def _is_wal(catalog: int) -> bool:
 
 
 def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDir, patience: float = 10.0) -> None:
+    """Acquires a lock within `patience` seconds, or raises LockedError."""
     deadline = time.monotonic() + patience
+    # Polling, as a blocking call cannot be interrupted by a timeout; 2 ms is short beside a commit's fsync.
     while not _lock(descriptor, kind, place):
         if time.monotonic() > deadline:
             raise LockedError(
@@ -165,9 +169,9 @@ def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDi
 
 
 def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
-    """Acquire, change or release a lock without waiting; whether that succeeded."""
+    """Acquires, changes or releases a lock without waiting; returns whether that succeeded."""
     start, length = place
-    try:  # struct flock: type, whence, start, length, pid (which must be 0)
+    try:  # struct flock: type, whence, start, length, pid, which must be 0 for locks of open file descriptions
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0))
     except (BlockingIOError, PermissionError):
         return False
@@ -176,7 +180,8 @@ def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
 
 def _unlock(descriptor: int | None) -> None:
     if descriptor is not None:
-        _lock(descriptor, fcntl.F_UNLCK, (0, 0))  # a process forked meanwhile shares the description
+        # Explicitly, as a process that was forked meanwhile shares the description and keeps it open.
+        _lock(descriptor, fcntl.F_UNLCK, (0, 0))
         os.close(descriptor)
 
 
@@ -185,18 +190,19 @@ def _close_all(descriptors: list[int]) -> None:
         os.close(descriptors.pop())
 
 
-# Leases of readers
+# Leases of readers: a file with a shared lock is not removed.
 
 
 class Lease:
-    """A shared lock on the manifest of every directory given, until `release`. Works on read-only files."""
+    """A shared lock on the manifest of every given directory, until `release`. Works on read-only files."""
 
     def __init__(self, directories: Iterable[Path], folders: Iterable[Path] = (), *, partial: bool = False) -> None:
-        """Acquire the locks.
+        """Acquires the locks.
 
         Args:
+            directories: The published directories.
             folders: Folders of single files, none of which is removed while the lease is held.
-            partial: List missing ones in `missing` instead of raising an error.
+            partial: Whether to list missing ones in `missing` instead of raising an error.
 
         Raises:
             CorruptError: a manifest or a folder is missing, or may not be read.
@@ -215,7 +221,7 @@ class Lease:
             raise CorruptError(f"{error.filename} is gone; create the snapshot again", code="missing-file") from error
 
     def release(self) -> None:
-        """Release every lock; a second call does nothing."""
+        """Releases every lock; a second call does nothing."""
         while self._descriptors:
             os.close(self._descriptors.pop())
 
@@ -235,7 +241,7 @@ class TablesLock:
             self._descriptor = None
 
     def alone(self, patience: float = 2.0) -> bool:
-        """Acquire it exclusively; False, and shared again, when other processes did not release it in time."""
+        """Acquires it exclusively; returns False, and shares it again, when others do not release it in time."""
         if self._descriptor is None:
             return False
         deadline = time.monotonic() + patience
@@ -247,12 +253,12 @@ class TablesLock:
         return True
 
     def share(self) -> None:
-        """Share it again."""
+        """Shares the lock again."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def release(self) -> None:
-        """Release it; a second call does nothing."""
+        """Releases the lock; a second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -260,7 +266,7 @@ class TablesLock:
 
 @contextmanager
 def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
-    """Assign ids while no other process does: of two at once the catalog would reject one, which would start over."""
+    """Assigns ids while no other process does: of two at once the catalog would reject one, which would start over."""
     with _opened(db_dir.path / "ids.lock", os.O_CREAT) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -268,13 +274,13 @@ def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
 
 @contextmanager
 def merging_files(db_dir: DatabaseDir) -> Iterator[bool]:
-    """Whether no other process merges files during the block: two at once would do the same work twice."""
+    """Yields whether no other process merges files during the block: two at once would do the same work twice."""
     with _opened(db_dir.path / "merges.lock", os.O_CREAT) as descriptor:
         yield try_lock(descriptor)
 
 
 def remove_unless_held(db_dir: DatabaseDir, path: Path, leased: Path) -> bool:
-    """Remove a file or directory unless a lease holds `leased`, its folder or manifest; whether it was removed."""
+    """Removes a file or directory unless a lease holds `leased`, its folder or manifest; returns whether it did."""
     try:
         with _opened(leased) as descriptor:
             if removed := try_lock(descriptor):
@@ -294,7 +300,7 @@ def _opened(path: Path, flags: int = 0) -> Iterator[int]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock a file exclusively without waiting; whether that succeeded."""
+    """Locks a file exclusively without waiting; returns whether that succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -303,6 +309,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def _share(path: Path, flags: int = 0) -> int:
+    """A new descriptor of a file with a shared lock, for which it waits."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags, 0o666)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor

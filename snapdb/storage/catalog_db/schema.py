@@ -1,4 +1,4 @@
-"""The catalog's tables, as an ordered tuple of migrations: a catalog of format n has the first n applied."""
+"""The catalog's schema, as an ordered tuple of migrations: a catalog of format n has the first n applied."""
 
 import json
 import re
@@ -238,7 +238,7 @@ _SEVENTH = """
 
 
 def _read_logs(connection: Connection) -> None:
-    """Record the exports and replaced tasks that the logs of format 6 mention; the logs stay unchanged."""
+    """Records the exports and replaced tasks that the logs of format 6 mention; the logs stay unchanged."""
     rows = connection.execute("SELECT task, run, attempt, log FROM runs WHERE log <> ''").fetchall()
     for task, run, attempt, log in rows:
         if _REPLACED in log.splitlines():
@@ -257,11 +257,11 @@ def _path(text: str) -> str:
         return text
 
 
-# From format 1 to 2: columns get field numbers, and versions the commit records that they are hashes of
+# From format 1 to 2: columns get field numbers, and versions the commit records that are hashed.
 
 
 def _add_fields(connection: Connection) -> None:
-    """Number the columns of every table in order, and name the keys of id maps by these numbers."""
+    """Numbers the columns of every table in order, and names the keys of id maps by these numbers."""
     fields: dict[int, dict[str, int]] = {}
     for shape, table, text in connection.execute("SELECT id, table_id, columns FROM shapes").fetchall():
         columns = [Column(name, type_, nullable, i) for i, (name, type_, nullable) in enumerate(json.loads(text), 1)]
@@ -273,12 +273,12 @@ def _add_fields(connection: Connection) -> None:
 
 
 def _rechain(connection: Connection) -> None:
-    """Write the commit record of each version, with its old hash, and hash it."""
+    """Writes the commit record of each version, with its old hash, and hashes it."""
     parent = ""
     rows = connection.execute("SELECT version, time, message, author, hash FROM versions ORDER BY version").fetchall()
     for version, time, message, author, old in rows:
         changes = _changes(connection, version)
-        if version == rows[-1][0]:  # the versions of ids were not recorded
+        if version == rows[-1][0]:  # format 1 did not record the versions of ids: the newest version gets all of them
             changes += _ids(connection)
         facts = {"version": version, "time": time, "message": message, "author": author, "format 1": old}
         text = facts_text({**facts, "changes": changes})
@@ -290,7 +290,7 @@ def _rechain(connection: Connection) -> None:
 
 
 def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
-    """A version's changes, in the form of commit records."""
+    """The changes of a version, in the form of commit records."""
     changes: list[dict[str, Any]] = [
         {"change": "drop", "table": table}
         for (table,) in connection.execute("SELECT id FROM tables WHERE dropped = ? ORDER BY id", (version,))
@@ -311,6 +311,7 @@ def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
 
 
 def _ids(connection: Connection) -> list[dict[str, Any]]:
+    """The files of all id maps, in the form of commit records."""
     keys = ("map", "path", "rows", "bytes", "sha256", "first")
     rows = connection.execute("SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first")
     return [{"change": "ids", **dict(zip(keys, row, strict=True)), "merged": []} for row in rows]
@@ -336,10 +337,11 @@ _MIGRATIONS: tuple[_Migration, ...] = (
 )
 
 FORMAT = len(_MIGRATIONS)
+"""The format of this snapdb: the number of migrations."""
 
 
 def migrate(connection: sqlite3.Connection, disk: Disk) -> None:
-    """Apply the missing migrations in one transaction.
+    """Applies the missing migrations in one transaction.
 
     Of two processes that create one database at once, the first applies them.
     """

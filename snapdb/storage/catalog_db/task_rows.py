@@ -1,4 +1,4 @@
-"""Tasks, their runs and exports, and the leader that starts them, as rows of the catalog."""
+"""Rows of the catalog for tasks, their runs and exports, and the lease of the leader that starts them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ _REPLACED = "its task was replaced meanwhile"
 """A line in a run's log."""
 
 _KEPT = 10_000
-"""The newest runs of each task that stay on record: at one in eight minutes, eight weeks of them."""
+"""The newest runs of each task that stay on record: for one run per eight minutes, those of eight weeks."""
 _OLD = """
     DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
     AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
@@ -29,16 +29,17 @@ _LOOSE = """
     DELETE FROM exports WHERE task = ?1 AND run <= ?2
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
 """
-"""Exports of runs that are no longer on record."""
+"""Deletes the exports of runs that are no longer on record."""
 _FIELDS = tuple(each.name for each in fields(TaskRun))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
 _UNENDED: dict[str, Any] = {"ended": None, "published": (), "retry": None, "rows": 0, "bytes": 0, "log": ""}
 """The fields of an attempt that has not ended."""
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
-"""It is running, and no other process has taken over its record."""
+"""The condition that a run is running, and no other process has taken over its record."""
 LEASE_TTL = 6.0
-"""Seconds without a heartbeat after which a leader counts as dead: by the clocks of the others, and by its own."""
+"""Seconds without a heartbeat after which a leader counts as dead, by the other processes' monotonic clocks and its
+own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class TaskRows:
     connection: sqlite3.Connection
 
     def put(self, task: Task, before: Task | None) -> Task:
-        """Insert a task, or put it in the place of `before`, inside a transaction, and return it with its id.
+        """Inserts a task, or replaces `before`, inside a transaction; returns it with its id.
 
         A task that replaces another keeps its id and its runs, none of which is retried.
 
@@ -58,7 +59,7 @@ class TaskRows:
         if before is not None:
             put = replace(task, id=before.id)
             self.alter(before, put, put.created)
-            # Waiting attempts would continue in the middle of another body; a running one is settled by its process.
+            # A waiting attempt would continue in the middle of another body; a running one is settled by its process.
             self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
             note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
             self.connection.execute(note, (f"{_REPLACED}\n", put.id))
@@ -73,15 +74,19 @@ class TaskRows:
         return put
 
     def alter(self, before: Task, after: Task, since: int | None) -> None:
-        """Change the definition of a task, inside a transaction.
+        """Changes the definition of a task, inside a transaction.
 
         Args:
-            since: Scheduled runs up to this moment are settled: they neither start nor count as missed; None: those
-                that were settled before.
+            before: The task as it was read.
+            after: The task as it is to be.
+            since: The time up to which scheduled runs are settled: they neither start nor count as missed; None:
+                unchanged.
 
         Raises:
             CommitConflict: it was altered or dropped meanwhile.
         """
+        # Compare and swap on the whole definition: a change between reading and writing is a conflict, not a lost
+        # update.
         updated = self.connection.execute(
             "UPDATE tasks SET name = ?, folded = ?, definition = ?, considered = coalesce(?, considered) "
             "WHERE id = ? AND definition = ?",
@@ -91,7 +96,7 @@ class TaskRows:
             raise _moved(before, "altered, replaced or dropped")
 
     def drop(self, task: Task) -> None:
-        """Delete a task, inside a transaction; its runs stay on record, and none is retried.
+        """Deletes a task, inside a transaction; its runs stay on record, and none is retried.
 
         Raises:
             CommitConflict: it was dropped meanwhile.
@@ -104,7 +109,7 @@ class TaskRows:
         """All tasks by their case-folded names, the oldest first.
 
         Raises:
-            ValueError: a row is no valid task.
+            ValueError: a row is not a valid task.
         """
         rows = self.connection.execute("SELECT folded, definition FROM tasks ORDER BY id").fetchall()
         tasks = {row["folded"]: decode(Task, row["definition"]) for row in rows}
@@ -114,14 +119,14 @@ class TaskRows:
         return tasks
 
     def considered(self) -> dict[int, int]:
-        """By task id, the moment up to which its scheduled runs are settled."""
+        """Task id → the time up to which its scheduled runs are settled."""
         return {
             row["id"]: row["considered"]
             for row in self.connection.execute("SELECT id, considered FROM tasks").fetchall()
         }
 
     def advance(self, task: Task, was: int, now: int) -> None:
-        """Mark scheduled runs up to `now` as settled, inside the transaction that records them.
+        """Marks scheduled runs up to `now` as settled, inside the transaction that records them.
 
         Raises:
             CommitConflict: the task was altered or dropped meanwhile, or another process settled its runs.
@@ -141,7 +146,7 @@ class RunRows:
     connection: sqlite3.Connection
 
     def begin(self, task: Task, cause: Cause, scheduled: int, holder: str, started: int) -> TaskRun:
-        """Record a run of the task that starts now, inside a transaction.
+        """Records a run of the task that starts now, inside a transaction.
 
         Raises:
             CommitConflict: this scheduled run was started or missed before.
@@ -149,16 +154,16 @@ class RunRows:
         return self._add(task, cause, "running", scheduled, holder, started)
 
     def miss(self, task: Task, scheduled: int, why: str) -> TaskRun:
-        """Record a scheduled run that does not start, inside a transaction; errors as of `begin_run`."""
+        """Records a scheduled run that does not start, inside a transaction; errors as of `begin`."""
         return self._add(task, "schedule", "missed", scheduled, error=why)
 
     def retry(self, run: TaskRun, holder: str, started: int) -> TaskRun:
-        """Record the next attempt of a run that waits for a retry; it continues after the statements that are done.
+        """Records the next attempt of a run that waits for a retry; it continues after the statements that are done.
 
         Raises:
-            CommitConflict: another process has started it, or it does not wait any more.
+            CommitConflict: another process has started it, or it no longer waits.
         """
-        # The row has the current step: `run` may have been read before.
+        # The step comes from the row: `run` may have been read before it changed.
         waited = self.connection.execute(
             f"UPDATE runs SET retry = NULL {_THIS} AND retry IS NOT NULL RETURNING step", _key(run)
         ).fetchone()
@@ -179,27 +184,35 @@ class RunRows:
         log: str = "",
         retry: int | None = None,
     ) -> None:
-        """Record how a run ended, inside a transaction.
+        """Records how a run ended, inside a transaction.
 
         Args:
+            run: The run.
+            state: Its final state.
+            ended: When it ended.
+            rows: The number of rows that it wrote.
+            bytes: The bytes that it wrote.
+            error: The error that ended it, if any.
+            log: Lines for its log.
             retry: When it is retried, if it is.
 
         Raises:
-            CommitConflict: it was given up, so that another process has recorded how it ended.
+            CommitConflict: it was given up, and another process has recorded how it ended.
         """
         change = "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ?"
         self._change(run, change, state, ended, rows, bytes, error, log, retry)
 
     def forget(self, run: TaskRun) -> None:
-        """Delete the row of a run whose condition did not hold. Errors as of `end_run`."""
+        """Deletes the row of a run whose condition did not hold; errors as of `end`."""
         self._change(run, "DELETE FROM runs")
 
     def note(self, run: TaskRun, line: str) -> None:
-        """Add a line to the log of a running run. Errors as of `end_run`."""
+        """Adds a line to the log of a running run; errors as of `end`."""
         self._change(run, "UPDATE runs SET log = log || ?", f"{line}\n")
 
     def note_export(self, run: TaskRun, export: RunExport) -> None:
-        """Record a folder that a running run is about to publish. Errors as of `end_run`."""
+        """Records a folder that a running run is about to publish; errors as of `end`."""
+        # Changes nothing, but raises where the run was given up: its export must not be recorded then.
         self._change(run, "UPDATE runs SET holder = holder")
         row = (*_key(run), export.statement, export.path, export.sha256)
         self.connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -210,31 +223,31 @@ class RunRows:
         return [RunExport(*row) for row in self.connection.execute(sql, (run.task, run.run))]
 
     def find(self, run: TaskRun) -> TaskRun | None:
-        """The run as it is recorded now; None when it is not on record any more."""
+        """The run as it is recorded now; None when it is no longer on record."""
         row = self.connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
         return None if row is None else _run(row)
 
     def read(self, *, task: int | None = None, state: RunState | None = None) -> Iterator[TaskRun]:
-        """The runs on record, by task and oldest first, of those with this task and state."""
+        """The runs on record with this task and state, by task, oldest first."""
         given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
-        # No conditions that are always true: with them SQLite would not find the few running ones by their index.
+        # Only conditions that apply: with constant ones SQLite would not use the partial index of the few running runs.
         where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
         return map(_run, self.connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
     def waiting(self) -> list[TaskRun]:
-        """Failed attempts that wait for a retry, by the moment at which they are due."""
+        """Failed attempts that wait for a retry, by the time at which they are due."""
         return [
             _run(row) for row in self.connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()
         ]
 
     def last_ok(self, task: int) -> TaskRun | None:
-        """The last successful run of a task, if there is one."""
+        """The last successful run of a task, or None."""
         sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
         row = self.connection.execute(sql, (task,)).fetchone()
         return None if row is None else _run(row)
 
     def _change(self, run: TaskRun, change: str, *values: object) -> None:
-        """Change the row of a running run, or raise CommitConflict when it was given up."""
+        """Changes the row of a running run; raises CommitConflict when it was given up."""
         if not self.connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
             raise _lost(run)
 
@@ -248,7 +261,7 @@ class RunRows:
         started: int | None = None,
         error: str | None = None,
     ) -> TaskRun:
-        """Insert the first attempt of the task's next run, and delete the oldest runs beyond `_KEPT`."""
+        """Inserts the first attempt of the task's next run, and deletes the oldest runs beyond `_KEPT`."""
         (number,) = self.connection.execute(
             "SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)
         ).fetchone()
@@ -273,6 +286,7 @@ class RunRows:
         return self._insert(run)
 
     def _insert(self, run: TaskRun) -> TaskRun:
+        """Inserts a run; raises CommitConflict when it is on record already."""
         row = {name: getattr(run, name) for name in _FIELDS} | {"published": json.dumps(run.published)}
         marks = ", ".join(f":{name}" for name in _FIELDS)
         inserted = self.connection.execute(
@@ -289,14 +303,14 @@ def _moved(task: Task, what: str) -> CommitConflict:
 
 @dataclass(slots=True)
 class RunMark:
-    """Records each transaction of a run in the run's row: a run that was given up cannot publish."""
+    """Records each transaction of a run in the run's row, so that a run that was given up cannot publish."""
 
     run: TaskRun
     statement: int = 0
     """The number of the running statement, from 1."""
 
     def __call__(self, connection: sqlite3.Connection, head: int, publishes: bool) -> None:
-        """Record a transaction that is about to commit; `connection.Mark` documents the arguments.
+        """Records a transaction that is about to commit; `connection._Mark` documents the arguments.
 
         Raises:
             CommitConflict: the run was given up.
@@ -321,18 +335,19 @@ class RunLock:
         self._descriptor: int | None = os.open(folder / f"{task}.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
 
     def take(self) -> bool:
-        """Acquire it; False when another process holds it."""
+        """Acquires the lock; returns False when another process holds it."""
         assert self._descriptor is not None
         return try_lock(self._descriptor)
 
     def release(self) -> None:
-        """Release it; a second call does nothing."""
+        """Releases the lock; a second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def _run(row: sqlite3.Row) -> TaskRun:
+    """The run in a row."""
     values = {field: row[field] for field in _FIELDS}
     values |= {"published": tuple(json.loads(str(values["published"]))), "replaced": bool(values["replaced"])}
     return TaskRun(**values)
@@ -355,11 +370,13 @@ class Leader(NamedTuple):
     holder: str
     """A token that no other process has."""
     beat: int
-    """The number of heartbeats: no clock time, which could be wrong."""
+    """The number of heartbeats. No clock time: clocks differ between machines, and can be set."""
     host: str
+    """The leader's host name."""
     pid: int
+    """The leader's process id."""
     since: int
-    """Microseconds since 1970 UTC."""
+    """When it became the leader: microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +391,7 @@ class LeaderLease:
         return Leader(*rows[0]) if rows else None
 
     def acquire(self, me: Leader, silent: Leader | None) -> bool:
-        """Become the leader if there is none, or `silent` had no heartbeat since it was read; whether it did.
+        """Becomes the leader if there is none, or `silent` had no heartbeat since it was read; returns whether it did.
 
         The row is compared and replaced in one transaction: of several candidates, one wins.
         """
@@ -389,21 +406,21 @@ class LeaderLease:
         return True
 
     def heartbeat(self, holder: str) -> bool:
-        """Renew the lease; False when the holder does not lead any more."""
+        """Renews the lease; returns False when the holder no longer leads."""
         with self.catalog_db.writing(counted=False) as connection:
             return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
 
     def release(self, holder: str) -> None:
-        """Give up the lease, so that the next leader need not wait for its end."""
+        """Gives up the lease, so that the next leader need not wait for its end."""
         with self.catalog_db.writing(counted=False) as connection:
             connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))
 
 
 def check_leader(connection: sqlite3.Connection, holder: str) -> None:
-    """Check, inside a transaction of the leader, that the holder leads.
+    """Checks, inside a transaction of the leader, that the holder leads.
 
     Raises:
-        CommitConflict: another took over.
+        CommitConflict: another process took over.
     """
     if connection.execute("SELECT 1 FROM leader WHERE holder = ?", (holder,)).fetchone() is None:
         raise CommitConflict("another daemon leads this database now; this one waits", code="leader-lost")

@@ -1,4 +1,4 @@
-"""Checks of everything that is stored against what was recorded, and backups, which are checked.
+"""Checks of all stored data against what was recorded, and backups, which are checked too.
 
 Its names are imported on first use (PEP 562): most statements check nothing.
 """

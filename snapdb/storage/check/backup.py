@@ -1,7 +1,7 @@
-"""Backups of a database that may be in use: the catalog at one moment, and every file that it names.
+"""Backups of a database in use: the catalog at one version, and every file that it names.
 
-SQLite's backup interface copies the catalog. All other files are immutable, so that on the same file system a hard link
-is a copy; elsewhere the bytes are copied.
+SQLite's backup interface copies the catalog. All other files are immutable: on the same file system a hard link is a
+copy; elsewhere the bytes are copied.
 """
 
 import errno
@@ -24,8 +24,9 @@ from snapdb.storage.gc import referenced_paths
 from snapdb.storage.tables.segments import copy_file
 
 _ATTEMPTS = 5
-"""The number of copies of the catalog, as a snapshot may be dropped before its files are leased."""
+"""The number of copies of the catalog that are tried, as a snapshot may be dropped before its files are leased."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
+"""Errors of file systems that have no hard link for a file."""
 
 _Report = Callable[[str, float | None], None]
 
@@ -36,24 +37,28 @@ class _BackedUp(NamedTuple):
     version: int
     """The newest version."""
     files: int
+    """The number of files."""
     bytes: int
+    """The bytes of all files."""
     linked: int
     """The number of files that are hard links to those of the database."""
 
 
 def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> _BackedUp:
-    """Copy the database to a directory that does not exist yet, atomically, and check every file of the copy.
+    """Copies the database to a directory that does not exist yet, atomically, and checks every file of the copy.
 
     Requires that the tables' lock is held.
 
     Args:
-        link: Make hard links instead of copies, if the file system allows them.
+        catalog_db: The database.
+        target: The directory of the backup.
+        link: Whether to make hard links instead of copies, where the file system supports them.
         report: Called with the current step and the share that is done; an error that it raises ends the backup.
 
     Raises:
-        InputError: something is at `target`, or no directory can be created there.
+        InputError: `target` exists, or no directory can be created there.
         CorruptError: a file of the database is missing or damaged.
-        DatabaseError: the disk has an error or is full.
+        DatabaseError: the disk failed or is full.
     """
     db_dir = catalog_db.db_dir
     _check_target(db_dir, target)
@@ -78,6 +83,7 @@ def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report)
 
 
 def _check_target(db_dir: DatabaseDir, target: Path) -> None:
+    """Raises InputError where the target is inside the database, exists, or has no parent directory."""
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(db_dir.path)):
         raise InputError(f"{target} is in the database's own directory; name one outside it", code="unwritable-file")
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
@@ -89,7 +95,7 @@ def _check_target(db_dir: DatabaseDir, target: Path) -> None:
 
 
 def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
-    """Copy the catalog; the newest version in the copy, and a lease on the directories that it names."""
+    """Copies the catalog; returns the newest version in the copy, and a lease on the directories that it names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
         _copy_catalog(catalog_db, staging)
@@ -97,6 +103,7 @@ def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tu
             versions = copy.execute("SELECT version, hash FROM versions ORDER BY version").fetchall()
             published = copy.execute("SELECT path FROM artefacts UNION ALL SELECT path FROM snapshots").fetchall()
         VersionLog(staging).write(versions)
+        # The lease keeps other processes from deleting these directories while they are copied.
         try:
             return (versions[-1][0] if versions else 0), Lease(catalog_db.db_dir.inside(path) for (path,) in published)
         except CorruptError:
@@ -106,6 +113,7 @@ def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tu
 
 
 def _copy_catalog(catalog_db: CatalogDb, staging: Path) -> None:
+    """Copies the catalog by SQLite's backup interface, in one read transaction."""
     for name in (CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm"):
         (staging / name).unlink(missing_ok=True)
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy, catalog_db.reading() as connection:
@@ -123,7 +131,7 @@ def _files(db_dir: DatabaseDir, staging: Path) -> Iterator[Path]:
 
 
 def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, report: _Report) -> tuple[int, int]:
-    """Link or copy the files; the number of links, and the bytes of all files."""
+    """Links or copies the files; returns the number of links, and the bytes of all files."""
     linked = size = 0
     for number, name in enumerate(files):
         report("copying files", number / len(files))
@@ -131,7 +139,7 @@ def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, re
         try:
             size += (db_dir.path / name).stat().st_size
             link = link and _is_linked(db_dir.path / name, staging / name)
-            if not link:
+            if not link:  # once a link fails, the other files are copied without trying
                 copy_file(str(db_dir.path / name), staging / name, lambda share: report("copying files", None))
                 db_dir.disk.settle(staging / name)
         except FileNotFoundError as error:
@@ -145,6 +153,7 @@ def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, re
 
 
 def _is_linked(source: Path, target: Path) -> bool:
+    """Whether a hard link was made."""
     try:
         os.link(source, target)
     except OSError as error:
@@ -155,6 +164,7 @@ def _is_linked(source: Path, target: Path) -> bool:
 
 
 def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
+    """Checks the copy as a database of its own."""
     own = replace(db_dir, path=staging, read_only=False, immutable=False)
     catalog_db = CatalogDb(own)
     try:
@@ -164,6 +174,7 @@ def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
 
 
 def _settle(db_dir: DatabaseDir, staging: Path) -> None:
+    """Syncs the catalog and every directory, children first, before the backup gets its name."""
     db_dir.disk.settle(staging / CATALOG)
     for directory, _, _ in os.walk(staging, topdown=False):
         db_dir.disk.settle(Path(directory))

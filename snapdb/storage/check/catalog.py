@@ -40,7 +40,7 @@ _TABLES = {
     "garbage": "path",
     "loaded": "table_id, path",
 }
-"""The order of the rows of each table of the catalog."""
+"""Table of the catalog → the order of its rows."""
 
 
 class Problem(NamedTuple):
@@ -49,25 +49,27 @@ class Problem(NamedTuple):
     kind: _ProblemKind
     """'orphan' is a note about an unreferenced file; every other kind is damage."""
     path: str
-    """Relative to the database directory."""
+    """The file, relative to the database directory."""
     problem: str
+    """A description of the problem."""
     remedy: str
+    """The remedy."""
 
     @property
     def is_damage(self) -> bool:
-        """Whether something that was published was changed or lost."""
+        """Whether published data was changed or lost."""
         return self.kind != "orphan"
 
 
-# The catalog's rows
+# The catalog's rows.
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The rows of every table of the catalog, read at one moment, however damaged it is."""
+    """The rows of every table of the catalog, read at one version, even of a damaged catalog."""
 
     rows: dict[str, list[sqlite3.Row]]
-    """The rows by table; none of a table that cannot be read."""
+    """The rows by table; empty for a table that cannot be read."""
     whole: bool
     """Whether every table could be read."""
     problems: list[Problem]
@@ -78,12 +80,12 @@ class Contents:
 
 
 def in_catalog(problem: str) -> Problem:
-    """The problem of a contradiction among the catalog's rows, or of a damaged file."""
+    """The problem of a contradiction among the catalog's rows, or of a damaged catalog file."""
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
 def read_contents(catalog_db: CatalogDb) -> Contents:
-    """All rows, and what SQLite reports after a check of every page and index of its file."""
+    """All rows, and the problems that SQLite reports after a check of every page and index of its file."""
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
     with catalog_db.reading() as connection:
@@ -99,6 +101,7 @@ def read_contents(catalog_db: CatalogDb) -> Contents:
 
 
 def _integrity(connection: sqlite3.Connection) -> list[Problem]:
+    """The problems that SQLite's own checks report."""
     try:
         texts = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
         dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
@@ -109,7 +112,7 @@ def _integrity(connection: sqlite3.Connection) -> list[Problem]:
     return problems + [in_catalog(f"rows of {table} name rows of {named} that are not there") for table, named in pairs]
 
 
-# The hash chains
+# The hash chains.
 
 
 def check_chain(contents: Contents) -> Iterator[Problem]:
@@ -124,7 +127,8 @@ def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterato
     """The published versions that the catalog lacks.
 
     Args:
-        logged: The entries of the version log before the catalog was read.
+        contents: The rows of the catalog.
+        logged: The entries of the version log, read before the catalog.
     """
     published = {(row["version"], row["hash"]) for row in contents["versions"]}
     for version, _ in dict.fromkeys(entry for entry in logged if entry not in published):
@@ -133,10 +137,12 @@ def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterato
 
 
 def _broken(problem: str) -> Problem:
+    """The problem of a broken chain."""
     return Problem("chain", CATALOG, problem, BACKUP)
 
 
 def _links(name: str, number: str, rows: Sequence[sqlite3.Row]) -> Iterator[str]:
+    """Gaps, wrong parents and wrong hashes of a chain."""
     parent, expected = "", 1
     for row in rows:
         actual = row[number]
@@ -165,6 +171,7 @@ def _facts(name: str, number: str, row: sqlite3.Row) -> Iterator[str]:
 
 
 def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
+    """Versions that are not later than the version before."""
     before = 0
     for row in versions:
         if row["time"] <= before:
@@ -172,7 +179,7 @@ def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
         before = row["time"]
 
 
-# Replay: the catalog that the commit records give
+# Replay: the catalog as the commit records define it.
 
 
 class _FileRecord(NamedTuple):
@@ -181,7 +188,7 @@ class _FileRecord(NamedTuple):
     owner: int
     """The id of its table or id map."""
     kind: str
-    """'rows', 'deletes' or 'ids'."""
+    """The kind of file: 'rows', 'deletes' or 'ids'."""
     rows: int
     bytes: int
     sha256: str
@@ -197,20 +204,20 @@ class _ReplayedCatalog:
     """Tables, columns and files after the commit records so far."""
 
     tables: dict[int, list[Any]] = field(default_factory=dict)
-    """[name, created, dropped] by id."""
+    """Table id → [name, created, dropped]."""
     shapes: dict[int, list[tuple[int, Any]]] = field(default_factory=dict)
-    """The list of (since, columns) by table."""
+    """Table id → the list of (since, columns)."""
     files: dict[str, _FileRecord] = field(default_factory=dict)
-    """The files by path."""
+    """Path → the file."""
     sums: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    """[rows added, rows removed] by (version, table), if one is not 0."""
+    """(version, table) → [rows added, rows removed], if one is not 0."""
     events: set[tuple[int, int, str]] = field(default_factory=set)
-    """(version, table, 'create' | 'alter' | 'drop')."""
+    """The events (version, table, 'create' | 'alter' | 'drop')."""
     loaded: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
-    """(bytes, modified, version) of loaded files by (table, path)."""
+    """(table, path) → (bytes, modified, version) of loaded files."""
 
     def commit(self, version: int, change: dict[str, Any]) -> None:
-        """Apply one change of a version."""
+        """Applies one change of a version."""
         match change["change"]:
             case "create":
                 self.tables[change["table"]] = [change["name"], version, None]
@@ -227,7 +234,7 @@ class _ReplayedCatalog:
                     sums = self.sums.setdefault((version, change["table"]), [0, 0])
                     sums[kind == "deletes"] += change["rows"]
             case "ids":
-                for path in change["merged"]:  # no commit record has the first file of a map
+                for path in change["merged"]:  # no commit record has the first file of a map, so it may be missing here
                     self.files.pop(path, None)
                 self._file(change["map"], "ids", change, None, None)
             case "loaded":
@@ -237,10 +244,10 @@ class _ReplayedCatalog:
                 raise ValueError(f"a change of a kind that this snapdb does not know: {other!r}")
 
     def replace(self, change: dict[str, Any]) -> None:
-        """Apply one change of upkeep: a file replaces others."""
+        """Applies one change of upkeep: a file replaces others."""
         old = [self.files.pop(path, None) for path in change["replaced"]]
         known = [file for file in old if file is not None]
-        # The first file of an id map comes with a graph, not with a version: no commit record has it.
+        # The first file of an id map is written with a graph, not with a version: no commit record has it.
         if len(known) < len(old) and change["change"] != "ids":
             raise ValueError(f"{change['path']} replaces files that were not there")
         if len(known) == len(old) and sum(file.rows for file in known) != change["rows"]:
@@ -250,10 +257,12 @@ class _ReplayedCatalog:
         self._file(change["owner"], change["change"], change, added, shape)
 
     def _shape(self, version: int, change: dict[str, Any], event: str) -> None:
+        """Records new columns of a table."""
         self.shapes.setdefault(change["table"], []).append((version, change["columns"]))
         self.events.add((version, change["table"], event))
 
     def _file(self, owner: int, kind: str, fact: dict[str, Any], added: int | None, shape: int | None) -> None:
+        """Records a file."""
         named = _FileRecord(owner, kind, fact["rows"], fact["bytes"], fact["sha256"], fact["first"], added, shape)
         self.files[fact["path"]] = named
 
@@ -262,7 +271,7 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
     """The catalog after the commit records of all versions, and those of upkeep after the version that each followed.
 
     Raises:
-        ValueError, KeyError, TypeError, …: they are no valid records.
+        ValueError, KeyError, TypeError, …: they are not valid records.
 
     >>> column = ["a", "INTEGER", True, 1, None]
     >>> created = {"change": "create", "table": 1, "name": "t", "columns": [column]}
@@ -282,7 +291,7 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
     return expected
 
 
-# Rows of tables and files against the replay
+# Rows of tables and files against the replay.
 
 
 def check_catalog(contents: Contents) -> Iterator[Problem]:
@@ -297,11 +306,13 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
 
 
 def _tables(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
+    """Contradictions about names, creation and drops of tables."""
     actual = {r["id"]: [r["name"], r["created"], r["dropped"]] for r in contents["tables"]}
     yield from _differences("table", actual, expected.tables)
 
 
 def _shapes(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
+    """Contradictions about columns."""
     actual: dict[int, list[tuple[int, Any]]] = {}
     for row in contents["shapes"]:
         actual.setdefault(row["table_id"], []).append((row["since"], _json(row["columns"])))
@@ -309,22 +320,25 @@ def _shapes(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
 
 
 def _files(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
+    """Contradictions about files."""
     place = _ordinals(contents)
     actual = {r["path"]: _named(r, place) for r in contents["segments"]}
     for row in contents["id_segments"]:
-        if row["path"] in expected.files or row["first"] != 0:  # the first file of a map comes with a graph
+        # The first file of a map is written with a graph, and has no commit record.
+        if row["path"] in expected.files or row["first"] != 0:
             facts = (row["rows"], row["bytes"], row["sha256"], row["first"])
             actual[row["path"]] = _FileRecord(row["map_id"], "ids", *facts, None, None)
     yield from _differences("file", actual, expected.files)
 
 
 def _named(row: sqlite3.Row, place: Mapping[tuple[int, int], int]) -> _FileRecord:
+    """The record of a file's row."""
     facts = (row["rows"], row["bytes"], row["sha256"], row["first"], row["added"])
     return _FileRecord(row["table_id"], row["kind"], *facts, place.get((row["table_id"], row["shape"])))
 
 
 def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
-    """The ordinal of a shape within its table, by (table, shape id)."""
+    """(table, shape id) → the ordinal of the shape within its table."""
     count: dict[int, int] = defaultdict(int)
     place = {}
     for row in contents["shapes"]:
@@ -334,6 +348,7 @@ def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
 
 
 def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
+    """Contradictions about rows added and removed, and about events."""
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     events = set()
     for row in contents["changes"]:
@@ -350,11 +365,13 @@ def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
 
 
 def _loaded(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
+    """Contradictions about loaded files."""
     actual = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
     yield from _differences("what (table, file) was loaded:", actual, expected.loaded)
 
 
 def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> Iterator[str]:
+    """The differences between rows and replay, key by key."""
     for key in sorted({*actual, *expected}, key=str):
         if key not in actual:
             yield f"{what} {key} is not there, though its versions tell of it"

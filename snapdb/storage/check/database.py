@@ -40,14 +40,16 @@ def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: 
     """The problems of a database, damage before notes; requires that the tables' lock is held.
 
     Args:
+        catalog_db: The database.
         report: Called with the current step and the share of it that is done.
 
     Raises:
-        LockedError: another process did not let the catalog be read.
+        LockedError: another process kept the catalog locked.
     """
     db_dir = catalog_db.db_dir
     report("reading the catalog", None)
-    # Listed before the catalog is read, which then names the files of commits meanwhile.
+    # Files are listed before the catalog is read: files of commits in between are then named by the catalog, and not
+    # reported as orphans.
     old = find_orphans(db_dir, set(), now() - DEFAULT_GRACE)
     logged = VersionLog(db_dir.path).read()
     contents = read_contents(catalog_db)
@@ -57,6 +59,8 @@ def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: 
     for item in _published_files(db_dir, contents):
         if isinstance(item, _PublishedFile):
             files.append(item)
+        # A snapshot may be dropped during the check, which takes minutes: a problem counts only if the file is still
+        # named.
         elif not contents.whole or _is_named(catalog_db, item.path):
             yield item
     for problem in _compare_files(db_dir, files, report):
@@ -74,9 +78,10 @@ def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
 
 
 def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> None:
-    """Check a database; unreferenced files are no damage.
+    """Checks a database; unreferenced files are no damage.
 
     Args:
+        catalog_db: The database.
         report: Called with the current step and the share of it that is done.
 
     Raises:
@@ -116,6 +121,7 @@ def _is_named(catalog_db: CatalogDb, path: str) -> bool:
 
 
 def _orphans(db_dir: DatabaseDir, contents: Contents, old: Iterable[OrphanFile]) -> Iterator[Problem]:
+    """The unreferenced files that are older than the grace period."""
     tables = ("segments", "id_segments", "artefacts", "snapshots", "garbage")
     known = {row["path"] for table in tables for row in contents[table]}
     known |= referenced_dirs(db_dir, contents["snapshots"])[0]
@@ -153,7 +159,7 @@ def _published_files(db_dir: DatabaseDir, contents: Contents) -> Iterator[_Publi
 
 
 def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report: _Report) -> Iterator[Problem]:
-    """Read every file, and yield those that are missing or have other bytes."""
+    """Reads every file, and yields those that are missing or have other bytes."""
     total, done = sum(file.bytes for file in files) or 1, 0
     for file in files:
         report("reading every file", min(done / total, 1.0))
@@ -173,6 +179,7 @@ def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report:
 
 
 def _bad_row(table: str, row: Row) -> Problem:
+    """The problem of a row with an invalid path."""
     return in_catalog(f"a row of {table} is damaged: it names {row['path']!r}")
 
 
@@ -182,7 +189,10 @@ def _directory(
     """The files that a directory's manifest names, and the problems of the manifest.
 
     Args:
+        db_dir: The database directory.
+        directory: The published directory.
         expected: The digest of an artifact; for a snapshot's directory, the artifacts in the catalog.
+        remedy: The remedy for a problem.
     """
     path = str((directory / MANIFEST).relative_to(db_dir.path))
     try:
@@ -205,6 +215,7 @@ def _directory(
 
 
 def _exists(db_dir: DatabaseDir, named: str) -> bool:
+    """Whether a directory that a manifest names exists."""
     try:
         return db_dir.inside(named).is_dir()
     except (CorruptError, ValueError):
@@ -212,7 +223,7 @@ def _exists(db_dir: DatabaseDir, named: str) -> bool:
 
 
 _SHA256 = 64
-"""Hexadecimal digits."""
+"""The number of hexadecimal digits."""
 
 
 def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
@@ -237,6 +248,7 @@ def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Prob
 
 
 def _names(contents: Contents) -> Iterator[str]:
+    """The counter of changes, and names that differ from their case-folded form."""
     facts = {r["name"]: r["value"] for r in contents["facts"]}
     if not str(facts.get("changes")).isdecimal():
         yield f"it counts its changes as {facts.get('changes')!r}"
@@ -248,6 +260,7 @@ def _names(contents: Contents) -> Iterator[str]:
 
 
 def _tags(contents: Contents) -> Iterator[str]:
+    """Tags of versions that do not exist."""
     versions = {r["version"] for r in contents["versions"]}
     for row in contents["tags"]:
         if row["version"] not in versions:
@@ -281,12 +294,14 @@ def _ids(contents: Contents) -> Iterator[str]:
 
 
 def _artefacts(contents: Contents) -> Iterator[str]:
+    """Artifacts whose row contradicts itself."""
     for row in contents["artefacts"]:
         if row["kind"] != row["path"].partition("/")[0] or not isinstance(row["bytes"], int):
             yield f"a row of artefacts is damaged: {row['path']!r} is of kind {row['kind']!r}, {row['bytes']!r} bytes"
 
 
 def _graphs(contents: Contents) -> Iterator[str]:
+    """Graphs and retentions that cannot be decoded, or have another name."""
     for row in contents["graphs"]:
         graph = _read(lambda text: decode(PropertyGraph, text), row["definition"])
         if graph is None:
@@ -298,6 +313,7 @@ def _graphs(contents: Contents) -> Iterator[str]:
 
 
 def _snapshots(contents: Contents) -> Iterator[str]:
+    """Snapshots that cannot be decoded, contradict their row, or name a version that does not exist."""
     head = max((r["version"] for r in contents["versions"]), default=0)
     for row in contents["snapshots"]:
         snapshot = _read(lambda text: decode(Snapshot, text), row["definition"])
@@ -310,14 +326,17 @@ def _snapshots(contents: Contents) -> Iterator[str]:
 
 
 def _samplers(contents: Contents) -> Iterator[str]:
+    """Samplers that cannot be decoded, contradict their row, or have no snapshot."""
     yield from _named_after(contents, Sampler, "sampler", "snapshot")
 
 
 def _caches(contents: Contents) -> Iterator[str]:
+    """Caches that cannot be decoded, contradict their row, or have no sampler."""
     yield from _named_after(contents, Cache, "cache", "sampler")
 
 
 def _tasks(contents: Contents) -> Iterator[str]:
+    """Tasks that cannot be decoded or contradict their row."""
     for row in contents["tasks"]:
         task = _read(lambda text: decode(Task, text), row["definition"])
         sound = task is not None and is_sound(Task, task) and is_sound(int, row["considered"])
@@ -344,11 +363,13 @@ def _runs(contents: Contents) -> Iterator[str]:
 
 
 def _run(row: Any) -> TaskRun:
+    """The run in a row, without a check of its values."""
     values = dict(row)
     return TaskRun(**values | {"published": tuple(json.loads(row["published"])), "replaced": _flag(row["replaced"])})
 
 
 def _flag(value: Any) -> bool:
+    """The boolean that SQLite stores as 0 or 1."""
     if value not in (0, 1):
         raise ValueError(f"{value!r} is neither 0 nor 1")
     return bool(value)
@@ -367,12 +388,14 @@ def _exports(contents: Contents) -> Iterator[str]:
 
 
 def _leader(contents: Contents) -> Iterator[str]:
+    """A lease that cannot be read."""
     for row in contents["leader"]:
         if not all(is_sound(int, row[name]) for name in ("beat", "pid", "since")):
             yield "who fires tasks cannot be read"
 
 
 def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> Iterator[str]:
+    """Rows of a kind that cannot be decoded, contradict themselves, or whose owner does not exist."""
     owners = {row["folded"] for row in contents[f"{of}s"]}
     for row in contents[f"{kind}s"]:
         thing = _read(lambda text: decode(type_, text), row["definition"])
@@ -385,6 +408,7 @@ def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> It
 
 
 def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
+    """Pending deletes that are invalid, or of paths that are still named."""
     named = {r["path"] for t in ("segments", "id_segments", "artefacts", "snapshots") for r in contents[t]}
     for row in contents["garbage"]:
         path, since = row["path"], row["since"]

@@ -1,4 +1,4 @@
-"""Tables: their files, the ids of their rows, and the commits that change them.
+"""Tables on disk: segments, commits, id maps, and compaction.
 
 What only writers need is imported on first use (PEP 562).
 """

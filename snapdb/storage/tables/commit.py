@@ -1,4 +1,4 @@
-"""What a commit changes, as data, and how it is written into the catalog as one version."""
+"""Commits: changes as values, and their application to the catalog as one version."""
 
 import getpass
 import json
@@ -17,28 +17,35 @@ from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes
 from snapdb.types import Cache, Column, PropertyGraph, Sampler, Segment, Snapshot
 
 _MAGIC = b"PAR1"
+"""The first and last bytes of a Parquet file."""
 
 
 class AddTable(NamedTuple):
-    """A new table with its first rows; the name must be free, or be the table it replaces."""
+    """A new table with its first rows; the name must be free, or be that of the table that it replaces."""
 
     table_id: int
-    """Negative: other changes of the same commit name the table by it; the commit assigns the real id."""
+    """A negative number, by which other changes of the same commit refer to the table; the commit assigns the real
+    id."""
     name: str
+    """The name of the table."""
     columns: tuple[Column, ...]
+    """The columns of the table."""
     files: tuple[Segment, ...]
+    """The files with its rows."""
     replaces: int | None = None
     """The id of the table that it replaces; conflicts if that was changed since `base`."""
     base: int = 0
+    """The version at which the replaced table was read."""
 
 
 class Append(NamedTuple):
-    """More rows. Appends commute: it conflicts only if the table was dropped or has other columns."""
+    """More rows. Appends commute: one conflicts only if the table was dropped or has other columns."""
 
     table_id: int
     columns: tuple[Column, ...]
     """The table's columns when the rows were written."""
     files: tuple[Segment, ...]
+    """The files with the rows."""
 
 
 class RemoveRows(NamedTuple):
@@ -46,13 +53,13 @@ class RemoveRows(NamedTuple):
 
     table_id: int
     file: Segment
-    """One column `row_id`."""
+    """The file of removed rows, with one column `row_id`."""
     base: int
     """The version at which the rows were read."""
     checked: int
-    """The version up to which the rows that others removed have been compared: none is among these."""
+    """The version up to which these rows were compared with those that other commits removed, without a match."""
     own: bool = False
-    """Some were added by this same commit, so that their ids hold only if no other commit adds rows."""
+    """Whether some rows were added by this same commit, so that their ids hold only if no other commit adds rows."""
 
 
 class AlterColumns(NamedTuple):
@@ -61,6 +68,7 @@ class AlterColumns(NamedTuple):
     table_id: int
     columns: tuple[Column, ...]
     base: int
+    """The version at which the table was read."""
 
 
 class DropTable(NamedTuple):
@@ -68,13 +76,14 @@ class DropTable(NamedTuple):
 
     table_id: int
     base: int
+    """The version at which the table was read."""
 
 
 class DropNames(NamedTuple):
-    """Dropped graphs, snapshots (with their own files), samplers and caches, which belong to no version.
+    """Dropped graphs, snapshots (with their files), samplers and caches, which belong to no version.
 
-    Conflicts if one was changed meanwhile, or a snapshot of one of the graphs, a sampler of one of the snapshots or a
-    cache of one of the samplers was created.
+    Conflicts if one was changed meanwhile, or if a snapshot of one of the graphs, a sampler of one of the snapshots or
+    a cache of one of the samplers was created.
     """
 
     graphs: tuple[str, ...]
@@ -84,13 +93,13 @@ class DropNames(NamedTuple):
 
 
 class AssignIds(NamedTuple):
-    """New keys of an id map get the dense ids from `limit` on; conflicts if others were assigned meanwhile."""
+    """Dense ids from `limit` on for new keys of an id map; conflicts if others were assigned meanwhile."""
 
     map_id: int
     table_id: int
     limit: int
     file: Segment | None
-    """The new keys, after those of the files that it replaces; None: the append brings no new key."""
+    """The new keys, after those of the files that it replaces; None: the append has no new key."""
     merged: tuple[str, ...] = ()
     """The map's last files, which are small and merged into the new one."""
 
@@ -99,10 +108,11 @@ class LoadedFile(NamedTuple):
     """A user's file, as it was when its rows were loaded into a table."""
 
     path: str
-    """Absolute, with links resolved."""
+    """The absolute path, with links resolved."""
     bytes: int
+    """The size of the file."""
     modified: int
-    """Nanoseconds since 1970 UTC, of the file system."""
+    """The time of the last modification, from the file system: nanoseconds since 1970 UTC."""
 
 
 class Loaded(NamedTuple):
@@ -116,7 +126,7 @@ Change = AddTable | Append | RemoveRows | AlterColumns | DropTable | DropNames |
 
 
 def files_of(change: Change) -> tuple[Segment, ...]:
-    """The files that a change brings."""
+    """The new files of a change."""
     match change:
         case AddTable() | Append():
             return change.files
@@ -128,18 +138,20 @@ def files_of(change: Change) -> tuple[Segment, ...]:
             return ()
 
 
-# Loaded files
+# Loaded files.
 
 
 class LoadRecord(NamedTuple):
-    """A file that was loaded."""
+    """The record of a file that was loaded."""
 
     file: LoadedFile
+    """The file, as it was."""
     version: int
+    """The version that loaded it."""
 
 
 def loaded_files(catalog_db: CatalogDb, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
-    """By path, the records of the files among `paths` that were loaded into a table."""
+    """Path → the record, for the files among `paths` that were loaded into a table."""
     query = """
         SELECT path, bytes, modified, version FROM loaded
         WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
@@ -154,7 +166,7 @@ def stat_file(name: str) -> LoadedFile | None:
     """A file as it is now, with links resolved; None when it does not exist.
 
     Raises:
-        InputError: it cannot be read, or is no regular file.
+        InputError: it cannot be read, or is not a regular file.
     """
     try:
         status = os.stat(name)
@@ -178,6 +190,7 @@ def has_footer(name: str) -> bool:
         with open(name, "rb") as file:
             begin = file.read(len(_MAGIC))
             size = file.seek(0, os.SEEK_END)
+            # A file that another program is still writing has no footer yet: it is left for the next run.
             if size < 3 * len(_MAGIC):
                 return False
             file.seek(-2 * len(_MAGIC), os.SEEK_END)
@@ -189,30 +202,34 @@ def has_footer(name: str) -> bool:
     return begin == end == _MAGIC and length <= size - 3 * len(_MAGIC)
 
 
-# A transaction's changes written into the catalog, each after its requirements were checked, as one version
+# A transaction's changes are written into the catalog as one version, each after its requirements were checked:
+# optimistic concurrency control, in which the write transaction serializes commits.
 
 
 _ROWS = ("append", "delete")
+"""Kinds of changes to the rows of a table."""
 _DEFINITION = ("alter", "drop")
+"""Kinds of changes to the definition of a table."""
 _T = TypeVar("_T", Cache, Sampler)
 
 
 def now() -> int:
-    """Microseconds since 1970, UTC."""
+    """The current time: microseconds since 1970, UTC."""
     return time.time_ns() // 1000
 
 
 def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None) -> int:
-    """Publish the changes as one version and return its number.
+    """Publishes the changes as one version; returns its number.
 
     Raises:
-        CommitConflict: what a change requires does not hold any more; nothing was changed. With code 'ids-moved', keys
-            need new ids; with 'deletes-moved', rows must be compared with those that others removed.
+        CommitConflict: a requirement of a change no longer holds; nothing was changed. With code 'ids-moved', keys need
+            new ids; with 'deletes-moved', rows must be compared with those that others removed.
         BindError: a table's name was taken meanwhile.
     """
     by = author()
     with catalog_db.writing(publishes=True) as connection:
         (head, then, parent) = _head(connection)
+        # Times ascend strictly, even when the clock is set back: a time identifies one version (time travel).
         version, moment = head + 1, max(now(), then + 1)
         _check_new_ids(connection, changes)
         row = (version, moment, message, by, parent, "", "")
@@ -229,6 +246,7 @@ def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None
 
 
 def _head(connection: sqlite3.Connection) -> tuple[int, int, str]:
+    """The newest version, its time and its hash."""
     row = connection.execute("SELECT version, time, hash FROM versions ORDER BY version DESC LIMIT 1").fetchone()
     return (row["version"], row["time"], row["hash"]) if row else (0, 0, "")
 
@@ -239,12 +257,12 @@ def author() -> str:
         return name
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
+    except (KeyError, OSError):  # the user of a container may have no name
         return str(os.getuid())
 
 
 def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
-    """Check that appends assign ids to the new keys of every id map of their table, from the end of the map on."""
+    """Checks that appends assign ids to the new keys of every id map of their table, from the end of the map on."""
     new = {change.table_id for change in changes if isinstance(change, AddTable)}
     appended = {change.table_id for change in changes if isinstance(change, Append)} - new
     for table in appended:
@@ -264,20 +282,20 @@ def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) ->
 
 
 def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
-    """The id maps of a table that still has their key columns: rows without one bring no keys."""
+    """The id maps of a table that still has their key columns: rows without one have no keys."""
     fields = {c.field for c in current_columns(connection, table_id)}
     rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table_id,)).fetchall()
     return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
 
 
 def current_columns(connection: sqlite3.Connection, table_id: int) -> tuple[Column, ...]:
-    """The newest columns of a table; none of a table that does not exist."""
+    """The newest columns of a table; empty for a table that does not exist."""
     query = "SELECT columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1"
     row = connection.execute(query, (table_id,)).fetchone()
     return () if row is None else decode_columns(row["columns"])
 
 
-# Changes, each written after its requirements were checked
+# Each change is written after its requirements were checked.
 
 
 @dataclass(slots=True)
@@ -290,15 +308,15 @@ class _CommitApplier:
     time: int
     """The time of the new version."""
     facts: list[dict[str, Any]] = field(default_factory=list)
-    """The commit record: what was changed, which the version's hash covers."""
+    """The commit record: all changes, which the version's hash covers."""
     own: dict[int, int] = field(default_factory=dict)
-    """The ids of new tables, by the negative ids that the changes name them by."""
+    """The negative ids by which changes refer to new tables → their real ids."""
 
     def apply(self, change: Change) -> None:
-        """Write one change.
+        """Writes one change.
 
         Raises:
-            CommitConflict: what it requires does not hold any more.
+            CommitConflict: a requirement no longer holds.
             BindError: a table's name was taken meanwhile.
         """
         match change:
@@ -331,6 +349,7 @@ class _CommitApplier:
                 self._record_loaded(change)
 
     def _add_table(self, change: AddTable) -> None:
+        """Creates a table with its first rows, after dropping the one that it replaces."""
         if change.replaces is not None:
             replaced = self._live(change.replaces)
             self._require_unmoved(replaced, change.base, (*_ROWS, *_DEFINITION))
@@ -350,6 +369,7 @@ class _CommitApplier:
         self._note(table, "create", sum(f.rows for f in change.files), 0)
 
     def _remove_rows(self, change: RemoveRows) -> None:
+        """Removes rows, unless another commit removed one of them."""
         table = self._live(change.table_id)
         self._require_unmoved(table, change.base, ("append", *_DEFINITION) if change.own else _DEFINITION)
         self._require_unmoved(table, change.checked, ("delete",), code="deletes-moved")
@@ -358,12 +378,13 @@ class _CommitApplier:
         self._note(table, "delete", 0, change.file.rows)
 
     def _assign_ids(self, change: AssignIds) -> None:
+        """Writes the new keys of an id map, in place of the small files that were merged with them."""
         if (file := change.file) is None:
             return
         first = change.limit
         for path in change.merged:
             row = self.connection.execute("DELETE FROM id_segments WHERE path = ? RETURNING first", (path,)).fetchone()
-            if row is None:  # a VACUUM merged it meanwhile
+            if row is None:  # a VACUUM merged it meanwhile, so that the new file's ids would be wrong
                 raise CommitConflict(
                     "the ids of a table moved: their files were merged; run it again", code="ids-moved"
                 )
@@ -377,7 +398,7 @@ class _CommitApplier:
         self.facts.append({**facts, "merged": list(change.merged)})
 
     def _record_loaded(self, change: Loaded) -> None:
-        """Record files as loaded. The rows may outlive the table, whose id is never used again."""
+        """Records files as loaded. The rows may outlive the table, whose id is never reused."""
         table = self._live(change.table_id)
         for path, bytes_, modified in (files := [[f.path, f.bytes, f.modified] for f in change.files]):
             query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
@@ -398,11 +419,13 @@ class _CommitApplier:
         return table
 
     def _drop(self, table: int) -> None:
+        """Marks a table as dropped."""
         self.connection.execute("UPDATE tables SET dropped = ? WHERE id = ?", (self.version, table))
         self.facts.append({"change": "drop", "table": table})
         self._note(table, "drop", 0, 0)
 
     def _shape(self, table: int) -> sqlite3.Row:
+        """The newest columns of a table."""
         row: sqlite3.Row = self.connection.execute(
             "SELECT id, since, columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1", (table,)
         ).fetchone()
@@ -416,22 +439,26 @@ class _CommitApplier:
         return int(newest["id"])
 
     def _add_shape(self, table: int, columns: tuple[Column, ...]) -> int:
+        """Records columns; returns their id."""
         row = (table, self.version, encode_columns(columns))
         shape = self.connection.execute("INSERT INTO shapes (table_id, since, columns) VALUES (?, ?, ?)", row).lastrowid
         assert shape is not None
         return shape
 
     def _set_columns(self, table: int, columns: tuple[Column, ...]) -> None:
+        """Changes the columns of a table."""
         self._add_shape(table, columns)
         self.facts.append({"change": "columns", "table": table, "columns": json.loads(encode_columns(columns))})
 
     def _add_rows(self, table: int, file: Segment, shape: int) -> None:
+        """Adds a file of rows, whose ids follow those of the table's last file."""
         (first,) = self.connection.execute(
             "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table,)
         ).fetchone()
         self._add_file(table, "rows", file, first, shape)
 
     def _add_file(self, table: int, kind: str, file: Segment, first: int, shape: int) -> None:
+        """Adds a file to the catalog and to the commit record."""
         self.connection.execute(
             "INSERT INTO segments (table_id, kind, path, rows, bytes, sha256, first, added, shape) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -440,6 +467,7 @@ class _CommitApplier:
         self.facts.append({"change": kind, "table": table, **file_facts(file), "first": first})
 
     def _note(self, table: int, kind: str, added: int, removed: int) -> None:
+        """Adds to the counts of rows that the version added to and removed from a table."""
         self.connection.execute(
             "INSERT INTO changes VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
             "SET rows_added = rows_added + excluded.rows_added, rows_removed = rows_removed + excluded.rows_removed",
@@ -447,7 +475,7 @@ class _CommitApplier:
         )
 
     def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str = "table-moved") -> None:
-        """Check that no version after `base` made such a change; those of this commit do not count."""
+        """Checks that no version after `base` made a change of these kinds; changes of this commit do not count."""
         marks = ", ".join("?" * len(kinds))
         other = self.connection.execute(
             f"SELECT version, kind FROM changes WHERE table_id = ? AND version > ? AND version < ? "
@@ -460,14 +488,14 @@ class _CommitApplier:
 
 
 def require_table(connection: sqlite3.Connection, table_id: int) -> None:
-    """Raise CommitConflict when the table was dropped or replaced."""
+    """Raises CommitConflict when the table was dropped or replaced."""
     row = connection.execute("SELECT dropped FROM tables WHERE id = ?", (table_id,)).fetchone()
     if row["dropped"] is not None:
         raise _moved(connection, table_id, f"it was dropped or replaced by version {row['dropped']}")
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:
-    """Check that no table, graph or snapshot has a name: they share one name space.
+    """Checks that no table, graph or snapshot has a name: they share one namespace.
 
     Raises:
         BindError: the name is taken.
@@ -482,16 +510,17 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
 
 
 def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
+    """The conflict about a table that was changed."""
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
     return moved(f"{name} moved: {how}", code=code)
 
 
 def file_facts(file: Segment) -> dict[str, str | int]:
-    """What a commit record states of a file."""
+    """The entry of a file in a commit record."""
     return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
 
 
-# Graphs, snapshots, samplers and caches: none is dropped while another uses it
+# Graphs, snapshots, samplers and caches: none is dropped while another uses it.
 
 
 class _OwnedKind(NamedTuple):
@@ -499,7 +528,7 @@ class _OwnedKind(NamedTuple):
 
     word: str
     moved: str
-    """The code of a conflict about one."""
+    """The code of a conflict about a row of the kind."""
     of: str
     """The owner's kind, which is also the column and the field that names the owner."""
     of_moved: str
@@ -513,7 +542,7 @@ _KINDS: dict[type, _OwnedKind] = {
 
 
 def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T:
-    """Insert a sampler or cache, in the place of `before`, inside a transaction, and return it with its id.
+    """Inserts a sampler or cache, in the place of `before`, inside a transaction; returns it with its id.
 
     Raises:
         CommitConflict: `before` was changed, the owner was dropped, or another got the name meanwhile.
@@ -535,17 +564,19 @@ def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T
 
 
 def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
+    """Deletes a sampler or cache, which must be unchanged."""
     if not connection.execute(f"DELETE FROM {_KINDS[type(thing)].word}s WHERE id = ?", (thing.id,)).rowcount:
         raise _replaced(thing, "replaced or dropped")
 
 
 def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
+    """The conflict about a sampler or cache that was changed."""
     kind = _KINDS[type(thing)]
     return moved(f"{kind.word} {thing.name} moved: it was {what} meanwhile", code=kind.moved)
 
 
 def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
-    """Delete the rows of graphs, snapshots, samplers and caches, inside a transaction.
+    """Deletes the rows of graphs, snapshots, samplers and caches, inside a transaction.
 
     Raises:
         CommitConflict: one was changed meanwhile, or one that depends on it was created.
@@ -576,7 +607,7 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
 
 
 def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sampler, of: type) -> None:
-    """Raise CommitConflict when there is a sampler or cache of a dropped snapshot or sampler."""
+    """Raises CommitConflict when a dropped snapshot or sampler has a sampler or cache."""
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:
@@ -584,10 +615,10 @@ def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sample
 
 
 def _check_unused(connection: sqlite3.Connection, table: str) -> None:
-    """Check that no graph uses a dropped table.
+    """Checks that no graph uses a dropped table.
 
     Raises:
-        CommitConflict: one does, which was created meanwhile.
+        CommitConflict: a graph that was created meanwhile uses it.
     """
     for row in connection.execute("SELECT definition FROM graphs").fetchall():
         graph = decode(PropertyGraph, row["definition"])

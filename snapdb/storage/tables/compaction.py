@@ -24,12 +24,12 @@ _FAN = 8
 """The number of adjacent files of a tier from which on they are merged."""
 
 _SMALL = 32 << 20
-"""Bytes: only smaller files are merged."""
+"""The size in bytes from which on a file is never merged."""
 _LARGEST = 256 << 20
-"""Bytes of the files that are merged into one, at most."""
+"""The most bytes of files that are merged into one."""
 
 _VERSION = "version"
-"""The column of merged deletes with the version that removed a row."""
+"""The column of merged deletes that has the version which removed a row."""
 
 
 class _Member(NamedTuple):
@@ -40,22 +40,25 @@ class _Member(NamedTuple):
     bytes: int
     sha256: str
     first: int
+    """The first row id or dense id of the file."""
     added: int
-    """0 for ids, which belong to no version."""
+    """The version that added it; 0 for ids, which belong to no version."""
     shape: int
-    """0 for ids."""
+    """The id of the columns that it was written with; 0 for ids."""
 
 
 class Merge(NamedTuple):
-    """Files of one owner that can be merged without a change of what any version reads."""
+    """Files of one owner that can be merged without changing what any version reads."""
 
     kind: Literal["rows", "deletes", "ids"]
     owner: int
-    """The table, or for ids the id map."""
+    """The id of the table, or for ids of the id map."""
     table: int
+    """The id of the table."""
     name: str
-    """The table's, for messages."""
+    """The name of the table, for messages."""
     members: tuple[_Member, ...]
+    """The files, in order."""
 
     @property
     def folder(self) -> str:
@@ -90,9 +93,9 @@ def _adjacent_runs(
 
 
 def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
-    """The adjacent members of a run to merge (tiered compaction): of each tier of sizes, fewer than 8 remain.
+    """The groups of adjacent members to merge (tiered compaction, as in an LSM tree): fewer than 8 of each tier remain.
 
-    So a row is rewritten about once per tier: O(n log n) in all. Only if sizes alternate so that too many files would
+    A row is rewritten about once per tier: O(n log n) in all. Only if sizes alternate so that too many files would
     remain, large ones are merged with the small ones between them.
 
     >>> small = [_Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
@@ -110,7 +113,8 @@ def _grouped(run: Sequence[_Member], *, strict: bool) -> list[tuple[_Member, ...
     """All members, grouped by the file that they become.
 
     Args:
-        strict: Count only files of the same tier.
+        run: Adjacent members.
+        strict: Whether only files of the same tier count.
     """
     groups: list[tuple[_Member, ...]] = [(member,) for member in run]
     largest, least, top = max((member.bytes for member in run), default=0), 0, _TIER
@@ -133,7 +137,7 @@ def _bytes(group: Iterable[_Member]) -> int:
 
 
 def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
-    """The merges of a table with too many small files, by `tiers`; none for another table."""
+    """The merges of a table with too many small files, by `_tiers`; none for another table."""
     counts = connection.execute(
         "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
         (table, _SMALL),
@@ -146,7 +150,7 @@ def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
 
 
 def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
-    """What can be merged in a table; None: in all tables that are not dropped."""
+    """The possible merges of a table; None: of all tables that are not dropped."""
     merges: list[Merge] = []
     for row in connection.execute(
         "SELECT id, name FROM tables WHERE dropped IS NULL AND ifnull(id = ?, true) ORDER BY id", (table,)
@@ -156,8 +160,9 @@ def find_merges(connection: sqlite3.Connection, table: int | None = None) -> lis
 
 
 def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator[Merge]:
+    """The possible merges of a table's rows, deletes and ids."""
     named = "SELECT path, rows, bytes, sha256, first"
-    # The empty file of a new table is not merged: the table's first version reads it alone.
+    # The empty file of a new table is not merged: the table's first version reads only that file.
     rows = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'rows' AND first + rows > 0"
     deletes = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'deletes' ORDER BY added, id"
     ids = f"{named}, 0, 0 FROM id_segments WHERE map_id = ? ORDER BY first"
@@ -171,29 +176,33 @@ def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator
 
 
 def _continues(before: _Member, after: _Member) -> bool:
+    """Whether the rows of a file follow those of another, with the same columns."""
     return before.first + before.rows == after.first and before.shape == after.shape
 
 
 def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[_Member]:
+    """The files that a query of the catalog returns."""
     return [_Member(*row) for row in connection.execute(query, (owner,))]
 
 
 def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
+    """The run, if it has two or more files."""
     return [tuple(run)] if len(run) > 1 else []
 
 
-# Merging
+# Merging.
 
 
 def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
-    """Replace several files by one; False when they were changed meanwhile.
+    """Replaces several files by one; returns False when they were changed meanwhile.
 
     Raises:
-        CorruptError: one has other bytes than were published, which merging would hide.
+        CorruptError: a file has other bytes than were published, which merging would hide.
     """
     db_dir = catalog_db.db_dir
     for member in merge.members:
         _check(db_dir, member)
+    # The long part, without a lock. The swap afterwards checks in one transaction that the files are still the same.
     file = _write(catalog_db, session, merge)
     try:
         with catalog_db.writing() as connection:
@@ -207,6 +216,7 @@ def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
 
 
 def _check(db_dir: DatabaseDir, member: _Member) -> None:
+    """Raises CorruptError where a file is missing or has other bytes."""
     path = db_dir.inside(member.path)
     try:
         hashed: tuple[int, str] | None = hash_file(path)
@@ -255,11 +265,12 @@ def _table(catalog_db: CatalogDb, merge: Merge) -> Table:
 
 
 def _segments(merge: Merge) -> tuple[Segment, ...]:
+    """The members as segments."""
     return tuple(Segment(m.path, m.rows, m.bytes, m.sha256, m.first) for m in merge.members)
 
 
 def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
-    """SELECT row_id and the version that removed it, which for a file of one version is in the catalog only."""
+    """SELECT row_id and the version that removed it, which the catalog alone has for a file of one version."""
     parts = []
     for member, segment in zip(merge.members, _segments(merge), strict=True):
         source = parquet_files([segment], db_dir.path)
@@ -270,7 +281,7 @@ def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
 
 
 def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
-    """Replace the rows of the members by one; False, without a change, when they were changed."""
+    """Replaces the rows of the members by one; returns False, without a change, when they were changed."""
     ids = merge.kind == "ids"
     table, more = ("id_segments", "0, 0") if ids else ("segments", "added, shape")
     for member in merge.members:
@@ -299,7 +310,7 @@ def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
 
 
 def _note(connection: sqlite3.Connection, merge: Merge, file: Segment, first: int) -> None:
-    """Add the replacement to the hash chain of upkeep."""
+    """Adds the replacement to the hash chain of upkeep."""
     last = connection.execute("SELECT number, hash FROM upkeep ORDER BY number DESC LIMIT 1").fetchone()
     number, parent = (last["number"] + 1, last["hash"]) if last else (1, "")
     change = {

@@ -1,4 +1,4 @@
-"""Id maps: each key of a vertex table has a dense id, which never changes. Keys are appended, in key order."""
+"""Id maps: each key of a vertex table has a dense id, which never changes. New keys are appended in key order."""
 
 import json
 import sqlite3
@@ -29,15 +29,15 @@ class IdMap(NamedTuple):
     columns: tuple[Column, ...]
     """The key's columns by their current names; in the files they are called k0, k1, …"""
     segments: tuple[Segment, ...]
-    """Parquet files in dense-id order."""
+    """The Parquet files, in the order of dense ids."""
 
     @property
     def limit(self) -> int:
-        """Dense ids are 0 ≤ id < limit."""
+        """The number of dense ids, 0 ≤ id < limit."""
         return max((s.first + s.rows for s in self.segments), default=0)
 
     def sql(self, db_dir: DatabaseDir) -> str:
-        """SELECT k0, k1, …, dense."""
+        """SQL: SELECT k0, k1, …, dense."""
         return key_rows(self.segments, self.columns, db_dir.path)
 
 
@@ -94,7 +94,7 @@ class IdMaps:
         return id_map
 
     def _record(self, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
-        """Insert the map's row, unless the key has a map by now; whether it was inserted."""
+        """Inserts the map's row, unless the key has a map by now; returns whether it was inserted."""
         key = json.dumps([[c.field, c.type] for c in columns])
         with self.catalog_db.writing() as connection:
             if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
@@ -102,6 +102,7 @@ class IdMaps:
             (count,) = connection.execute(
                 "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
             ).fetchone()
+            # A commit between reading the keys and now would leave its rows without ids.
             if count != rows:
                 raise moved(f"{table.name} moved: rows were appended meanwhile", code="ids-moved")
             map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
@@ -114,6 +115,7 @@ class IdMaps:
 
 
 def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
+    """The id map with an id."""
     row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
     names = {c.field: c.name for c in current_columns(connection, row["table_id"])}
     key = json.loads(row["key"])
@@ -127,7 +129,8 @@ def assign_ids(
     """The ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
 
     Small files at the map's end are merged into the new one: tiny ones always, others if they are not larger than what
-    follows them. So a map has few files, however many small commits it grew by.
+    follows them (a logarithmic method: each key is rewritten O(log n) times). So a map has few files after many small
+    commits.
     """
     tail, size = len(id_map.segments), count
     while tail and id_map.segments[tail - 1].rows <= min(max(size, _TINY), _SMALL):
@@ -146,7 +149,7 @@ def assign_ids(
 
 
 def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir: DatabaseDir) -> str:
-    """SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order, in their Parquet forms."""
+    """SQL: SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order, in their Parquet forms."""
     names = [quote(c.name) for c in columns]
     keys = ", ".join(
         f"CAST({n} AS {parquet_form(c.type)}) AS k{i}" for i, (n, c) in enumerate(zip(names, columns, strict=True))
@@ -155,7 +158,7 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir
     query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}"
     order = ", ".join(f"k{i}" for i in range(len(columns)))
     if known:
-        # Few new keys against many known ones: a join with the few lets the scan of the many skip row groups.
+        # Few new keys against many known ones: a join with the few lets the scan of the known ones skip row groups.
         same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
         old_keys = f"SELECT fresh.* FROM {parquet_files(known, db_dir.path)} AS known JOIN fresh ON {same}"
         query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({old_keys}) USING ({order})"
@@ -163,18 +166,20 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir
 
 
 def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
+    """The columns of a key."""
     columns = [table.column(name) for name in key]
     assert all(columns), f"{table.name} has lost a key column"
     return tuple(c for c in columns if c is not None)
 
 
 def _remove(db_dir: DatabaseDir, file: Segment | None) -> None:
+    """Removes a file that no catalog row names."""
     if file is not None:
         db_dir.disk.remove(db_dir.path / file.path)
 
 
 def _all_rows(catalog_db: CatalogDb, table: Table) -> Table:
-    """A table with the rows of every version of it, the deleted ones too."""
+    """A table with the rows of every version of it, deleted ones included."""
     rows = catalog_db.rows(
         "SELECT s.*, p.columns FROM segments s JOIN shapes p ON p.id = s.shape "
         "WHERE s.table_id = ? AND s.kind = 'rows' ORDER BY s.first",
@@ -187,6 +192,7 @@ def _all_rows(catalog_db: CatalogDb, table: Table) -> Table:
 
 
 def _segments(connection: sqlite3.Connection, map_id: int) -> tuple[Segment, ...]:
+    """The files of an id map, in the order of dense ids."""
     rows = connection.execute(
         "SELECT path, rows, bytes, sha256, first FROM id_segments WHERE map_id = ? ORDER BY first", (map_id,)
     ).fetchall()

@@ -1,4 +1,4 @@
-"""Rows as immutable Parquet files, synced and hashed before a version names them: written anew, or copied."""
+"""Segments: rows as immutable Parquet files, written or copied, synced and hashed before a version names them."""
 
 import contextlib
 import fcntl
@@ -25,22 +25,24 @@ from snapdb.types import Column, Segment, Table
 from snapdb.types.text import counted
 
 _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
+"""Options of DuckDB's COPY for segments."""
 
 _BLOCK = 8 << 20
+"""Bytes that are copied and hashed at a time."""
 _FICLONE = 0x40049409
-"""ioctl of Linux: the target shares the source's blocks until one of them is written to."""
+"""The ioctl of Linux by which a file shares the blocks of another until one is written (a reflink)."""
 
 
 def check_table(db_dir: DatabaseDir, table: Table) -> None:
-    """Check that the table's files have the sizes that were committed; CorruptError names one that has not."""
+    """Checks that the table's files have the sizes that were committed; CorruptError names one that has not."""
     check_files(db_dir, f"table {table.name}", (*table.segments, *table.deletes))
 
 
 def check_files(db_dir: DatabaseDir, owner: str, segments: Iterable[Segment]) -> None:
-    """Check that the files have the sizes that were committed.
+    """Checks that the files have the sizes that were committed.
 
     Raises:
-        CorruptError: one is missing or cut short; it is named.
+        CorruptError: a file is missing or cut short.
     """
     for segment in segments:
         path = db_dir.inside(segment.path)
@@ -59,16 +61,20 @@ def write_segment(
     parameters: Parameters = None,
     supplied: Sequence[str] | None = None,
 ) -> Segment:
-    """Write the rows of `query`, cast to `columns`, as a new segment.
+    """Writes the rows of `query`, cast to `columns`, as a new segment.
 
     Args:
+        db_dir: The database directory.
+        session: The session that runs the query.
         folder: The folder, relative to the database directory, e.g. `tables/3`.
-        query: A user's query, whose columns are taken in order; errors have a span in it.
+        columns: The columns of the table.
+        query: A user's query, whose columns are used in order; errors have a span in it.
+        parameters: The parameters of the query.
         supplied: The columns that the query supplies, in its order; None: all. The others get their default, or NULL.
 
     Raises:
         DataError: NULL in a NOT NULL column.
-        DatabaseError: the disk refused.
+        DatabaseError: the disk failed.
     """
     supplied = [c.name for c in columns] if supplied is None else supplied
     given = {name.lower() for name in supplied}
@@ -89,7 +95,7 @@ def write_segment(
 def write_query(
     db_dir: DatabaseDir, session: SqlSession, folder: str, query: tuple[str, str, str], parameters: Parameters = None
 ) -> Segment:
-    """Write the rows of a query in order, given as (prefix, the user's query, suffix)."""
+    """Writes the rows of a query in order, given as (prefix, the user's query, suffix)."""
     prefix, text, suffix = query
     with _new_file(db_dir, folder) as path:
         try:
@@ -99,6 +105,7 @@ def write_query(
             if str(path) in error.message:
                 raise unwritten(path, error.message) from error
             raise
+        # File first, then its name: a version must not name a file that a power failure could still lose.
         db_dir.disk.settle(path)
         db_dir.disk.settle(path.parent)
         size, sha256 = hash_file(path)
@@ -121,6 +128,7 @@ def _new_file(db_dir: DatabaseDir, folder: str) -> Iterator[Path]:
 
 
 def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, columns: Sequence[Column]) -> None:
+    """Raises DataError where a NOT NULL column has NULL."""
     required = [c for c in columns if not c.nullable]
     if not required:
         return
@@ -135,22 +143,24 @@ def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, col
             )
 
 
-# Copies of the user's Parquet files: read once, written once, hashed on the way
+# Copies of the user's Parquet files: read once, written once, hashed on the way.
 
 
 def copy_segment(
     db_dir: DatabaseDir, session: SqlSession, folder: str, source: str, report: Callable[[float], None]
 ) -> Segment:
-    """Copy a file as a segment. It is never a link: later changes of `source` do not change the database.
+    """Copies a file as a segment. It is never a link: later changes of `source` do not change the database.
 
     Args:
+        db_dir: The database directory.
         session: Reads the file's footer, which has the number of rows and must fit the file's size.
         folder: The folder, relative to the database directory.
+        source: The path of the file.
         report: Called with the share that is done; an error that it raises ends the copy.
 
     Raises:
         InputError: the source cannot be read.
-        DatabaseError: the disk refused.
+        DatabaseError: the disk failed.
     """
     rows = _rows(session, source)
     with _new_file(db_dir, folder) as path:
@@ -179,7 +189,7 @@ def _rows(session: SqlSession, source: str) -> int:
 
 
 def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple[int, str]:
-    """Copy a file and return its size and sha256; a file system that can share blocks only reads them, for the hash."""
+    """Copies a file; returns its size and SHA-256. Where blocks can be shared, it is only read, for the hash."""
     digest = hashlib.sha256()
     with open(source, "rb", buffering=0) as reader, open(path, "wb", buffering=0) as writer:
         total = os.fstat(reader.fileno()).st_size
@@ -187,7 +197,8 @@ def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple
         with ThreadPoolExecutor(1) as pool:
             done, hashing = 0, pool.submit(int)
             while block := reader.read(_BLOCK):
-                hashing.result()  # hashing keeps pace with writing; both release the GIL
+                # At most one block is hashed while the next is read and written; hashing and I/O release the GIL.
+                hashing.result()
                 hashing = pool.submit(digest.update, block)  # type: ignore[arg-type]
                 if not shared:
                     _write(writer.fileno(), block)
@@ -198,6 +209,7 @@ def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple
 
 
 def _share_blocks(source: int, target: int) -> bool:
+    """Whether the target shares the source's blocks now."""
     with contextlib.suppress(OSError):
         fcntl.ioctl(target, _FICLONE, source)
         return True
@@ -205,6 +217,7 @@ def _share_blocks(source: int, target: int) -> bool:
 
 
 def _write(descriptor: int, block: bytes) -> None:
+    """Writes all of a block, in several calls where the system writes less."""
     rest = memoryview(block)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
