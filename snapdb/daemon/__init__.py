@@ -1,4 +1,4 @@
-"""The daemon: one process leads a database and fires its tasks, and others wait to take over."""
+"""The scheduler: one process leads a database and starts its scheduled runs; others wait to take over."""
 
 from snapdb.daemon.serve import serve
 

@@ -1,12 +1,12 @@
-r"""The daemon's clock, its intervals in seconds, and its log: a line an event, as text or as JSON.
+r"""The scheduler's clock, its intervals in seconds, and its log: one line per event, as text or as JSON.
 
-A line of text is the moment in UTC, the level, the event and its fields; a value with anything but letters, digits
-and `_.:,/@%+-` in it is a JSON string, so that a line stays a line::
+A line of text has the time in UTC, the level, the event and its fields; a value with anything but letters, digits and
+`_.:,/@%+-` in it is a JSON string, so that an event is always one line::
 
     2026-11-22T03:00:00.312Z INFO run.end task=nightly run=7 attempt=1 state=ok rows=1000 bytes=48113 seconds=0.31
 
 A line of JSON is an object with `time`, `level`, `event` and the fields. docs/schedule.md lists the events, their
-levels and fields, which stay as they are from one version to the next.
+levels and fields, which are stable from one version to the next.
 """
 
 import json
@@ -23,16 +23,17 @@ from snapdb.storage.catalog_db.task_rows import LEASE_TTL
 
 
 class Clock:
-    """The machine's two clocks, and a wait that another thread or a signal can cut short."""
+    """The machine's two clocks, and a wait that another thread or a signal can end."""
 
     def __init__(self) -> None:
-        # A pipe, not a threading.Event: a signal's handler may write to it while the main thread waits for it.
+        # The self-pipe trick instead of a threading.Event: a signal handler may write to the pipe while the main thread
+        # waits for it; with an Event it could deadlock on the Event's own lock.
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
 
     def now(self) -> int:
-        """Microseconds since 1970 UTC: the clock may be set, and is far ahead after a suspension."""
+        """The current time: microseconds since 1970 UTC. The clock may be set, and jumps forward after a suspension."""
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:
@@ -40,7 +41,7 @@ class Clock:
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Return after this number of seconds, or at once after a wake since the last call."""
+        """Returns after this number of seconds, or at once after a wake since the last call."""
         poll = select.poll()
         poll.register(self._read, select.POLLIN)
         if poll.poll(max(0.0, self.real(seconds)) * 1000):
@@ -48,40 +49,40 @@ class Clock:
                 os.read(self._read, 65536)
 
     def wake(self) -> None:
-        """End the wait, from any thread or signal handler."""
-        with suppress(BlockingIOError):  # it is full: it wakes anyhow
+        """Ends the wait, from any thread or signal handler."""
+        with suppress(BlockingIOError):  # the pipe is full: the wait ends anyhow
             os.write(self._write, b"\0")
 
     def pause(self, stopped: threading.Event, seconds: float) -> bool:
-        """Wait in a thread beside the main one; whether it was stopped meanwhile."""
+        """Waits in a thread other than the main one; returns whether it was stopped meanwhile."""
         return stopped.wait(self.real(seconds))
 
     def real(self, seconds: float) -> float:
-        """The real seconds of a number of seconds by this clock."""
+        """The real seconds of a number of seconds by this clock, which differ in tests."""
         return seconds
 
     def close(self) -> None:
-        """Close the pipe."""
+        """Closes the pipe."""
         os.close(self._read)
         os.close(self._write)
 
 
 class Intervals(NamedTuple):
-    """Intervals in seconds. The defaults let a second daemon take over within ten seconds of the first one's end."""
+    """Intervals in seconds. By default a second scheduler takes over within ten seconds of the first one's end."""
 
     heartbeat: float = 1.5
-    """From one heartbeat of the leader to the next."""
+    """The interval between two heartbeats of the leader."""
     lease_ttl: float = LEASE_TTL
-    """Without a heartbeat for this time, a leader leads no longer."""
+    """The time without a heartbeat after which a leader no longer leads."""
     poll: float = 1.0
-    """The longest wait, after which a task of another process is seen."""
+    """The longest wait, after which tasks of other processes are noticed."""
     gap: float = 10.0
-    """Late by more, or moved by more than the time that went by, the clock was set, or the machine or the daemon was
-    suspended: no daemon led meanwhile."""
+    """The lateness, or the jump of the clock, from which on no scheduler counts as having led meanwhile: the clock was
+    set, or the machine or the scheduler was suspended."""
     orphan_check: float = 2.0
-    """From one check for runs whose process is gone to the next."""
+    """The interval between two checks for runs whose process is gone."""
     kill: float = 10.0
-    """From the request to stop a run to killing its process."""
+    """The time between the request to stop a run and killing its process."""
 
 
 LogFormat = Literal["text", "json"]
@@ -91,7 +92,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def iso(moment: int) -> str:
-    """A moment in UTC, to the millisecond.
+    """A time in UTC, to the millisecond.
 
     >>> iso(1_795_316_400_312_999)
     '2026-11-22T03:00:00.312Z'
@@ -101,25 +102,26 @@ def iso(moment: int) -> str:
 
 
 class Log:
-    """Whole lines on a stream, from any thread; a closed stream is no error."""
+    """Writes whole lines to a stream, from any thread; a closed stream is no error."""
 
     def __init__(self, stream: TextIO, form: LogFormat, clock: Clock) -> None:
         self._stream, self._form, self._clock = stream, form, clock
         self._lock = threading.Lock()
 
     def info(self, event: str, **fields: Field) -> None:
-        """Log an event of normal work."""
+        """Logs an event of normal work."""
         self._write("INFO", event, fields)
 
     def warn(self, event: str, **fields: Field) -> None:
-        """Log an event that an operator may want to look at."""
+        """Logs an event that an operator may want to examine."""
         self._write("WARNING", event, fields)
 
     def error(self, event: str, **fields: Field) -> None:
-        """Log an event that an operator has to look at."""
+        """Logs an event that an operator has to examine."""
         self._write("ERROR", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
+        """Writes one line, under a lock so that lines of threads do not mix."""
         time = iso(self._clock.now())
         if self._form == "json":
             line = json.dumps({"time": time, "level": level, "event": event} | fields)
@@ -132,6 +134,7 @@ class Log:
 
 
 def _text(value: Field) -> str:
+    """A field's value as text without spaces, or as a JSON string."""
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     text = str(value)

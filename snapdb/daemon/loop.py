@@ -1,4 +1,4 @@
-"""The leader's loop: it loads what is due, starts runs or records why not, and records how runs ended."""
+"""The leader's loop: loads the state, starts runs that are due or records why not, and records how runs ended."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -16,31 +16,34 @@ from snapdb.storage.catalog_db.task_rows import RunRows, TaskRows, check_leader
 from snapdb.types import Task, TaskRun
 
 _unless_recorded = suppress(CommitConflict)
-"""A firing that is on record, as after the clock was set back, is settled: nothing is to be done about it."""
+"""Fire times that are on record already, as after the clock was set back, need no second decision."""
 
 
 class _Claim(NamedTuple):
-    """Firings of a task that are settled together."""
+    """Fire times of a task that are settled together, in one transaction."""
 
     task: Task
     was: int
-    """Up to here they were settled before."""
+    """The time up to which fire times were settled before."""
     considered: int
-    """And up to here from now on."""
+    """The time up to which fire times are settled from now on."""
     missed: tuple[tuple[int, str], ...]
-    """Firings that do not run, and why, the oldest first."""
+    """The fire times that do not run, with the reasons, the oldest first."""
     run: int | None
-    """The one that runs now."""
+    """The fire time that runs now; None: none does."""
 
 
 def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> TaskRun | None:
-    """The run that was begun, if one was to begin and its firing was not on record already.
+    """The run that was started, if one was to start and its fire time was not on record already.
 
     Raises:
-        CommitConflict: another daemon leads (leader-lost); the task was altered or dropped, or a run of it began by
-            hand meanwhile (task-moved): look again.
+        CommitConflict: another scheduler leads (leader-lost); the task was altered or dropped, or a run of it was
+            started
+            by hand meanwhile (task-moved): load the state again.
         SnapdbError: the catalog cannot be written at the moment.
     """
+    # One transaction checks the lease, advances the task and records the run: of two leaders that believe to lead, one
+    # fails, and no fire time runs twice.
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         TaskRows(connection).advance(decision.task, decision.was, decision.considered)
@@ -56,7 +59,7 @@ def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> Ta
 
 
 def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now: int) -> TaskRun:
-    """The next attempt of a run that failed; errors as of `claim`, and run-lost where it waits no longer."""
+    """The next attempt of a run that failed; errors as of `_claim`, and run-lost where it no longer waits."""
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         _check_idle(connection, task, waits=False)
@@ -64,10 +67,14 @@ def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now:
 
 
 def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, considered: int) -> None:
-    """The task's firings count from a moment before the one that they were settled up to; errors as of `claim`.
+    """Settles the task's fire times up to an earlier time than before; errors as of `_claim`.
 
     Args:
-        anchor: From which the steps of EVERY are counted from now on, if it changes.
+        catalog_db: The catalog.
+        holder: The token of the leader.
+        task: The task.
+        anchor: The time from which steps of EVERY are counted from now on, if it changes.
+        considered: The time up to which fire times count as settled.
     """
     after = task if anchor is None else replace(task, schedule=replace(task.schedule, anchor=anchor))
     with catalog_db.writing(counted=anchor is not None) as connection:
@@ -76,7 +83,7 @@ def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, 
 
 
 def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> None:
-    """Raises: CommitConflict: a run of the task goes on, or (waits) is to be tried again."""
+    """Raises CommitConflict where a run of the task is in progress, or (`waits`) waits for a retry."""
     query = "SELECT 1 FROM runs WHERE task = ?1 AND state = 'running'"
     if waits:
         query += " UNION ALL SELECT 1 FROM runs WHERE task = ?1 AND retry IS NOT NULL"
@@ -85,20 +92,22 @@ def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> N
 
 
 class _SchedulerState(NamedTuple):
-    """Tasks, and what of them is under way."""
+    """The tasks of a database, and their runs in progress."""
 
     changes: int
-    """How often the catalog was written; tasks are read again only where that moved."""
+    """The catalog's counter of changes; tasks are read again only when it differs."""
     tasks: Mapping[int, Task]
+    """Task id → the task."""
     considered: Mapping[int, int]
-    """Up to which moment the firings of each task are settled."""
+    """Task id → the time up to which its fire times are settled."""
     running: tuple[TaskRun, ...]
+    """Runs in progress."""
     waiting: tuple[TaskRun, ...]
-    """Attempts that failed and are to be made again, those that are due first in front."""
+    """Failed attempts that wait for a retry, the ones that are due first in front."""
 
 
 def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _SchedulerState:
-    """The state now; `known` is one that was seen before.
+    """The current state; `known` is an earlier one, whose tasks are reused where nothing changed.
 
     Raises:
         SnapdbError: the catalog cannot be read at the moment, or is damaged.
@@ -115,19 +124,23 @@ def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _Schedu
 
 
 def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
+    """Task id → the task."""
     return {task.id: task for task in TaskRows(connection).read().values()}
 
 
 def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> _Claim | None:
-    """What to settle of the firings after `was` and not after `now`; None: nothing yet.
+    """The fire times after `was` and up to `now` that can be settled; None: none can yet.
 
-    A firing that came due while a daemon led is missed under overlap = skip where the run before it is not over, and
-    waits for its end under overlap = queue. One of a catch-up, which came due before, waits under both. All
-    wait for a worker.
+    A fire time that came due while a scheduler led is missed under overlap = skip where the run before it is not over,
+    and waits for that run's end under overlap = queue. A fire time of a catch-up, which came due before, waits under
+    both. All wait for a worker.
 
     Args:
-        awake_since: Since then a daemon has led without a gap.
-        busy: Why no run of the task can begin now, as in "still went"; None: one can.
+        task: The task.
+        was: The time up to which its fire times are settled.
+        awake_since: The time since which a scheduler has led without a gap.
+        now: The current time.
+        busy: The reason why no run of the task can start now, as in "still went"; None: one can.
         free: Whether a worker is free for one more run.
     """
     decision = decide(task.schedule, task.catch_up, was, awake_since, now)
@@ -145,6 +158,7 @@ def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | 
 
 
 def _missed(decision: Decision) -> list[tuple[int, str]]:
+    """The missed fire times of a decision with reasons; the older ones are summed up in one."""
     older = decision.older
     if older is None:
         return list(decision.missed)
@@ -154,22 +168,22 @@ def _missed(decision: Decision) -> list[tuple[int, str]]:
 
 _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND
-"""No attempt waits for longer; one that would does because the clock was set back."""
+"""The longest wait for a retry, in microseconds; a longer one means that the clock was set back."""
 _LATE = 60.0
-"""Seconds: a run that begins later is logged as a warning; runs that take longer than their period queue up."""
+"""Seconds of delay from which on a start is logged as a warning: runs that take longer than their period queue up."""
 _LISTED = 5
-"""Up to this number of firings that were missed at once have a line each in the log."""
+"""The number of fire times missed at once up to which each has a line in the log."""
 _MOST = 30.0
 """The most seconds between attempts to write after the disk failed."""
 
 _GOES_ON, _WAITS = "still went", "waits to be tried again"
-"""What keeps a task busy, for the log of firings that are missed for it."""
+"""Reasons why a task is busy, for the log of fire times that are missed for it."""
 
 _Key = tuple[int, int, int]
 
 
 class Loop:
-    """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
+    """One term of a leader, a single-threaded event loop: `step` does everything that is due."""
 
     def __init__(
         self, catalog_db: CatalogDb, pool: WorkerPool, clock: Clock, intervals: Intervals, log: Log, holder: str
@@ -186,19 +200,19 @@ class Loop:
         self._next: dict[int, tuple[Task, int, int | None]] = {}
         self._listed_tasks: Mapping[int, Task] | None = None
         self._stuck: dict[int, tuple[Task, int, str | None, int, bool]] = {}
-        """On what it depended that nothing could be settled of a task's firings, where nothing could."""
+        """Task id → the inputs with which none of the task's fire times could be settled."""
         self._turns: dict[int, int] = {}
-        """Which turn a task had last, of all that were had."""
+        """Task id → the number of the turn in which the task last started a run."""
         self._turn = 0
         self._trouble: str | None = None
         self._troubled = 0.0
         self._patience = 0.0
 
     def step(self) -> float:
-        """Do what is due; the seconds until there may be more to do.
+        """Does what is due; returns the seconds until more may be due.
 
         Raises:
-            CommitConflict: another daemon leads (code leader-lost).
+            CommitConflict: another scheduler leads (code leader-lost).
             DatabaseError: the database is gone (code database-gone).
         """
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -210,6 +224,7 @@ class Loop:
         except CommitConflict as moved:
             if moved.code == "leader-lost":
                 raise
+            # Exponential backoff: another process changed the task, and the next load of the state shows it.
             self._patience = min(max(0.02, 2 * self._patience), self._intervals.poll)
             wait = self._patience
         except (SnapdbError, OSError, sqlite3.Error) as error:
@@ -220,18 +235,19 @@ class Loop:
         return wait
 
     def busy(self) -> bool:
-        """Whether a run goes on, or its end is not on record yet."""
+        """Whether a run is in progress, or its end is not on record yet."""
         return bool(self._running)
 
     def collect(self) -> list[Ended]:
-        """Record the ends that no worker could record, log all of them, and return those that are on record.
+        """Records the ends that no worker could record, logs all ends, and returns those that are on record.
 
         Raises:
-            SnapdbError: the catalog cannot be written at the moment; what is left is recorded another time.
+            SnapdbError: the catalog cannot be written at the moment; the rest is recorded by a later call.
         """
         self._ends += self._pool.ended()
         ended_runs, held = [], []
         while self._ends:
+            # Removed only after it is recorded: an exception leaves it in front, for the next call.
             ended = self._recorded(self._ends[0])
             end = self._ends.pop(0)
             if ended is None:
@@ -244,7 +260,7 @@ class Loop:
         return ended_runs
 
     def _recorded(self, end: Ended | Died) -> Ended | None:
-        """How a run of ours ended, on record now; None: something of its process still holds its lock."""
+        """Records how a run of this leader ended; None: a part of its process still holds its lock."""
         task, run = self._running[_key(end.run)]
         if isinstance(end, Ended):
             return end if end.recorded else record(self._catalog_db, task, end)
@@ -252,7 +268,7 @@ class Loop:
         return settle_abandoned(self._catalog_db, task, run, now, error=end.how, state=end.state)
 
     def _begin_runs(self, now: int, monotonic: float) -> float:
-        """Begin what is due; the seconds until more is."""
+        """Starts the runs that are due; returns the seconds until more are."""
         state = self._state = _load_state(self._catalog_db, self._state)
         if self._settled_at is None or monotonic - self._settled_at >= self._intervals.orphan_check:
             self._settled_at = monotonic
@@ -266,12 +282,13 @@ class Loop:
         self._log_tasks(state, now)
         self._turns = {known: turn for known, turn in self._turns.items() if known in state.tasks}
         self._stuck = {known: why for known, why in self._stuck.items() if known in state.tasks}
-        # Whose last turn is longest ago comes first: one that is always behind does not keep the others waiting.
+        # Round robin: the task whose last turn is longest ago comes first, so that one that is always behind cannot
+        # starve the others.
         for task in sorted(active, key=lambda task: (self._turns.get(task.id, 0), self._next[task.id][2] or 0)):
             due = self._next[task.id][2]
             cursor = state.considered[task.id]
             if cursor > now and self._resume_after_jump(task, cursor, now):
-                soonest = now  # to look again
+                soonest = now  # load the state again at once
                 continue
             if due is not None and due <= now:
                 due = self._begin_due(task, cursor, busy.get(task.id), now)
@@ -280,10 +297,11 @@ class Loop:
         return max(0.0, min(self._intervals.poll, (soonest - self._clock.now()) / _SECOND))
 
     def _begin_due(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
-        """Settle what can be settled of firings that are due; when there is more, but at the end of a run."""
+        """Settles what can be settled of due fire times; returns the next fire time, or None where an event decides."""
         free = self._pool.free() > 0
         why = task, cursor, busy, self._awake_since, free
-        if self._stuck.get(task.id) == why:  # a thousand that wait for a worker are not gone through at each step
+        # Hundreds of fire times that wait for a worker are not examined again at each step.
+        if self._stuck.get(task.id) == why:
             return None
         decision = _decide_start(task, cursor, self._awake_since, now, busy, free)
         if decision is None:
@@ -297,7 +315,7 @@ class Loop:
         return next_firing(task.schedule, decision.considered)
 
     def _retry(self, state: _SchedulerState, busy: dict[int, str], now: int) -> float:
-        """Make the attempts that are due; when the next one is."""
+        """Starts the retries that are due; returns the time of the next one."""
         soonest = float("inf")
         for failed in state.waiting:
             task = state.tasks.get(failed.task)
@@ -311,6 +329,7 @@ class Loop:
         return soonest
 
     def _start(self, task: Task, run: TaskRun) -> None:
+        """Hands a run to a worker, and logs its start."""
         self._running[_key(run)] = (task, run)
         self._turn += 1
         self._turns[task.id] = self._turn
@@ -321,7 +340,7 @@ class Loop:
         self._pool.start(task, run)
 
     def _settle_orphans(self, state: _SchedulerState, now: int) -> bool:
-        """Record the ends of runs whose processes are gone: another daemon's, and those by hand; whether any was."""
+        """Records the ends of others' runs whose processes are gone; returns whether there were any."""
         settled = False
         for run in state.running:
             if _key(run) not in self._running:
@@ -332,15 +351,14 @@ class Loop:
         return settled
 
     def _next_of(self, state: _SchedulerState, task: Task) -> tuple[Task, int, int | None]:
-        """The task's first firing that is not settled, which is worked out again only where it may be another."""
+        """The task's first fire time that is not settled, which is computed again only where it may differ."""
         cursor, known = state.considered[task.id], self._next.get(task.id)
         if known is not None and known[:2] == (task, cursor):
             return known
         return task, cursor, next_firing(task.schedule, cursor)
 
     def _resume_after_jump(self, task: Task, cursor: int, now: int) -> bool:
-        """Let a task go on whose firings are settled up to a moment that the clock has yet to come to; whether it was
-        to be."""
+        """Moves a task's cursor back when it is in the future as the clock was set back; returns whether it did."""
         considered, anchor = after_a_jump(task.schedule, cursor, now)
         if considered == cursor:
             return False
@@ -348,7 +366,7 @@ class Loop:
         return True
 
     def _log_tasks(self, state: _SchedulerState, now: int) -> None:
-        """Log the number of tasks and the next firing, at first and when the tasks changed."""
+        """Logs the number of tasks and the next fire time, at first and when the tasks changed."""
         if self._listed_tasks != state.tasks:
             self._listed_tasks = state.tasks
             after = (
@@ -360,6 +378,7 @@ class Loop:
             self._log.info("tasks", active=len(self._next), of=len(state.tasks), next=at, task=first, why=why)
 
     def _log_missed(self, task: Task, missed: tuple[tuple[int, str], ...]) -> None:
+        """Logs missed fire times, many of them as one line."""
         if len(missed) > _LISTED:
             first, last, why = missed[0][0], missed[-1][0], missed[-1][1]
             self._log.warn(
@@ -370,7 +389,9 @@ class Loop:
             self._log.warn("run.missed", task=task.name, scheduled=iso(moment), why=why)
 
     def _notice_gaps(self, now: int, monotonic: float) -> None:
-        """Note that no daemon led while the machine or this process was suspended, or while the clock jumped."""
+        """Notes that no scheduler led while the machine or this process was suspended, or while the clock jumped."""
+        # The wall clock against the monotonic one: their difference is how far the clock was set, or how long the
+        # machine was suspended.
         moved = (now - self._last[0]) / _SECOND - (monotonic - self._last[1])
         late = monotonic - self._expected
         if abs(moved) > self._intervals.gap:
@@ -385,7 +406,7 @@ class Loop:
         self._awake_since = min(self._awake_since, now)
 
     def _wait_out(self, error: Exception, monotonic: float) -> float:
-        """The seconds until the next attempt: firings stay due, and ends stay known, until they are on record."""
+        """The seconds until the next attempt: fire times stay due, and ends are kept, until they are on record."""
         if self._trouble is None:
             self._troubled, self._patience = monotonic, 0.0
         if self._trouble != str(error):
@@ -395,6 +416,7 @@ class Loop:
         return self._patience
 
     def _end_trouble(self, monotonic: float) -> None:
+        """Logs the end of an error."""
         self._patience = 0.0
         if self._trouble is not None:
             self._trouble = None
@@ -406,7 +428,7 @@ def _key(run: TaskRun) -> _Key:
 
 
 def _log_end(log: Log, ended: Ended) -> None:
-    """Log how a run ended, its own log, and when it is tried again."""
+    """Logs how a run ended, its own log, and when it is retried."""
     run = ended.run
     attempt: dict[str, Field] = {"task": run.name, "run": run.run, "attempt": run.attempt}
     if ended.state == "skipped":

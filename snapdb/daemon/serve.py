@@ -1,4 +1,4 @@
-"""The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd."""
+"""The scheduler in the foreground: waits to lead, starts scheduled runs while it leads, and notifies systemd."""
 
 import os
 import signal
@@ -24,9 +24,9 @@ from snapdb.storage.catalog_db.task_rows import Leader, LeaderLease
 
 
 class _Heartbeat:
-    """Beats from a thread of its own, from when this process was made the leader until it leads no longer.
+    """Renews the lease from a thread, from when this process became the leader until it no longer leads.
 
-    It has a connection of its own to the catalog: no statement of the loop's keeps it waiting.
+    It has its own connection to the catalog, so that no statement of the loop delays it.
     """
 
     def __init__(self, db_dir: DatabaseDir, holder: str, since: float, clock: Clock, intervals: Intervals) -> None:
@@ -41,26 +41,29 @@ class _Heartbeat:
         self._thread.start()
 
     def lost(self) -> str | None:
-        """Why this process leads no longer; None while it does.
+        """The reason why this process no longer leads; None while it does.
 
         A leader whose heartbeats fail counts as dead here too, as it does for the others.
         """
         if self._deposed:
             return "another daemon took over"
+        # Measured from before the write: others count from when they see the beat, which is later, so this leader stops
+        # first.
         silent = self._clock.monotonic() - self._written
         return f"the catalog took no beat for {silent:.0f} s" if silent >= self._intervals.lease_ttl else None
 
     def stop(self, *, resign: bool = False) -> None:
-        """Beat no more. Without `resign` the lease stays until it expires; with it another daemon may lead at once."""
+        """Stops the heartbeats. Without `resign` the lease expires by itself; with it, others may lead at once."""
         self._stopped.set()
         self._thread.join(self._clock.real(self._intervals.lease_ttl))
-        if not self._thread.is_alive():  # else it waits for a lock still, and uses the connection
+        if not self._thread.is_alive():  # otherwise it still waits for a lock, and uses the connection
             if resign:
                 with suppress(SnapdbError):  # the lease expires then
                     LeaderLease(self._catalog_db).release(self.holder)
             self._catalog_db.close()
 
     def _beat(self) -> None:
+        """The thread: renews the lease at each interval."""
         while not self._clock.pause(self._stopped, self._intervals.heartbeat):
             before = self._clock.monotonic()
             try:
@@ -83,7 +86,7 @@ class _LeaseHolder:
         self._mine: str | None = None
 
     def poll(self) -> _Heartbeat | None:
-        """Read the leader's row; this process's heartbeat where it leads from now on.
+        """Reads the leader's row; returns this process's heartbeat where it leads from now on.
 
         Raises:
             SnapdbError: the catalog cannot be read or written at the moment.
@@ -92,7 +95,8 @@ class _LeaseHolder:
         leader = LeaderLease(self._catalog_db).read()
         if leader is None or leader.holder == self._mine:
             return self._campaign(now, leader)
-        # After this process was stopped too, as in a suspended machine, the leader has its whole lease again.
+        # After this process was stopped too, as in a suspended machine, the leader gets its whole lease again: its
+        # beats may only now continue.
         slept, self._polled = now - self._polled > max(self._intervals.lease_ttl / 2, 2 * self._intervals.poll), now
         if self._seen is None or self._seen.holder != leader.holder:
             self._log.info("leader.waits", holder=leader.holder, host=leader.host, pid=leader.pid)
@@ -103,6 +107,7 @@ class _LeaseHolder:
         return self._campaign(now, leader)
 
     def _campaign(self, now: float, silent: Leader | None) -> _Heartbeat | None:
+        """Tries to acquire the lease; returns the heartbeat, or None where another process was first."""
         holder = uuid.uuid4().hex
         me = Leader(holder, 0, socket.gethostname(), os.getpid(), self._clock.now())
         if not LeaderLease(self._catalog_db).acquire(me, silent):
@@ -113,7 +118,7 @@ class _LeaseHolder:
 
 
 def _notify(state: str) -> None:
-    """Send a state such as READY=1 to the socket that $NOTIFY_SOCKET names; nothing where it names none."""
+    """Sends a state such as READY=1 to the socket that $NOTIFY_SOCKET names (sd_notify); does nothing without one."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -124,7 +129,7 @@ def _notify(state: str) -> None:
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOPPED = "terminated"
 _NEXT = 0.25
-"""Seconds from one look at runs that are to end to the next, and from one failed campaign to the next."""
+"""Seconds between two checks of runs that are to end."""
 
 
 def serve(
@@ -137,21 +142,22 @@ def serve(
     intervals: Intervals | None = None,
     worker: Sequence[str] | None = None,
 ) -> int:
-    """Fire the tasks of a database until a signal ends it; the exit code: 0, 130 after SIGINT, 1 where it cannot go on.
+    """Leads or waits until a signal ends it; returns the exit code: 0, 130 after SIGINT, 1 where it cannot continue.
 
-    Call it from the main thread: it handles SIGTERM, SIGINT and SIGHUP, which all ask it to end. It logs to stderr what
-    it does.
+    Call it from the main thread: it handles SIGTERM, SIGINT and SIGHUP, which all ask it to end. It logs to stderr.
 
     Args:
-        jobs: So many tasks may run at once.
-        grace: Seconds that runs have to finish after a signal to end; then they are rolled back. A second signal
-            ends them at once.
-        clock: What time it is, and how it is waited for.
-        intervals: How often what is done.
-        worker: The command that starts a worker; the database's path and this process's id are put after it.
+        path: The database.
+        jobs: The number of tasks that may run at once.
+        grace: Seconds that runs have to finish after a signal; then they are rolled back. A second signal ends them at
+            once.
+        log_format: The format of the log.
+        clock: The clock, and how to wait for it; None: the machine's.
+        intervals: The intervals of its work; None: the defaults.
+        worker: The command that starts a worker; the database's path and this process's id are appended.
 
     Raises:
-        SnapdbError: the database is not there, or cannot be opened.
+        SnapdbError: the database does not exist, or cannot be opened.
     """
     db_dir = open_db_dir(path, read_only=False, make=False)
     catalog_db = CatalogDb(db_dir)
@@ -172,7 +178,7 @@ def serve(
 
 
 class _Daemon:
-    """One process that leads, or waits to."""
+    """One process that leads, or waits to lead."""
 
     def __init__(
         self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log, command: Sequence[str], jobs: int
@@ -186,12 +192,12 @@ class _Daemon:
         self._signals: list[int] = []
 
     def note_signal(self, number: int, frame: FrameType | None) -> None:
-        """Note a signal and wake the main thread, which acts on it."""
+        """Notes a signal and wakes the main thread, which acts on it."""
         self._signals.append(number)
         self._clock.wake()
 
     def serve(self, grace: float) -> int:
-        """Lead or wait until a signal came; the exit code."""
+        """Leads or waits until a signal comes; returns the exit code."""
         try:
             while not self._signals:
                 self._clock.wait(self._turn())
@@ -208,7 +214,7 @@ class _Daemon:
         return 130 if self._signals[0] == signal.SIGINT else 0
 
     def _turn(self) -> float:
-        """Do what there is to do; the seconds until there may be more."""
+        """Does what is due; returns the seconds until more may be due."""
         if self._loop is None or self._heartbeat is None:
             return self._wait_for_leadership()
         self._worker_pool.warm()
@@ -222,7 +228,8 @@ class _Daemon:
         return 0.0
 
     def _wait_for_leadership(self) -> float:
-        self._worker_pool.ended()  # no run does here, but a worker may
+        """Tries to become the leader; returns the seconds until the next attempt."""
+        self._worker_pool.ended()  # a standby has no runs, but an idle worker may have ended
         try:
             self._heartbeat = self._lease_holder.poll()
         except (SnapdbError, OSError, sqlite3.Error) as error:
@@ -232,7 +239,7 @@ class _Daemon:
             return self._intervals.poll
         self._trouble = None
         if self._heartbeat is None:
-            self._worker_pool.warm()  # its first run, should it take over, is not to wait for a process that starts
+            self._worker_pool.warm()  # a takeover should not wait for a process that starts and imports
             return self._intervals.poll
         self._loop = Loop(
             self._catalog_db, self._worker_pool, self._clock, self._intervals, self._log, self._heartbeat.holder
@@ -240,13 +247,13 @@ class _Daemon:
         return 0.0
 
     def _log_trouble(self, error: Exception) -> None:
-        """Log what cannot be read or written at the moment, once."""
+        """Logs an error of reading or writing, once."""
         if self._trouble != str(error):
             self._trouble = str(error)
             self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
 
     def _depose(self, why: str) -> None:
-        """Lead no longer: whatever runs is stopped before it can be in the next one's way."""
+        """Ends the term: running workers are killed before they can conflict with those of the next leader."""
         assert self._heartbeat is not None
         runs = len(self._worker_pool.going())
         self._worker_pool.kill()
@@ -255,7 +262,7 @@ class _Daemon:
         self._heartbeat = self._loop = None
 
     def _end(self, why: str, grace: float) -> None:
-        """Let runs finish, stop those that do not, and leave."""
+        """Lets runs finish, stops those that do not, and ends."""
         finished = rolled_back = 0
         if self._loop is not None and self._heartbeat is not None:
             finished, rolled_back = self._finish(self._loop, self._heartbeat, grace)
@@ -265,7 +272,7 @@ class _Daemon:
         self._log.info("daemon.stop", why=why, finished=finished, rolled_back=rolled_back)
 
     def _finish(self, loop: Loop, heartbeat: _Heartbeat, grace: float) -> tuple[int, int]:
-        """How many runs came to their end, and how many were stopped."""
+        """The number of runs that finished, and of those that were stopped."""
         finished = rolled_back = 0
         stop = self._clock.monotonic() + grace
         last = stop + 2 * self._intervals.kill
@@ -287,7 +294,7 @@ class _Daemon:
 
 @contextmanager
 def _handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Signals that ask the process to end go to the handler; elsewhere than in the main thread they cannot."""
+    """Handles signals that ask the process to end in the block; outside of the main thread Python does not allow it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
-"""A process that performs runs for the daemon: `python -m snapdb.daemon.worker DB PARENT`.
+"""A worker process, which performs runs for the scheduler: `python -m snapdb.daemon.worker DB PARENT`.
 
-It reads on its stdin which run to perform, and writes to its stdout how each ended. It ends at once, whatever it is
-doing, when the daemon does: what it did by then is on record, and what it had not done left nothing.
+It reads runs from its stdin, and writes how each ended to its stdout. It ends at once when the scheduler does: finished
+statements are on record, and unfinished ones leave nothing behind.
 """
 
 import ctypes
@@ -30,35 +30,38 @@ from snapdb.storage.tables.commit import now as clock
 from snapdb.types import Task, TaskRun
 
 _ORPHANED = 70
+"""The exit code of a worker whose scheduler is gone."""
 _PR_SET_PDEATHSIG = 1
+"""prctl's option by which the kernel signals a process when its parent dies."""
 
 _Jobs = queue.SimpleQueue[tuple[Task, TaskRun, Stop] | None]
 
 
 def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
-    """Perform runs until the daemon asks it to end.
+    """Performs runs until the scheduler asks it to end.
 
     Args:
-        parent: The daemon's process.
-        now: Microseconds since 1970 UTC.
+        path: The database.
+        parent: The id of the scheduler's process.
+        now: Returns microseconds since 1970 UTC.
     """
-    # The daemon decides what signals mean for runs; those that reach its whole group are not for us.
+    # The scheduler decides how runs end on a signal; a terminal sends signals to the whole process group.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
     requests, replies = _pipes()
     jobs: _Jobs = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), name="snapdb-requests", daemon=True).start()
-    db_dir = open_db_dir(path, read_only=False, make=False)  # never a new one where it was moved away
+    db_dir = open_db_dir(path, read_only=False, make=False)  # never a new database where it was moved away
     catalog_db = CatalogDb(db_dir)
 
     def open_session(folders: Sequence[str], disk: Disk) -> DatabaseSession:
         check_in_place(db_dir.path, catalog_db.file)
         return DatabaseSession(path, folders=folders, disk=disk)
 
-    if jobs.empty():  # it was started ahead
+    if jobs.empty():  # a worker started ahead of need: load kernels now, not in its first run
         load_kernels()
-    gc.freeze()  # what was imported stays: no search for garbage need go through it
+    gc.freeze()  # imported modules are never freed: keep them out of every later collection
     while (job := jobs.get()) is not None:
         ended = encode(perform(open_session, catalog_db, *job, now=now))
         replies.write(json.dumps({"ended": ended}).encode() + b"\n")
@@ -69,10 +72,10 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End when the daemon does: its end closes our stdin too, yet a run might keep the thread that reads it waiting."""
+    """Ends the process with the scheduler's. The end of stdin signals that too, but a run may delay its reader."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if os.getppid() != parent:  # the scheduler ended before prctl was called
         os._exit(_ORPHANED)
 
 
@@ -87,6 +90,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
+    """The thread that reads requests: runs are queued, and a stop reaches the current run at once."""
     current = Stop()
     try:
         for line in requests:
@@ -103,10 +107,10 @@ def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
     except Exception:
         with suppress(Exception):  # there may be no memory for it
             traceback.print_exc()
-    # The daemon is gone, or waits for a run that could not be read: the end of this process reports it.
+    # The scheduler is gone, or waits for a run that could not be read: the end of this process reports it.
     os._exit(_ORPHANED)
 
 
 if __name__ == "__main__":
     work(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)  # nothing is left to do; libraries that end beside the reading thread complain of leaks at times
+    os._exit(0)  # nothing is left to do, and libraries report spurious leaks when they end beside the reading thread

@@ -1,4 +1,4 @@
-"""The pool of worker processes that run tasks, started when needed and ended when idle, and its messages to them."""
+"""The pool of worker processes that perform runs, started on demand and retired when idle, and its messages to them."""
 
 from __future__ import annotations
 
@@ -23,55 +23,60 @@ class Died(NamedTuple):
 
     run: TaskRun
     how: str
-    """As a sentence for the run's record."""
+    """The reason as a sentence, for the run's record."""
     state: Literal["failed", "timeout"] = "failed"
+    """The final state of the run."""
 
 
 _LINE = 2000
-"""Characters of a line of stderr that are logged."""
+"""The maximum number of characters of a line of stderr in the log."""
 _DYING = 2.0
-"""Seconds from a process's end to that of its output."""
+"""Seconds to wait for a process's output after its end."""
 _KNOWN: dict[int, str] = {
     signal.SIGKILL: " (killed; out of memory?)",
     signal.SIGSEGV: " (a crash)",
     signal.SIGBUS: " (a crash; a full disk?)",
 }
+"""Signal → an explanation for the log."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """What a worker is doing."""
+    """The run that a worker performs."""
 
     task: Task
     run: TaskRun
     deadline: float | None
-    """When it is to be killed, by the monotonic clock; None: never."""
+    """When its worker is killed, by the monotonic clock; None: never."""
     stop_reason: str | None = None
-    """Why it is to stop; None: it is not."""
+    """The reason why it is to stop; None: it is not."""
     killed: str | None = None
-    """Why it was killed, where it was."""
+    """The reason why its worker was killed; None: it was not."""
     state: Literal["failed", "timeout"] = "failed"
-    """How its run ends, when the worker does first."""
+    """The state of the run, if its worker ends first."""
 
     def names(self) -> dict[str, str | int]:
-        """Which run it is, for the log."""
+        """The fields of the log that identify the run."""
         return {"task": self.task.name, "run": self.run.run, "attempt": self.run.attempt}
 
 
 class _WorkerProcess:
-    """A process that performs runs, one at a time. Its messages go into a queue, and wake the clock.
+    """A process that performs runs, one at a time. Its messages are put into a queue, and wake the clock.
 
-    Both ways a message is a line of JSON; on its stdin `do` is run, stop or end.
+    In both directions a message is a line of JSON; `do` of a request is run, stop or end.
     """
 
     def __init__(self, number: int, command: Sequence[str], messages: SimpleQueue[_Message], clock: Clock) -> None:
         self.number = number
         self.job: _Job | None = None
+        """The run in progress, or None."""
         self.runs = 0
+        """The number of runs that it has finished."""
         self.since = clock.monotonic()
-        """Since when it has nothing to do, if so."""
+        """The time since which it is idle, if it is."""
         self.retiring = False
-        # A session of its own: Ctrl-C in a terminal is for the daemon, which stops its workers' runs itself.
+        """Whether it was asked to end."""
+        # A separate session: Ctrl-C in a terminal reaches the scheduler only, which stops its workers' runs itself.
         self._process = subprocess.Popen(  # noqa: S603  # the command is ours
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -84,29 +89,29 @@ class _WorkerProcess:
         return self._process.pid
 
     def perform(self, job: _Job) -> None:
-        """Start a run."""
+        """Starts a run."""
         self.job = job
         self._send(do="run", task=encode(job.task), run=encode(job.run))
 
     def finished(self, now: float) -> None:
-        """Note that its run ended."""
+        """Notes that its run ended."""
         self.job, self.since, self.runs = None, now, self.runs + 1
 
     def stop(self, why: str) -> None:
-        """Ask it to stop its run."""
+        """Asks it to stop its run."""
         self._send(do="stop", why=why)
 
     def retire(self) -> None:
-        """Ask it to end between two runs."""
+        """Asks it to end between two runs."""
         self.retiring = True
         self._send(do="end")
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kills it."""
         self._process.kill()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended after this number of seconds at most."""
+        """Waits for its end for this number of seconds at most; returns whether it has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -119,7 +124,7 @@ class _WorkerProcess:
         return self._process.poll() is None
 
     def how_it_ended(self) -> str:
-        """As in: its worker ended by signal 9. It has ended."""
+        """How it ended, as in: its worker ended by signal 9. It must have ended."""
         self.wait(0)
         code = self._process.returncode
         if code >= 0:
@@ -127,33 +132,38 @@ class _WorkerProcess:
         return f"ended by signal {-code}" + _KNOWN.get(-code, "")
 
     def _send(self, **message: str) -> None:
+        """Writes a request to its stdin."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone: its end is reported
+        with suppress(BrokenPipeError):  # it is gone, and its end is reported by `_watch`
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
     def _thread(self, work: Callable[[], None]) -> threading.Thread:
+        """Starts a thread."""
         thread = threading.Thread(target=work, name=f"snapdb-worker-{self.number}", daemon=True)
         thread.start()
         return thread
 
     def _close(self) -> None:
+        """Closes its stdin."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
 
     def _read_replies(self) -> None:
+        """The thread that reads its replies."""
         assert self._process.stdout is not None
         with self._process.stdout as stdout:
             for line in stdout:
                 try:
                     ended = decode(Ended, json.loads(line)["ended"])
-                except Exception:  # half a line, of one that was killed; or there is no memory to read it
+                except Exception:  # half a line, of a process that was killed; or there is no memory to read it
                     self.kill()
                     return
                 self._put(ended)
 
     def _read_stderr(self) -> None:
+        """The thread that reads its stderr, for the log."""
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
@@ -161,43 +171,46 @@ class _WorkerProcess:
                     self._put(text[:_LINE])
 
     def _watch(self) -> None:
-        """Report its end after all its output was read; a process that it left behind may hold its pipes."""
+        """The thread that reports its end, after its output was read; a process that it left may hold its pipes."""
         self._process.wait()
         for reader in self._readers:
             reader.join(_DYING)
         self._put(None)
 
     def _put(self, content: Ended | str | None) -> None:
+        """Queues a message, and wakes the main thread."""
         self._messages.put((self, content))
         self._clock.wake()
 
 
 _Message = tuple[_WorkerProcess, Ended | str | None]
-"""A worker and how a run ended, a line of its stderr, or None: it has ended."""
+"""A worker and how a run ended, a line of its stderr, or None: the worker has ended."""
 
 _IDLE = 60.0
-"""Seconds that a worker beyond the first waits for another run."""
+"""Seconds that a worker beyond the first stays idle before it is retired."""
 _RUNS = 500
-"""After this number of runs a worker is replaced, for the memory that libraries keep."""
+"""The number of runs after which a worker is replaced, as libraries keep memory."""
 
 
 class WorkerPool:
-    """The workers of a daemon, as processes. Only the thread that created it may use it."""
+    """The worker processes of a scheduler. Only the thread that created the pool may use it."""
 
     def __init__(self, command: Sequence[str], jobs: int, clock: Clock, intervals: Intervals, log: Log) -> None:
-        """`command` starts a worker; it reads messages from its stdin, and writes how runs ended to its stdout."""
+        """`command` starts a worker, which reads requests from its stdin, and writes how runs ended to its stdout."""
         self._command, self._jobs, self._clock, self._intervals, self._log = command, jobs, clock, intervals, log
         self._messages: SimpleQueue[_Message] = SimpleQueue()
         self._workers: list[_WorkerProcess] = []
         self._over: list[Ended | Died] = []
+        """Ends of runs that were not returned yet."""
         self._numbers = 0
         self._again: float | None = None
-        """When another worker may be started ahead; None: at once."""
+        """When another worker may be started ahead of need; None: at once."""
 
     def warm(self) -> None:
-        """Have a worker ready: the first run need not wait for its imports.
+        """Keeps a worker ready, so that the first run need not wait for its imports.
 
-        One that ended by itself is replaced after a while, lest a machine without memory start one after another.
+        One that ended by itself is replaced after a while, so that a machine without memory does not start one after
+        another.
         """
         now = self._clock.monotonic()
         if self._workers or (self._again is not None and now < self._again):
@@ -209,11 +222,11 @@ class WorkerPool:
             self._log.error("error", error=f"no worker could be started ({error.strerror})", code=None)
 
     def free(self) -> int:
-        """How many more runs can begin at once."""
+        """The number of runs that can start at once."""
         return self._jobs - sum(worker.job is not None for worker in self._workers)
 
     def start(self, task: Task, run: TaskRun) -> None:
-        """Let a run go on in a worker; where none can be had, the run has died."""
+        """Hands a run to a worker; where none can be started, the run has died."""
         limit = None if task.timeout is None else task.timeout / 1_000_000 + self._intervals.kill
         deadline = None if limit is None else self._clock.monotonic() + limit
         try:
@@ -223,7 +236,7 @@ class WorkerPool:
             self._over.append(Died(run, f"no worker could be started ({error.strerror})"))
 
     def ended(self) -> list[Ended | Died]:
-        """The runs that have ended since the last time; those that should have long ago are killed."""
+        """The runs that have ended since the last call; runs past their deadline are killed."""
         while not self._messages.empty():
             self._receive(*self._messages.get())
         now = self._clock.monotonic()
@@ -240,11 +253,11 @@ class WorkerPool:
         return over
 
     def going(self) -> list[TaskRun]:
-        """The runs that go on."""
+        """The runs in progress."""
         return [worker.job.run for worker in self._workers if worker.job is not None]
 
     def stop(self, why: str) -> None:
-        """Ask all runs to stop; those that do not are killed after a while."""
+        """Asks all runs to stop; those that do not are killed after a while."""
         for worker in self._workers:
             if worker.job is not None:
                 self._log.warn("run.stopped", **worker.job.names(), how="asked", why=why)
@@ -253,7 +266,7 @@ class WorkerPool:
                 worker.stop(why)
 
     def kill(self) -> None:
-        """End all workers at once. The catalog records how far their runs came."""
+        """Kills all workers. The catalog records how far their runs came."""
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:
@@ -266,7 +279,7 @@ class WorkerPool:
             self._messages.get()
 
     def close(self) -> None:
-        """Let idle workers end, and kill the others."""
+        """Lets idle workers end, and kills the others."""
         for worker in self._workers:
             if worker.job is None:
                 worker.retire()
@@ -277,6 +290,7 @@ class WorkerPool:
         self.kill()
 
     def _spawn(self) -> _WorkerProcess:
+        """Starts a worker."""
         self._numbers += 1
         worker = _WorkerProcess(self._numbers, self._command, self._messages, self._clock)
         self._workers.append(worker)
@@ -284,8 +298,9 @@ class WorkerPool:
         return worker
 
     def _receive(self, worker: _WorkerProcess, content: Ended | str | None) -> None:
+        """Handles a message of a worker."""
         if worker not in self._workers:
-            return  # it was killed, and its run with it
+            return  # the worker was killed, and its run with it
         if isinstance(content, str):
             self._log.warn("worker.says", worker=worker.number, line=content)
         elif content is not None:
@@ -300,7 +315,7 @@ class WorkerPool:
                 self._over.append(Died(worker.job.run, worker.job.killed or f"its worker {how}", worker.job.state))
 
     def _retire_idle(self, now: float) -> None:
-        """Retire workers after their share of runs, and all but one of those that were idle for long."""
+        """Retires workers after their share of runs, and all but one of those that were idle for long."""
         idle = [worker for worker in self._workers if worker.job is None and not worker.retiring]
         for worker in idle:
             if worker.runs >= _RUNS:
