@@ -1,6 +1,6 @@
-"""Schedules: when tasks come due, what becomes of those that were missed, what retention keeps. No clock is read here.
+"""Schedules: fire times, catch-up of missed ones, and the snapshots that a retention keeps. No clock is read here.
 
-Moments are microseconds since 1970 UTC, as integers. Names are imported on first use (PEP 562).
+Times are microseconds since 1970 UTC, as integers. Names are imported on first use (PEP 562).
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""When a schedule fires, in microseconds since 1970 UTC, and which due fire times run and which are missed.
+"""The fire times of schedules, in microseconds since 1970 UTC, and which due ones run and which are missed.
 
-cronsim reads cron lines, for wall times; clock changes of the time zone are handled here.
+cronsim parses cron lines for wall-clock times; clock changes of the time zone are handled here.
 """
 
 from bisect import bisect_left
@@ -20,28 +20,32 @@ from snapdb.types import CatchUp, Period, Schedule
 
 _DAY = 86_400
 _LAST_YEAR = 9998
-"""The last year that is looked at: `datetime` ends soon after."""
+"""The last year that is examined: `datetime` ends soon after."""
 
 
 class _OffsetPeriod(NamedTuple):
-    """From one moment up to another, in seconds since 1970 UTC. A wall time is a moment plus the offset."""
+    """A period of constant UTC offset, in seconds since 1970 UTC. A wall-clock time is a time plus the offset."""
 
     start: int
+    """The first second of the period."""
     stop: int
+    """The first second after the period."""
     offset: int
+    """Seconds by which clocks are ahead of UTC."""
     shown: int
-    """The wall time up to which clocks had come before. Those from here to the start's own were skipped (spring);
-    those from the start's own to here are shown again (autumn)."""
+    """The wall-clock time that clocks had reached before. Wall-clock times from here to the start's own were skipped
+    (spring); those from the start's own to here are shown again (autumn)."""
 
 
 def _offset_periods(zone: str, after: int) -> Iterator[_OffsetPeriod]:
-    """The UTC-offset periods that stop after a moment, in order and without gaps; a year's end cuts them too.
+    """The UTC-offset periods that stop after a time, in order and without gaps; a year's end cuts them too.
 
     >>> berlin = _offset_periods("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
     >>> [(each.offset, each.shown - each.start - each.offset) for each in (next(berlin), next(berlin))]
     [(3600, 0), (7200, -3600)]
     """
-    year = datetime.fromtimestamp(after, UTC).year - 1  # what clocks showed before is known only from then on
+    # A year earlier, so that `shown` covers a change just before `after`.
+    year = datetime.fromtimestamp(after, UTC).year - 1
     start = _new_year(year)
     offset = _offset(zone, start)
     shown = start + offset
@@ -56,7 +60,7 @@ def _offset_periods(zone: str, after: int) -> Iterator[_OffsetPeriod]:
 
 @lru_cache(maxsize=256)
 def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
-    """When clocks are set after a year has begun, up to its end: the first second, and the offset from then on."""
+    """The clock changes of a year: the first second, and the offset from then on."""
     days = range(_new_year(year), _new_year(year + 1) + 1, _DAY)
     offsets = [_offset(zone, day) for day in days]
     pairs = zip(days, offsets, offsets[1:], strict=False)
@@ -64,19 +68,20 @@ def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
 
 
 def _set_to(zone: str, offset: int, day: int) -> int:
-    """The first second from a day's beginning to its end at which the offset is this one."""
+    """The first second of a day at which the offset is this one, by binary search."""
     within = range(day + 1, day + _DAY + 1)
     return within[bisect_left(within, True, key=lambda second: _offset(zone, second) == offset)]
 
 
 def _offset(zone: str, moment: int) -> int:
-    """By how many seconds clocks are ahead of UTC."""
+    """The seconds by which clocks are ahead of UTC."""
     ahead = datetime.fromtimestamp(moment, ZoneInfo(zone)).utcoffset()
     assert ahead is not None
     return ahead // timedelta(seconds=1)
 
 
 def _new_year(year: int) -> int:
+    """The first second of a year in UTC."""
     return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
 
 
@@ -84,7 +89,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
-    """Every firing after a moment, increasing; moments are seconds since 1970 UTC. A line without days has none.
+    """Every fire time after a time, increasing, in seconds since 1970 UTC; none for a line without days.
 
     >>> evenings = _cron_firings("0 3 * * *", "Asia/Tokyo", 0)
     >>> [next(evenings) / 3600 for _ in range(2)]
@@ -99,16 +104,17 @@ def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
             wall = (moment - _EPOCH) // timedelta(seconds=1)
             if wall >= high:
                 break
+            # A skipped wall-clock time fires when the skip ends; several skipped ones fire once (as in Vixie cron).
             fires = max(wall - period.offset, period.start)
             if fires > last:
                 yield fires
                 last = fires
         else:
-            return  # no day of the next 50 years is the line's
+            return  # the line names no day of the next 50 years
 
 
 def _cron_count(line: str, zone: str, after: int, until: int) -> int:
-    """How many firings come after a moment and not after another: counted by days, not one by one.
+    """The number of fire times after a time and up to another: counted by days, not one by one.
 
     >>> _cron_count("* * * * *", "UTC", 0, 366 * 86_400)
     527040
@@ -122,7 +128,7 @@ def _cron_count(line: str, zone: str, after: int, until: int) -> int:
             break
         low, high = _walls(line, period, after)
         begins = period.start + period.offset
-        if low < begins:  # whatever was skipped comes at once, together with what comes then anyway
+        if low < begins:  # all skipped fire times coincide with the first one after the change
             total += _between(times, low, begins + 1) > 0
             low = begins + 1
         total += _between(times, low, max(low, min(high, until + 1 + period.offset)))
@@ -130,7 +136,8 @@ def _cron_count(line: str, zone: str, after: int, until: int) -> int:
 
 
 def _walls(line: str, period: _OffsetPeriod, after: int) -> tuple[int, int]:
-    """The wall times of a period at which the line fires after a moment: from the first on, up to the second."""
+    """The wall-clock times of a period at which the line fires after a time: from the first on, up to the second."""
+    # As in Vixie cron: a line with a fixed time does not run twice when clocks are set back; a line with `*` runs on.
     certain = not any(field.startswith("*") for field in line.split()[:2])
     low = period.shown if certain else period.start + period.offset
     if after >= period.start:
@@ -148,13 +155,13 @@ def _read(line: str) -> CronSim | None:
 
 
 def _between(times: CronSim, low: int, high: int) -> int:
-    """How many wall times of a line are from one on and before another."""
+    """The number of the line's wall-clock times from one on and before another."""
     whole = sum(_has(times, day) for day in range(low // _DAY, high // _DAY))
     return whole * len(times.hours) * len(times.minutes) + _in_day(times, high) - _in_day(times, low)
 
 
 def _in_day(times: CronSim, wall: int) -> int:
-    """How many wall times of a line are on the day of this one, and before it."""
+    """The number of the line's wall-clock times on the day of this one, and before it."""
     day, second = divmod(wall, _DAY)
     if not _has(times, day):
         return 0
@@ -164,17 +171,17 @@ def _in_day(times: CronSim, wall: int) -> int:
 
 
 def _has(times: CronSim, day: int) -> bool:
-    """Whether a line has a day, counted from 1 January 1970."""
+    """Whether a line includes a day, counted from 1 January 1970."""
     date = _EPOCH.date() + timedelta(days=day)
     return date.month in times.months and times.match_day(date)
 
 
 _MONTHS = 400 * 12
-"""Months of as many years as a calendar cycle has."""
+"""Months in the years of a calendar cycle."""
 
 
 def _steps_until(anchor: int, period: Period, moment: int) -> int:
-    """How many of the moments anchor + 1 period, anchor + 2 periods, … are not after a moment, without a walk.
+    """The number of the times anchor + 1 period, anchor + 2 periods, … up to a time, without iterating over them.
 
     No part of the period may be below 0, nor may all be 0.
 
@@ -184,7 +191,8 @@ def _steps_until(anchor: int, period: Period, moment: int) -> int:
     if moment <= anchor:
         return 0
     in_cycles = period.months * CYCLE * DAY + (period.days * DAY + period.microseconds) * _MONTHS
-    steps = (moment - anchor) * _MONTHS // in_cycles  # off by few, as months are
+    # An estimate by the mean length of a month, off by few steps, which the loops correct.
+    steps = (moment - anchor) * _MONTHS // in_cycles
     while steps > 0 and add(anchor, period, steps) > moment:
         steps -= 1
     while add(anchor, period, steps + 1) <= moment:
@@ -193,23 +201,25 @@ def _steps_until(anchor: int, period: Period, moment: int) -> int:
 
 
 _FAR = 3 * 3_600_000_000
-"""Three hours, as for cron(8): a clock set back by more was wrong before."""
+"""Three hours, as in Vixie cron: a clock that was set back by more was wrong before."""
 
 
 def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, int | None]:
-    """How a schedule goes on when its firings were considered up to `considered` and the clock is at `now`.
+    """How a schedule continues when its fire times are settled up to `considered` and the clock is at `now`.
 
-    Returns up to where firings are considered from now on, and the anchor from which the steps of EVERY are counted
-    from now on; None: it does not change.
+    Returns the time up to which fire times are settled from now on, and the anchor from which steps of EVERY are
+    counted from now on; None: it does not change.
 
     Where the clock was not set back nothing changes. Where it was,
 
-    - by at most three hours, a cron line waits until the clock has come to where it was: no firing runs twice. So do
-      the steps of EVERY when it was set back by no more than one of them;
-    - by more than three hours, the clock was wrong before: what was considered is forgotten, and a cron line may fire
-      again at moments at which it fired by the wrong clock;
+    - by at most three hours, a cron line waits until the clock reaches the old time: no fire time runs twice. So do the
+      steps of EVERY when the clock was set back by no more than one of them;
+    - by more than three hours, the clock was wrong before: fire times count as not settled, and a cron line may run
+      again
+      at times at which it ran by the wrong clock;
     - steps of EVERY that would wait longer than that are counted anew from now: a task of every two seconds does not
-      stand still for an hour.
+      stop
+      for an hour.
     """
     ahead = considered - now
     if ahead <= 0:
@@ -224,11 +234,11 @@ def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, in
 _SECOND = 1_000_000
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (datetime(9999, 1, 1, tzinfo=UTC) - _1970) // timedelta(microseconds=1)
-"""Nothing fires from here on: no clock shows it."""
+"""The end of fire times: no clock shows it."""
 
 
 def firings(schedule: Schedule, after: int) -> Iterator[int]:
-    """Every firing after a moment, increasing, computed on demand; it ends where the schedule never fires again.
+    """Every fire time after a time, increasing, computed on demand; ends where the schedule never fires again.
 
     >>> from snapdb.types import Period
     >>> steps = firings(Schedule("", None, "UTC", Period(0, 0, 2_000_000), anchor=0), after=5_000_000)
@@ -247,12 +257,12 @@ def firings(schedule: Schedule, after: int) -> Iterator[int]:
 
 
 def next_firing(schedule: Schedule, after: int) -> int | None:
-    """The first firing after a moment; None where there is none any more."""
+    """The first fire time after a time; None where there is none."""
     return next(firings(schedule, after), None)
 
 
 def count(schedule: Schedule, after: int, until: int) -> int:
-    """How many firings come after a moment and not after another, without going through them."""
+    """The number of fire times after a time and up to another, without iterating over them."""
     if until <= after:
         return 0
     if schedule.every is None:
@@ -263,7 +273,7 @@ def count(schedule: Schedule, after: int, until: int) -> int:
 
 
 def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, ...]:
-    """The last firings that come after a moment and not after another, increasing, at most this number."""
+    """The last fire times after a time and up to another, increasing, at most `most` of them."""
     until = min(until, _LAST - 1)
     total = count(schedule, after, until)
     if not total:
@@ -273,6 +283,7 @@ def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, 
         return tuple(
             add(schedule.anchor, schedule.every, step) for step in range(last - min(total, most) + 1, last + 1)
         )
+    # A doubling search backwards for a start that leaves enough: the cost depends on `most`, not on the span.
     back, wanted = DAY, min(total, most)
     while count(schedule, since := max(after, until - back), until) < wanted:
         back *= 2
@@ -280,7 +291,7 @@ def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, 
 
 
 def stamp(schedule: Schedule, moment: int) -> tuple[str, str]:
-    """What {date} and {time} stand for at a moment, by the clocks of the schedule's zone.
+    """The values of {date} and {time} at a time, by the clocks of the schedule's zone.
 
     >>> stamp(Schedule("", "0 3 * * *", "Asia/Tokyo", None, anchor=0), 18 * 3_600_000_000)
     ('19700102', '030000')
@@ -290,52 +301,57 @@ def stamp(schedule: Schedule, moment: int) -> tuple[str, str]:
 
 
 _LATE = 60_000_000
-"""A minute: so late the last firing may be that still runs under catch_up = none."""
+"""A minute: the greatest delay at which the last fire time still runs under catch_up = none."""
 _WHY = "no daemon led when it came due"
 
 
 class _Older(NamedTuple):
-    """Missed firings that are too many to be listed one by one: those before the ones that are."""
+    """Missed fire times that are too many to be listed one by one: those before the listed ones."""
 
     total: int
+    """The number of fire times."""
     first: int
+    """The first fire time."""
     last: int
+    """The last fire time."""
     why: str
+    """The reason why they were missed."""
 
 
 class Decision(NamedTuple):
-    """What is to be done about all firings up to a moment."""
+    """The decision about all fire times up to a time."""
 
     run: tuple[int, ...]
-    """Oldest first."""
+    """The fire times that run, oldest first."""
     missed: tuple[tuple[int, str], ...]
-    """Firings that do not run, and why, oldest first."""
+    """The fire times that do not run, with reasons, oldest first."""
     older: _Older | None
-    """Come before all in `missed`."""
+    """Missed fire times before all in `missed`, or None."""
     considered: int
-    """The firings up to here are in this decision. It is before now where more are to run than one decision takes:
-    ask again from here."""
+    """The time up to which this decision covers fire times. It is before now where more are to run than one decision
+    covers: decide again from here."""
 
 
 def decide(
     schedule: Schedule, policy: CatchUp, considered: int, awake_since: int, now: int, *, cap: int = 1000
 ) -> Decision:
-    """What becomes of the firings after `considered` and not after `now`, in microseconds since 1970 UTC.
+    """Decides about the fire times after `considered` and up to `now`, in microseconds since 1970 UTC (catch-up).
 
-    A daemon has led without a gap since `awake_since`. Firings from then on run, however late it is now. Of those
-    before, which came due while no daemon led,
+    A scheduler has led without a gap since `awake_since`. Fire times from then on run, however late it is now. Of those
+    before, which came due while no scheduler led,
 
     - all: all run;
     - last: the last one runs, and the others are missed;
-    - none: all are missed, yet the last one runs when it is late by no more than a minute and no more than half of the
-      time to the firing that follows it: a daemon that is started anew, or another that takes over, loses nothing.
+    - none: all are missed, but the last one runs when it is late by no more than a minute and no more than half of the
+      time
+      to the fire time that follows it: a restart or a takeover loses nothing.
 
-    At most `cap` firings run by one decision, and at most `cap` missed ones are listed one by one, the last ones.
-    Neither a long absence nor a quick schedule makes it slow.
+    At most `cap` fire times run by one decision, and at most `cap` missed ones are listed one by one, the last ones.
+    Neither a long absence nor a short period makes it slow.
     """
     if now <= considered:
         return Decision((), (), None, considered)
-    alone = max(considered, min(awake_since - 1, now))  # up to here no daemon led
+    alone = max(considered, min(awake_since - 1, now))  # up to here no scheduler led
     saved: tuple[int, ...] = ()
     missed: tuple[tuple[int, str], ...] = ()
     older = None
@@ -343,6 +359,7 @@ def decide(
         alone = considered
     else:
         saved, missed, older = _missed(schedule, policy, considered, alone, now, cap)
+    # One more than `cap` is taken, which shows whether another decision is needed.
     due = takewhile(lambda moment: moment <= now, firings(schedule, alone))
     run = (*saved, *islice(due, cap + 1 - len(saved)))
     if len(run) > cap:
@@ -353,7 +370,7 @@ def decide(
 def _missed(
     schedule: Schedule, policy: CatchUp, after: int, until: int, now: int, cap: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...], _Older | None]:
-    """The last firing where it runs nevertheless, and the missed ones with the reason: the last, and the older ones."""
+    """The last fire time where it runs nevertheless, the last missed ones with reasons, and the older ones."""
     gone = newest(schedule, after, until, cap + 2)
     saved = gone[-1:] if gone and (policy == "last" or _hardly_late(schedule, gone[-1], now)) else ()
     gone = gone[: len(gone) - len(saved)]
@@ -366,6 +383,6 @@ def _missed(
 
 
 def _hardly_late(schedule: Schedule, moment: int, now: int) -> bool:
-    """Whether a firing is late by at most a minute and half of the time to the one that follows it."""
+    """Whether a fire time is late by at most a minute and half of the time to the fire time that follows it."""
     late, following = now - moment, next_firing(schedule, moment)
     return late <= _LATE and (following is None or 2 * late <= following - moment)

@@ -1,4 +1,4 @@
-"""Calendar periods: moments some months and days later, and which snapshots of a graph a retention keeps."""
+"""Calendar periods: times some months and days later, and the snapshots of a graph that a retention keeps."""
 
 from calendar import monthrange
 from collections.abc import Callable, Sequence
@@ -10,15 +10,16 @@ DAY = 86_400_000_000
 """Microseconds of a day."""
 
 CYCLE = 146_097
-"""Days of 400 years, after which the calendar begins anew."""
+"""Days of 400 years, after which the Gregorian calendar repeats."""
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _2000 = date(2000, 1, 1).toordinal() - _EPOCH_DAY
 
 
 def add(moment: int, period: Period, times: int = 1) -> int:
-    """The moment some periods later: months first, where a day that a month lacks becomes its last; then the rest.
+    """The time some periods later: months are added first, clipped to a month's last day; then days and microseconds.
 
-    Counting from one moment does not drift: 31 January and one month is 28 February, and two months are 31 March.
+    Adding several periods to one time does not drift: 31 January and one month is 28 February, and two months are 31
+    March.
 
     >>> 31 * DAY == add(0, Period(1, 0, 0))
     True
@@ -35,7 +36,7 @@ def add(moment: int, period: Period, times: int = 1) -> int:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of the month of a day, counted from 1 January 1970; any year, of which `date` knows 9,999.
+    """Year, month and day of the month of a day, counted from 1 January 1970, for any year: `date` has 9,999 only.
 
     >>> _civil(0), _civil(-1)
     ((1970, 1, 1), (1969, 12, 31))
@@ -55,20 +56,20 @@ _NAMES = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"
 
 _BUCKETS: dict[str, Callable[[int], object]] = {
     "daily": lambda day: day,
-    "weekly": lambda day: (day + 3) // 7,  # 1 January 1970 was a Thursday; weeks begin on Mondays
+    "weekly": lambda day: (day + 3) // 7,  # 1 January 1970 was a Thursday, and weeks begin on Mondays
     "monthly": lambda day: _civil(day)[:2],
     "yearly": lambda day: _civil(day)[0],
 }
-"""What the days of a rule's span have in common, of a day counted from 1 January 1970."""
+"""Rule → the bucket of a day, counted from 1 January 1970; a rule keeps one snapshot per bucket."""
 
 
 def kept(snapshots: Sequence[tuple[int, bool]], retention: Retention, now: int) -> list[str | None]:
-    """Why each snapshot stays, or None where nothing keeps it; each is its moment, and whether its version is tagged.
+    """Why each snapshot is kept, or None; a snapshot is given by its time, and whether its version is tagged.
 
-    Moments are microseconds since 1970 UTC, days those of UTC, weeks those of ISO 8601. A rule sees the snapshots that
-    are younger than its length: months count back by the calendar. `all` keeps them, and the others the newest of each
-    day, week, month or year; of snapshots of one moment the later in the sequence is newer. The newest of all stays
-    whatever the rules say. Of several reasons the first is given: rules as they are written, then the tag.
+    Times are microseconds since 1970 UTC, days are those of UTC, weeks those of ISO 8601. A rule applies to the
+    snapshots that are younger than its length: months count back by the calendar. `all` keeps them, and the others keep
+    the newest of each day, week, month or year; of snapshots of one time the later in the sequence is newer. The newest
+    of all is always kept. Of several reasons the first is returned: rules as they are written, then the tag.
 
     >>> from snapdb.types import Period
     >>> days = Retention((Rule("daily", Period(0, 7, 0), "7 days"),), keep_tagged=True)
@@ -91,13 +92,15 @@ def kept(snapshots: Sequence[tuple[int, bool]], retention: Retention, now: int) 
 
 
 def _chosen(rule: Rule, younger: list[int], snapshots: Sequence[tuple[int, bool]]) -> list[int]:
-    """Which of the snapshots that a rule sees it keeps; they are given from the oldest to the newest."""
+    """The snapshots that a rule keeps of those it applies to, which are given from the oldest to the newest."""
     if rule.keeps == "all":
         return younger
     bucket = _BUCKETS[rule.keeps]
+    # Of several snapshots in a bucket the dict keeps the last, which is the newest.
     return list({bucket(snapshots[place][0] // DAY): place for place in younger}.values())
 
 
 def _why(rule: Rule) -> str:
+    """The reason that a rule gives."""
     length = f"{rule.keeps} '{rule.text}'"
     return length if rule.keeps == "all" else f"the last of its {_NAMES[rule.keeps]}, {length}"
