@@ -1,6 +1,6 @@
-"""One snapshot as arrays: its topology and features, opened read-only and shared by every thread.
+"""Snapshots as arrays: topology and features, opened read-only and shared by every thread.
 
-Its names come on first use: they need numba, and a SELECT should not wait for it.
+Names are imported on first use: they need numba, and a SELECT should not wait for it.
 """
 
 from __future__ import annotations

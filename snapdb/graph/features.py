@@ -1,4 +1,4 @@
-"""Features as a snapshot reads them: one array, an array with newer rows beside it, sparse rows, or a history."""
+"""Features of a snapshot: one array, an array with newer rows beside it, sparse rows, or values with a history."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -41,10 +41,10 @@ from snapdb.types import Relation
 
 @runtime_checkable
 class SparseReader(Feature, Protocol):
-    """A feature that a batch delivers as a sparse tensor; `read` gives its rows as dense ones all the same."""
+    """A feature that batches return as a sparse tensor; `read` returns its rows as dense ones all the same."""
 
     def read_sparse(self, ids: Array) -> Csr:
-        """The rows of ids as fresh CSR arrays with int64 indices."""
+        """The rows of ids as new CSR arrays with int64 indices."""
 
 
 class ArrayFeature(NamedTuple):
@@ -52,7 +52,7 @@ class ArrayFeature(NamedTuple):
 
     array: Array
     scarce: bool = False
-    """It is mapped, and memory cannot hold it beside what else is read."""
+    """Whether it is mapped, and memory cannot hold it beside the other arrays that batches read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,17 +63,18 @@ class ArrayFeature(NamedTuple):
         return self.array.dtype
 
     def read(self, ids: Array) -> Array:
-        """A fresh array of the rows of these ids."""
+        """A new array of the rows of these ids."""
         return gather_mapped(self.array, ids) if self.scarce else gather(self.array, ids)
 
 
 @dataclass(frozen=True)
 class _Marks:
-    """Which ids have a newer row, computed at the first read and shared by the features of an element."""
+    """The ids with a newer row, as a bitmap that is built at the first read and shared by an element's features."""
 
     ids: Int64s
+    """The ids, ascending."""
     count: int
-    """Ids are 0 ≤ id < count."""
+    """The number of ids, 0 ≤ id < count."""
 
     @cached_property
     def overlay(self) -> Overlay:
@@ -82,14 +83,15 @@ class _Marks:
 
 @dataclass(frozen=True, slots=True)
 class _PatchedFeature:
-    """Rows of an array, newer rows of some ids, and one row for ids that neither has."""
+    """Rows of an array, newer rows of some ids, and one row for ids that have neither."""
 
     base: Array
     newer: Array
-    """By rank among the marked ids."""
+    """[newer, …] the newer rows, by rank among the marked ids."""
     marks: _Marks
+    """The ids that have a newer row."""
     fill: Any
-    """The number that the row of other ids is full of."""
+    """The value that fills the rows of other ids."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,7 +102,7 @@ class _PatchedFeature:
         return self.base.dtype
 
     def read(self, ids: Array) -> Array:
-        """A fresh array of the rows of these ids."""
+        """A new array of the rows of these ids."""
         return gather_over(self.base, self.newer, self.marks.overlay, self.fill, self.marks.count, ids)
 
 
@@ -111,8 +113,9 @@ class _SparseFeature:
     base: Csr
     newer: Csr
     marks: _Marks | None
-    """None: no id has a newer row."""
+    """The ids that have a newer row; None: no id has one."""
     width: int
+    """The number of columns of the dense form."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,12 +126,12 @@ class _SparseFeature:
         return self.base.values.dtype
 
     def read_sparse(self, ids: Array) -> Csr:
-        """The rows of these ids as fresh CSR arrays."""
+        """The rows of these ids as new CSR arrays."""
         marks = NOTHING if self.marks is None else self.marks.overlay
         return gather_csr(self.base, self.newer, marks, ids, *self.shape)
 
     def read(self, ids: Array) -> Array:
-        """A fresh dense array of the rows of these ids."""
+        """A new dense array of the rows of these ids."""
         csr = self.read_sparse(ids)
         out = np.zeros((len(ids), self.width), self.dtype)
         out[np.repeat(np.arange(len(ids)), np.diff(csr.indptr)), csr.indices] = csr.values
@@ -136,17 +139,18 @@ class _SparseFeature:
 
 
 class HistoryFeature(NamedTuple):
-    """Values that change in time: each id has the last one before a moment, and never one of that moment or later."""
+    """A feature with a history, read as of a time: each id has the last value before that time (as-of join)."""
 
     arrays: HistoryArrays
     name: str
     stop: int | None
     """Values of this time or later are never read; None: all may be."""
     default: float | None
-    """What stands for no value yet; None makes it an error."""
+    """The value of ids without one by then; None makes that an error."""
     element: str
+    """The vertex type, for messages."""
     keys: KeyReader | None = None
-    """For messages."""
+    """The keys of the vertex type, for messages."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -157,15 +161,17 @@ class HistoryFeature(NamedTuple):
         return self.arrays.rows.dtype
 
     def read(self, ids: Array, before: Int64s | None = None) -> Array:
-        """A fresh array of the last values of these ids.
+        """A new array of the last values of these ids.
 
         Args:
-            before: [n] for each id the moment before which its value is; None: the window's end.
+            ids: [n] the ids to read.
+            before: [n] the time before which each id's value must be; None: the window's end.
 
         Raises:
             DataError: an id has no value by then, and there is no DEFAULT.
         """
         end = FOREVER if self.stop is None else self.stop
+        # Bounds are exclusive: a value of the seed's own time may be a consequence of what is to be predicted.
         bounds = np.full(len(ids), end) if before is None else np.minimum(before, end)
         where = last_before(self.arrays.indptr, self.arrays.time, ids, bounds)
         without = np.flatnonzero(where < 0)
@@ -173,8 +179,10 @@ class HistoryFeature(NamedTuple):
             missing = np.unique(np.asarray(ids)[without])
             shown = missing[:3].tolist() if self.keys is None else self.keys.read(missing[:3]).to_pylist()
             raise missing_values(self.element, self.name, missing.size, shown)
+        # No id has a value: there may be no row at all to read in place of the missing ones.
         if without.size == where.size:
             return np.full((where.size, self.shape[1]), fill_value(self.dtype.name, self.default), self.dtype)
+        # Ids without a value read any valid row, which is overwritten: a single gather has no branch per id.
         where[without] = where.max()
         out = gather(self.arrays.rows, where)
         out[without] = fill_value(self.dtype.name, self.default)
@@ -188,6 +196,7 @@ def open_features(base: Path, patch: Path | None, names: Sequence[str]) -> dict[
         CorruptError: a file is missing, or does not fit the others.
     """
     root, newer = PublishedDir(base), None if patch is None else PublishedDir(patch)
+    # One bitmap serves all features of the element: a patch has the same ids for each.
     marks = None if newer is None else _marks(newer)
     return {name: _feature(root, newer, name, marks) for name in names}
 
@@ -221,12 +230,15 @@ def open_history(
     element: str = "the element",
     keys: KeyReader | None = None,
 ) -> HistoryFeature:
-    """A feature that changes in time, as of the end of a window.
+    """A feature with a history, as of the end of a window.
 
     Args:
-        stop: The window's end, itself excluded; None: it has none.
+        directory: The published directory.
+        name: The feature.
+        stop: The exclusive end of the window; None: it has none.
+        default: The value of ids without one; None: they are an error.
         element: The vertex type, for messages.
-        keys: Its keys, for messages.
+        keys: The keys of the vertex type, for messages.
 
     Raises:
         CorruptError: a file is missing, or does not fit the others.
@@ -238,6 +250,7 @@ def open_history(
 
 
 def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> Feature:
+    """A dense or sparse feature, with the rows of a patch."""
     if base.has(csr_path(base.path, name, "indptr").name):
         return _sparse(base, patch, name, marks)
     file = f"feature-{name}.npy"
@@ -251,6 +264,7 @@ def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _
 
 
 def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> _SparseFeature:
+    """A sparse feature, with the rows of a patch."""
     width = _number(base if patch is None else patch, "widths", name)
     rows = _csr(base, name)
     if rows.values.dtype.name not in DTYPES:
@@ -264,18 +278,21 @@ def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _M
 
 
 def _csr(directory: PublishedDir, name: str) -> Csr:
+    """The CSR arrays of a sparse feature, after a check of their sizes."""
     for array in ("indptr", "indices", "values"):
         directory.checked(csr_path(directory.path, name, array).name)
     return read_sparse(directory.path, name)
 
 
 def _marks(patch: PublishedDir) -> _Marks:
+    """The ids of a patch."""
     count = _number(patch, "count")
     patch.checked("ids.npy")
     return _Marks(read_ids(patch.path, count), count)
 
 
 def _newer(patch: PublishedDir, file: str, rows: Array, marks: _Marks) -> Array:
+    """The rows of a patch, which must fit its ids and the base."""
     newer = patch.array(file)
     if newer.dtype != rows.dtype or newer.shape != (marks.ids.size, *rows.shape[1:]):
         raise damaged_file(patch.path / file)
@@ -283,10 +300,10 @@ def _newer(patch: PublishedDir, file: str, rows: Array, marks: _Marks) -> Array:
 
 
 def _number(directory: PublishedDir, *names: str) -> int:
-    """The number under these names of a manifest: plain ones of old databases say little.
+    """The number under these nested keys of a manifest, which old databases may lack.
 
     Raises:
-        CorruptError: there is none.
+        CorruptError: the manifest has no such number.
     """
     entry: Any = directory.manifest
     for name in names:
@@ -300,26 +317,30 @@ def _number(directory: PublishedDir, *names: str) -> int:
 
 
 def _default(directory: PublishedDir, name: str) -> float | None:
+    """The DEFAULT of a feature in a manifest, or None."""
     defaults = directory.manifest.get("defaults")
     default = defaults.get(name) if isinstance(defaults, dict) else None
     return default if isinstance(default, int | float) else None
 
 
 def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int) -> GraphView:
-    """The view for batches over these relations: where memory cannot hold it, what they read is read page by page.
+    """The view for batches over these relations: where memory cannot hold it, files are read page by page.
 
-    The system then reads no page ahead, and many rows of features are requested at once instead.
+    The system then reads no page ahead, and the pages of many rows of features are requested together instead.
 
     Args:
-        taken: Bytes of memory that something else is going to take.
+        view: The snapshot.
+        relations: The relations that batches read.
+        taken: Bytes of memory that something else is going to use.
     """
     arrays = []
     for relation in relations:
         rows = view.adjacency(relation).rows
+        # Arrays that batches read at random. Columns of edges are read for drawn edges only, and hardly count.
         arrays += [rows.indptr, rows.indices, rows.delta.indices]
     for named in view.node_features.values():
         arrays += [array for feature in named.values() for array in _arrays(feature)]
-    if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models take memory too
+    if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models need the remaining quarter
         return view
     features = {
         kind: {
@@ -332,6 +353,7 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
 
 
 def _arrays(feature: Feature) -> Iterator[Array]:
+    """The arrays that reads of a feature access at random."""
     match feature:
         case ArrayFeature():
             yield feature.array

@@ -1,4 +1,4 @@
-"""A published snapshot as a GraphView: memory-mapped, held by kernel locks; files that are read must be there."""
+"""Opening a published snapshot as a GraphView: memory-mapped, and held by kernel locks against removal."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,17 +31,18 @@ from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
 
 class OpenSnapshot(NamedTuple):
-    """A snapshot that is being read: its files stay until `lease` is released."""
+    """A snapshot that is open for reading: its files stay until `lease` is released."""
 
     view: GraphView
     id_maps: Mapping[str, IdMap]
-    """By vertex type."""
+    """Vertex type → its id map."""
     lease: Lease
+    """The locks that keep the files."""
 
 
 @dataclass(frozen=True)
 class _TableKeys:
-    """The keys of one id map, read from Parquet on first need."""
+    """The keys of one id map, read from Parquet on first use."""
 
     id_map: IdMap
     db_dir: DatabaseDir
@@ -54,12 +55,14 @@ class _TableKeys:
 
     @cached_property
     def _keys(self) -> pa.Array:
+        """All keys, in the order of dense ids."""
         root = self.db_dir.path
         with raise_if_replaced(root):
             check_files(self.db_dir, f"the ids of {self.vertex}", self.id_map.segments)
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
-        # Left to the garbage collector after an error, it would crash a DataLoader worker that is forked meanwhile.
+        # Closed here: an engine that the garbage collector closes later would crash a DataLoader worker that is forked
+        # meanwhile.
         with closing(SqlEngine(root)) as sql_engine, raise_if_replaced(root), sql_engine.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
@@ -70,7 +73,7 @@ _V = TypeVar("_V")
 
 
 class _DeferredErrors(Mapping[str, _V]):
-    """Values by name, opened at once, so that they outlive the directory; what fails is opened again when it is read.
+    """Values by name, opened at once, so that they outlive the directory; failed ones raise errors when read.
 
     >>> squares = _DeferredErrors({"seven": lambda: 49})
     >>> "seven" in squares, squares["seven"]
@@ -78,7 +81,8 @@ class _DeferredErrors(Mapping[str, _V]):
     """
 
     def __init__(self, openers: Mapping[str, Callable[[], _V]]) -> None:
-        """Openers must be picklable where a DataLoader's workers get the mapping."""
+        """Openers must be picklable where a DataLoader's workers receive the mapping."""
+        # An open file survives the removal of its directory, so that a stream outlives the drop of its snapshot.
         self._openers = dict(openers)
         self._opened: dict[str, _V] = {}
         for name, opener in self._openers.items():
@@ -98,25 +102,27 @@ class _DeferredErrors(Mapping[str, _V]):
         return len(self._openers)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled without what was opened: another process maps the files itself."""
+        """Pickled without the opened values: another process maps the files itself."""
         return _DeferredErrors, (self._openers,)
 
 
 def open_snapshot(
     catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool] = lambda element: True
 ) -> OpenSnapshot:
-    """Open a snapshot for sampling.
+    """Opens a snapshot for sampling.
 
-    A missing or damaged file of an adjacency, of ids, targets or features of edges is an error when it is read. The
-    lease holds all files that are there from now on.
+    A missing or damaged file of an adjacency, of ids, targets or features of edges raises an error when it is read. The
+    lease holds all existing files from now on.
 
     Args:
+        catalog_db: The catalog.
+        snapshot: The snapshot.
         opens: Whether the features and targets of an element are opened.
 
     Raises:
-        CorruptError: a manifest that is needed, or a feature of a vertex type, is missing or damaged. Other files
-            raise it when they are first read.
-        CommitConflict: it was replaced or dropped at this moment (code 'moved').
+        CorruptError: a manifest that is needed, or a feature of a vertex type, is missing or damaged. Other files raise
+            it when they are first read.
+        CommitConflict: the snapshot was replaced or dropped meanwhile (code 'moved').
     """
     with raise_if_snapshot_replaced(catalog_db, snapshot):
         return _opened(catalog_db, snapshot, opens)
@@ -124,7 +130,7 @@ def open_snapshot(
 
 @contextmanager
 def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
-    """Files that are missed because the snapshot was replaced or dropped meanwhile are a conflict, and no damage.
+    """Reports files that are missing because the snapshot was replaced or dropped as a conflict, not as damage.
 
     Raises:
         CommitConflict: they are (code 'moved').
@@ -132,7 +138,7 @@ def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Ite
     try:
         yield
     except CorruptError:
-        # Who drops a snapshot removes its files at once, unless somebody holds them.
+        # A drop removes the snapshot's files at once, unless a lease holds them.
         if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise
         what = f"{snapshot.name} moved: it was replaced or dropped while it was opened"
@@ -149,16 +155,19 @@ def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:
 
 
 def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:
+    """Takes the lease, and opens the snapshot under it."""
     db_dir = catalog_db.db_dir
     directory = db_dir.inside(snapshot.path)
     layout = read_layout(db_dir, snapshot)
     reverse = _reversed(catalog_db, layout)
     parts = [directory, *(db_dir.inside(d) for d in layout.directories), *reverse.values()]
     maps = {v.name: IdMaps(catalog_db).read(v.map_id) for v in layout.vertices}
-    # Keys are read on first need, which may be long after; meanwhile a VACUUM may have merged their files.
+    # Keys are read on first use, perhaps hours later: without a lease on their folders, a VACUUM could have merged
+    # their files by then.
     folders = {db_dir.inside(s.path).parent for m in maps.values() for s in m.segments}
     lease = Lease(parts, folders, partial=True)
     try:
+        # The snapshot may have been dropped between reading its row and taking the lease.
         if lease.missing and not catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise CorruptError(f"{lease.missing[0]} is gone; create the snapshot again", code="missing-file")
         return OpenSnapshot(_view(db_dir, snapshot, directory, layout, maps, reverse, opens), maps, lease)
@@ -168,7 +177,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
 
 
 def _reversed(catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
-    """By edge type, the directory of its out-neighbours, if they were built before."""
+    """Edge type → the directory of its OUT rows, where they were built before."""
     wanted = {e.name: outgoing_artifact(e).digest for e in layout.edges if serves_outgoing(e)}
     paths = {name: locate_artifact(catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
@@ -183,6 +192,7 @@ def _view(
     reverse: Mapping[str, Path],
     opens: Callable[[str], bool],
 ) -> GraphView:
+    """The view of a snapshot whose files are leased."""
     counts = {v.name: v.count for v in layout.vertices}
     keys = {v.name: _TableKeys(maps[v.name], db_dir, v.name) for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
@@ -214,12 +224,14 @@ def _view(
 
 
 def _alive(directory: Path, index: int, vertex: VertexLayout) -> Bools | None:
+    """[dense ids] whether each is in the snapshot, or None where all are."""
     return None if vertex.nodes == vertex.count else PublishedDir(directory).array(f"alive-{index}.npy")
 
 
 def _vertex_features(
     db_dir: DatabaseDir, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader
 ) -> dict[str, Feature]:
+    """The features of a vertex type, in the order of the graph."""
     element = snapshot.graph.vertex(vertex.name)
     specs = {spec.name: spec for spec in element.features} if element is not None else {}
     _check_names(vertex.feature_names + vertex.history_names)
@@ -229,13 +241,14 @@ def _vertex_features(
         features = open_features(db_dir.path / vertex.features, _path(db_dir, vertex.patch), own)
     for name, directory in zip(vertex.history_names, vertex.history, strict=True):
         default, stop = specs[name].default if name in specs else None, snapshot.window.stop
+        # Values from the window's end on are never read, as the snapshot does not contain them.
         features[name] = open_history(db_dir.path / directory, name, stop, default, vertex.name, keys)
     order = [*specs, *features]
     return dict(sorted(features.items(), key=lambda item: order.index(item[0])))
 
 
 def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Feature]:
-    """The features by name; one that cannot be opened raises the error when a batch reads it."""
+    """The features by name; one that cannot be opened raises its error when a batch reads it."""
     _check_names(edge.feature_names)
     if edge.features is None:
         return {}
@@ -244,14 +257,15 @@ def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Featur
 
 
 def _path(db_dir: DatabaseDir, directory: str | None) -> Path | None:
+    """The path of a directory, or None."""
     return None if directory is None else db_dir.path / directory
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Names become parts of paths.
+    """Checks names, which become parts of paths.
 
     Raises:
-        CorruptError: one leads elsewhere.
+        CorruptError: a name leads elsewhere.
     """
     if odd := [name for name in names if "/" in name]:
         raise CorruptError(
@@ -261,22 +275,23 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 _SHOWN = ("labels", "properties")
-"""What SQL shows of a graph's elements, which changes no batch."""
+"""Fields of a graph's elements that SQL shows, and that never change a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What a snapshot is of, beside its version and its window."""
+    """The definition of a snapshot's content, beside its version and its window."""
 
     graph: PropertyGraph
-    """Reduced to the elements of the snapshot."""
+    """The graph, reduced to the elements of the snapshot."""
     filters: tuple[Filter, ...]
+    """The filters of edges and vertices."""
     unit: TimeUnit | None
-    """What the window counts in."""
+    """The unit of the window's times."""
 
 
 def _snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]:
-    """What a snapshot is, and which database it is in; a stream adds how it samples."""
+    """The identity of a snapshot and its database, to which a stream adds how it samples."""
     plain = json.loads(encode(pinned(snapshot)))
     return {
         "snapshot": snapshot.name,
@@ -291,12 +306,12 @@ def _snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]
 
 
 def pinned(snapshot: Snapshot) -> Pinned:
-    """What a snapshot is of."""
+    """The definition of a snapshot's content."""
     return Pinned(snapshot.graph, snapshot.filters, snapshot.unit)
 
 
 def published(snapshot: Snapshot) -> Published:
-    """The publication that a snapshot is."""
+    """The publication of a snapshot."""
     window = snapshot.window
     definition = definition_digest(json.loads(encode(pinned(snapshot))))
     return Published(
@@ -306,16 +321,18 @@ def published(snapshot: Snapshot) -> Published:
         window=window,
         time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=snapshot.built_at),
         id=snapshot.id,
+        # The fingerprint: publications with the same definition, version and window have the same content.
         content=digest_of(definition, snapshot.version, window.start, window.stop),
     )
 
 
 def definition_digest(plain: object) -> str:
-    """A digest of what is pinned, given as plain values: the same where only what SQL shows differs."""
+    """A digest of a `Pinned` as plain values, without the fields that only SQL shows."""
     return digest_of(_unshown(plain))
 
 
 def _unshown(plain: Any) -> Any:
+    """Plain values without the fields that only SQL shows."""
     match plain:
         case dict():
             return {name: _unshown(value) for name, value in plain.items() if name not in _SHOWN}

@@ -1,4 +1,4 @@
-"""One snapshot as arrays: adjacency per edge type and direction, features per type, keys per vertex type."""
+"""The GraphView of a snapshot: adjacency per edge type and direction, features per type, keys per vertex type."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from snapdb.storage.arrays.topology import AdjacencyRows, LazyRows, rows_of
 from snapdb.types import EdgeType, Relation
 
 Source: TypeAlias = Array | Callable[[], Array]
-"""An array, or what opens one."""
+"""An array, or a function that opens one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +24,19 @@ class EdgeColumn:
     """Values of edges by physical position: those of a base, then those of its delta, if any. Opened at first use."""
 
     base_source: Source
+    """The values of the base."""
     delta_source: Source | None = None
+    """The values of the delta, or None."""
 
     @cached_property
+    # Opened at first use: a sampler without time bounds never maps the file of event times.
     def base(self) -> Array:
-        """Raises CorruptError when the file is missing or damaged, as do all that read values."""
+        """The values of the base; raises CorruptError when the file is missing or damaged."""
         return self.base_source() if callable(self.base_source) else self.base_source
 
     @cached_property
     def delta(self) -> Array | None:
+        """The values of the delta, or None."""
         return self.delta_source() if callable(self.delta_source) else self.delta_source
 
     def __iter__(self) -> Iterator[Array | None]:
@@ -44,44 +48,47 @@ class EdgeColumn:
         return self.base.dtype if self.delta is None else np.result_type(self.base, self.delta)
 
     def read(self, positions: Int64s) -> Array:
-        """A fresh array: the values at these positions."""
+        """A new array of the values at these positions."""
         return read_parts(self.base, self.delta, positions).astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """The rows of one relation, each by (event time, edge id), whatever form they lie in.
+    """The rows of one relation, each sorted by (event time, edge id), in any encoding.
 
-    Columns are read by physical position, which is what sampling gives; they hold other edges too.
+    Columns are read by physical position, which sampling returns; they also have edges outside of the snapshot.
     """
 
     rows: RowArrays
+    """The rows, as kernels read them."""
     edge_id: EdgeColumn
-    """int32 or int64."""
+    """Edge ids, int32 or int64."""
     time: EdgeColumn | None = None
-    """Event time; None when the edge type has none."""
+    """Event times; None when the edge type has none."""
     weight: EdgeColumn | None = None
+    """Weights; None when the edge type has none."""
     until: EdgeColumn | None = None
-    """When an edge ends; None when the edge type has no ends."""
+    """The times at which edges end; None when the edge type has none."""
     outward: Bools | None = None
-    """By position, for BOTH only: this entry walks from source to destination (a row holds IN edges, then OUT)."""
+    """[positions] for direction BOTH, whether the edge is traversed from source to destination (rows hold IN edges,
+    then OUT edges); else None."""
 
     @property
     def nodes(self) -> int:
-        """How many nodes have a row."""
+        """The number of nodes with a row."""
         return self.rows.nodes
 
     @property
     def edges(self) -> int:
-        """Edges that the rows hold."""
+        """The number of edges in all rows."""
         return int(self.degrees().sum())
 
     def degrees(self) -> Int64s:
-        """[nodes] How many edges each node has. Raises CorruptError when a row leads out of its arrays."""
+        """[nodes] the number of edges of each node; raises CorruptError when a row leads out of its arrays."""
         return degrees_of(self.rows)
 
     def flat(self) -> AdjacencyRows:
-        """The logical rows as plain arrays, one after another; views where they lie so already.
+        """The logical rows as contiguous arrays; views where they are contiguous already.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -90,7 +97,7 @@ class Adjacency:
         return rows_of(indptr, _flat(self.rows, indptr, plain, self._columns()))
 
     def flatten(self) -> LazyRows:
-        """The same rows, whose columns are computed when they are read.
+        """The same rows, with columns that are computed when they are read.
 
         Raises:
             CorruptError: a row leads out of its arrays.
@@ -106,8 +113,9 @@ class Adjacency:
         return {name: column for name, column in named.items() if column is not None} | {"indices": indices}
 
     def _bounds(self) -> tuple[Int64s, bool]:
-        """Where each logical row starts and the last one ends, and whether rows are one after another already."""
+        """[nodes + 1] where each logical row starts, and whether rows are contiguous already."""
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
+        # Equal offsets: rows of a base alone may still have gaps between them.
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
@@ -116,6 +124,7 @@ def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, Ed
     if plain:
         return {name: column.base[: indptr[-1]] for name, column in columns.items()}
     values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
+    # In parts, as a list of all positions would take as much memory again as the edges.
     for part in logical_parts(rows):
         for name, column in columns.items():
             values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
@@ -123,11 +132,12 @@ def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, Ed
 
 
 def _flat_column(rows: RowArrays, indptr: Int64s, plain: bool, column: EdgeColumn) -> Array:
+    """The values of one column in the order of the logical rows."""
     return _flat(rows, indptr, plain, {"": column})[""]
 
 
 class Feature(Protocol):
-    """Rows of numbers by dense id (vertex) or edge id (edge). A cache is a Feature that wraps a Feature."""
+    """Rows of numbers by dense id (vertex) or edge id (edge)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -137,7 +147,7 @@ class Feature(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
 
     def read(self, ids: Array) -> Array:
-        """A fresh array: row i is the feature of ids[i]."""
+        """A new array whose row i is the feature of ids[i]."""
 
 
 class KeyReader(Protocol):
@@ -158,12 +168,13 @@ class GraphView:
     """A snapshot opened for reading. Types are always mappings, even when there is one."""
 
     node_counts: Mapping[str, int]
-    """Dense ids of a vertex type are 0 ≤ id < count. Some may not be in the snapshot: see `alive`."""
+    """Vertex type → the number of dense ids, 0 ≤ id < count. Some may not be in the snapshot: see `alive`."""
     alive: Mapping[str, Bools | None]
-    """Per vertex type, which dense ids are in the snapshot; None when all are."""
+    """Vertex type → [dense ids] whether each is in the snapshot; None when all are."""
     edge_types: tuple[EdgeType, ...]
+    """The edge types, in the graph's order."""
     adjacency: EdgeReader
-    """Opens a relation; OUT and BOTH are built on first use and kept."""
+    """Opens a relation; OUT and BOTH rows are built on first use and cached."""
     node_features: Mapping[str, Mapping[str, Feature]]
     """Vertex type → name → rows by dense id; the model's input is `x`."""
     edge_features: Mapping[str, Mapping[str, Feature]]
@@ -171,11 +182,13 @@ class GraphView:
     targets: Mapping[str, Feature]
     """Vertex type → target by dense id: int64 (strings as codes, NULL as -1) or float32."""
     keys: Mapping[str, KeyReader]
+    """Vertex type → the user's ids."""
     weights: Mapping[str, Float64s] = field(default_factory=dict)
-    """Edge type's name → weights by edge id, where a sampler's WEIGHT BY names another column than the graph's own."""
+    """Edge type's name → [edge ids] weights, where a sampler's WEIGHT BY names another column than the graph's
+    WEIGHT."""
     born: Mapping[str, Int64s] = field(default_factory=dict)
-    """Vertex type → since when each dense id is there (-2^63: always), where a sampler must know it."""
+    """Vertex type → [dense ids] since when each exists (-2^63: always), where a sampler needs it."""
     destination_weights: Float64s | None = None
-    """By dense id of the seed edges' destinations, where negatives are weighted."""
+    """[dense ids] weights of the seed edges' destinations, where negatives are weighted; else None."""
     lineage: Mapping[str, object] = field(default_factory=dict)
-    """snapshot, graph, version, window, database: plain values for JSON."""
+    """The identity of the snapshot as plain values for JSON: snapshot, graph, version, window, database."""
