@@ -1,1 +1,1 @@
-"""The building of a snapshot's arrays: dense ids, adjacencies, features and the files that hold them."""
+"""Builders of a snapshot's arrays: dense ids, adjacencies, features and the files that contain them."""

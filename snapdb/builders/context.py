@@ -1,4 +1,4 @@
-"""What the arrays of a snapshot are built in: an open store, with a report of progress and a request to stop."""
+"""The context of a build: an open store, with reports of progress and requests to stop."""
 
 import threading
 from collections.abc import Callable
@@ -10,30 +10,32 @@ from snapdb.sql_engine import SqlSession
 from snapdb.storage.store import Store
 
 Progress = Callable[[str, float | None], None]
-"""Called with what is being done and, where it is known, the share that is done (0 to 1)."""
+"""Called with the current step and, where it is known, the share of it that is done (0 to 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """A store to build in."""
+    """The store to build in, and the ways to report progress and to notice a request to stop."""
 
     store: Store
+    """The database."""
     progress: Progress | None
+    """Receives reports; None: nothing does."""
     stopped: threading.Event
     """Set by a request to stop."""
 
     def report(self, what: str, share: float | None) -> None:
-        """Report what is being done, and how much of it is."""
+        """Reports the current step, and the share of it that is done."""
         if self.progress is not None:
             self.progress(what, share)
 
     def step(self, what: str, share: float | None) -> None:
-        """Report, and stop where that was requested: between two steps of long work of our own."""
+        """Reports, after a check whether to stop: call it between two steps of work outside of SQL."""
         self.check_stopped()
         self.report(what, share)
 
     def watching(self, session: SqlSession, what: str) -> AbstractContextManager[None]:
-        """Report how far the session's query has come while the block runs."""
+        """Reports the progress of the session's query while the block runs."""
         if self.progress is None:
             return nullcontext()
         self.report(what, None)

@@ -1,6 +1,6 @@
 """The edges of a graph as a stream of dense ids, in one pass over their table.
 
-Keys that are integers get their dense ids without a join: by arithmetic where keys are consecutive, else by a table.
+Integer keys get their dense ids without a join: by arithmetic where keys are consecutive, else by a table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,23 +22,26 @@ from snapdb.storage.tables.id_maps import IdMap
 from snapdb.types import Column, Segment
 
 _KeyLookup = Callable[[Int64s], Int64s]
-"""[keys] → their dense ids, -1 for a key that there is not."""
+"""[keys] → their dense ids, or -1 for keys that do not exist."""
 
 NO_KEY = FOREVER
-"""Stands for NULL among keys; no map that is looked up has it."""
+"""The value of NULL among keys; no map that is looked up has it."""
 
 _BATCH = 500_000
+"""Rows per read."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+"""The types of keys that are looked up without a join."""
 _SPARSE = 8
-"""How many times as wide as there are keys their range may be for a table of all of it."""
+"""The ratio of the range of keys to their number up to which a table of the whole range is used."""
 _REMEMBERED = 1 << 16
+"""The number of files whose order is remembered."""
 
 _in_order_files: set[Segment] = set()
-"""Files of keys that were seen to ascend with their ids. A file never changes, and no other gets its name."""
+"""Files of keys that are known to ascend with their ids. A file never changes, and its name is never reused."""
 
 
 class _Run(NamedTuple):
-    """Keys first, first + 1, … have dense ids start, start + 1, …"""
+    """A run of consecutive keys: first, first + 1, … have the dense ids start, start + 1, …"""
 
     first: int
     length: int
@@ -46,10 +49,13 @@ class _Run(NamedTuple):
 
 
 def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, ever: bool = False) -> _KeyLookup | None:
-    """How to look up keys of a type among some vertices; None when they are no plain integers, or too sparse.
+    """The lookup of keys of a type among some vertices; None when they are not plain integers, or too sparse.
 
     Args:
-        ever: Vertices of any version count, and not just those that are there.
+        session: The session that reads keys.
+        vertices: The vertices.
+        key_type: The type of the key column.
+        ever: Whether vertices of any version count, not only those of this version.
     """
     map_ = vertices.id_map
     if key_type not in _INTEGERS or not (runs := _runs(session, map_, vertices.rows.root)):
@@ -60,6 +66,7 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
     first, last = min(r.first for r in runs), max(r.first + r.length for r in runs) - 1
     if last - first >= _SPARSE * map_.limit + 1_000_000:
         return None
+    # A dense table: 8 bytes per possible key, and one read per lookup, where a hash join costs several times as much.
     dense = np.full(last - first + 1, -1, np.int64)
     source = vertices.known if ever else vertices.dense
     for batch in session.reader(f"SELECT CAST(k0 AS BIGINT) AS k0, dense FROM ({source})", rows=_BATCH):
@@ -68,19 +75,20 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
 
 
 def run_lookup(session: SqlSession, map_: IdMap, root: Path) -> _KeyLookup | None:
-    """How to look up any key that there ever was by arithmetic alone; None when keys do not follow each other."""
+    """The lookup of any key of any version by arithmetic alone; None when keys are not consecutive."""
     runs = _runs(session, map_, root)
     return _by_runs(runs) if runs and _in_order(session, map_, root, runs) else None
 
 
 def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
-    """Return the range of keys in each file of the map; none where keys are not consecutive integers."""
+    """The range of keys in each file of the map; empty where keys are not consecutive integers."""
     if len(map_.columns) > 1 or not map_.limit or map_.columns[0].type not in _INTEGERS:
         return []
     rows = session.rows(key_bounds(map_.segments, root))
     bounds = {path: (low, high) for path, low, high in rows if low is not None and high is not None}
     ranges = []
     for segment in map_.segments:
+        # Bounds come from the statistics in the footers of Parquet files: no key is read.
         low, high = bounds.get(str(root / segment.path), (0, -1))
         if high < low or high >= NO_KEY:
             return []
@@ -89,7 +97,7 @@ def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
 
 
 def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
-    """Whether each file holds every key of its range, ascending with the ids: one that was merged may not."""
+    """Whether each file has every key of its range, ascending with the ids; a merged file may not."""
     files = list(zip(runs, map_.segments, strict=True))
     if any(run.length != file.rows for run, file in files):
         return False
@@ -104,6 +112,7 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
     (count,) = session.rows(f"SELECT count(*) FROM ({known}) WHERE {' OR '.join(each)}")[0]
     if int(count) != sum(run.length for run, _ in new):
         return False
+    # A bound on memory; files that are forgotten are only checked again.
     if len(_in_order_files) + len(new) > _REMEMBERED:
         _in_order_files.clear()
     _in_order_files.update(file for _, file in new)
@@ -111,19 +120,20 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
 
 
 def _by_runs(runs: list[_Run]) -> _KeyLookup:
-    """Compute the position of a key from its number."""
+    """The lookup by arithmetic: a binary search for the run of a key."""
     ordered = sorted(runs, key=lambda run: run.first)
     columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
     return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
 
 
 def _alive_only(everyone: _KeyLookup, alive: Bools, keys: Int64s) -> Int64s:
+    """`everyone`, with -1 for vertices that are not alive."""
     dense = everyone(keys)
     dense[(dense >= 0) & ~alive[dense]] = -1
     return dense
 
 
-# Edges with dense ids, from which topologies are built
+# Edges with dense ids, from which topologies are built.
 
 
 def edge_rows(data: EdgeData) -> str:
@@ -132,18 +142,22 @@ def edge_rows(data: EdgeData) -> str:
 
 
 class DenseEdges:
-    """Edges as record batches of source, destination, e_id and, where there are, time, until and weight (int64s,
-    weights float64), in the order of the table where that is cheap.
+    """Edges as record batches of source, destination, e_id and, where they exist, time, until and weight.
 
-    Reading them raises DataError at the first edge that breaks a rule; dangling ones are left out and counted where
-    the graph says SKIP.
+    All columns are int64, weights float64; rows are in the order of the table where that is cheap. Reading raises
+    DataError at the first edge that breaks a rule. Dangling edges are left out, and counted under ON DANGLING SKIP.
     """
 
     def __init__(self, session: SqlSession, data: EdgeData, rows: str, *, gone: bool = False) -> None:
-        """Of `rows`, a SELECT like `edge_rows`.
+        """The edges of `rows`, a SELECT like `edge_rows`.
 
         Args:
-            gone: These edges were checked when they came; ends may be any key that there ever was.
+            session: The session that reads them.
+            data: The edge type.
+            rows: The SELECT.
+            gone: Whether these edges were removed: they were checked when they were added, and ends may be any key of
+                any
+                version.
         """
         self.skipped = 0
         self._session, self._data, self._rows, self._gone = session, data, rows, gone
@@ -157,20 +171,20 @@ class DenseEdges:
         for batch in reader:
             dense = self._dense(batch, lookups)
             if dense is None:
-                reader.close()  # for a look that needs the session
+                reader.close()  # the check needs the session
                 del batch
                 self._refuse()
             seen += batch.num_rows
             self.skipped += batch.num_rows - dense.num_rows
             yield dense
-        if not all(lookups):  # a join leaves dangling edges out by itself
+        if not all(lookups):  # a join leaves dangling edges out, which the count of rows reveals
             (rows,) = self._session.rows(f"SELECT count(*) FROM ({self._rows})")[0]
             self.skipped += rows - seen
         if self.skipped and element.on_dangling == "ERROR" and not self._gone:
             self._refuse()
 
     def _lookups(self) -> list[_KeyLookup | None]:
-        """Of sources and of destinations; None where a join is needed."""
+        """The lookups of sources and of destinations; None where a join is needed."""
         element, joined = self._data.rows.element, {}
         lookups = []
         for key, vertices in (
@@ -187,11 +201,11 @@ class DenseEdges:
         return lookups
 
     def table(self) -> pa.Table:
-        """All of them at once."""
+        """All edges as one table."""
         return pa.Table.from_batches(list(self))
 
     def _dense(self, batch: pa.RecordBatch, lookups: Sequence[_KeyLookup | None]) -> pa.RecordBatch | None:
-        """A batch with dense ends, those that dangle left out; None when an edge breaks another rule."""
+        """A batch with dense ends, without dangling edges; None when an edge breaks another rule."""
         columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
         if any(columns[name].null_count for name in ("time", "weight") if name in columns):
             return None
@@ -201,6 +215,7 @@ class DenseEdges:
         arrays = {name: _numpy(column) for name, column in columns.items()}
         if "weight" in arrays and bool(np.isnan(arrays["weight"]).any()):
             return None
+        # Arrays show only that some edge is invalid: SQL then finds which, for the message.
         if "until" in arrays and bool(((arrays["until"] < arrays["time"]) | (arrays["until"] == STATIC)).any()):
             return None
         dangling = (arrays["source"] < 0) | (arrays["destination"] < 0)
@@ -209,12 +224,13 @@ class DenseEdges:
         return pa.RecordBatch.from_pydict(arrays)
 
     def _refuse(self) -> NoReturn:
-        """Raise with the reason, which a second query finds."""
+        """Raises the error with examples, which a second query finds: the fast path counts nothing."""
         check_edges(self._session, self._data, self._rows)
         raise AssertionError("unreachable: edges that break a rule in one pass break it in the next")
 
 
 def _numpy(column: Any) -> Array:
+    """A column as a numpy array."""
     return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
 
 
@@ -244,5 +260,6 @@ def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> 
 
 
 def _time(column: Column, *, static: bool) -> str:
+    """The SQL of an edge's time, with STATIC for NULL under NULLS STATIC."""
     time = time_expression(column, "e.")
     return f"CASE WHEN e.{quote(column.name)} IS NULL THEN {STATIC} ELSE {time} END" if static else time

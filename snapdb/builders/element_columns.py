@@ -1,4 +1,4 @@
-"""Columns of a snapshot's tables that a sampler needs beside what the snapshot keeps: weights, births."""
+"""Columns of a snapshot's tables that a sampler needs beside the snapshot's arrays: weights and births."""
 
 from __future__ import annotations
 
@@ -24,27 +24,32 @@ from snapdb.types import Link, Relation, Snapshot, Table
 from snapdb.types.text import counted
 
 _BATCH = 500_000
+"""Rows per read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What columns are read from."""
+    """The tables and id maps of an open snapshot, from which columns are read."""
 
     context: BuildContext
+    """The context of the build."""
     snapshot: Snapshot
+    """The snapshot."""
     view: GraphView
+    """Its arrays."""
     id_maps: Mapping[str, IdMap]
+    """Vertex type → its id map."""
     rows: Mapping[str, VertexRows | EdgeRows]
-    """Of each element, as the snapshot has them."""
+    """Element → its rows in the snapshot."""
 
     @classmethod
     def of(cls, context: BuildContext, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]) -> Reading:
-        """Of a snapshot that is open."""
+        """The reading of columns of an open snapshot."""
         rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.store.db_dir.path)
         return cls(context, snapshot, view, id_maps, rows)
 
     def births(self, name: str) -> Int64s:
-        """By dense id: since when each vertex of the snapshot is there; others never are."""
+        """[dense ids] since when each vertex of the snapshot exists; FOREVER for ids that are not in it."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         assert rows.time is not None
@@ -79,25 +84,31 @@ class Reading:
 
 
 def read_tables(context: BuildContext, snapshot: Snapshot) -> Mapping[str, Table]:
-    """The tables of a snapshot's version by case-folded name."""
+    """Case-folded name → table, for the tables of a snapshot's version."""
     return tables_at(context.store.catalog_db, snapshot.version)
 
 
 def with_columns(
     context: BuildContext, plan: SamplePlan, view: GraphView, id_maps: Mapping[str, IdMap], *, timed: bool
 ) -> GraphView:
-    """The view with the weights and births that the sampler asks for.
+    """The view with the weights and births that the sampler needs.
 
     Args:
-        timed: The seeds have times, by which vertices must be born.
+        context: The context of the build.
+        plan: The bound statement.
+        view: The snapshot.
+        id_maps: The id maps of its vertex types.
+        timed: Whether the seeds have times, by which vertices must be born.
 
     Raises:
-        DataError: a weight is missing, or one of a destination is no weight: counted, three shown.
+        DataError: a weight is missing, or that of a destination is invalid; the message has the count and three
+            examples.
     """
     spec = plan.spec
     negatives = None if spec.link is None else spec.link.negatives
     own = {e.name: e.weight for e in plan.snapshot.graph.edges}
     other = [(name, column) for name, column in spec.drawing.weights if own.get(name) != column]
+    # Births matter only where a time bound applies, and only for types that a draw can reach.
     bearing = [v.name for v in plan.snapshot.graph.vertices if v.event_time and plan.hints.may_meet(v.name)]
     born = bearing if timed or spec.temporal is not None else []
     weighing = negatives is not None and negatives.weight is not None
@@ -115,7 +126,7 @@ def with_columns(
 
 
 def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """By edge id; what is not in the table is NaN, and no edge of the snapshot leads there."""
+    """[edge ids] weights; NaN for rows that are not in the table, to which no edge of the snapshot refers."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
     check_table(context.store.db_dir, rows.table)
@@ -130,6 +141,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
             values = batch.column(1)
             nulls += values.null_count
             weights[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
+        # NULL is an error only for edges of the snapshot: the table may have others, which are read in one pass too.
         missing = f"FROM ({rows.sql}) WHERE {quote(column)} IS NULL"
         if nulls and (count := session.rows(f"SELECT count(*) {missing}")[0][0]):
             shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))
@@ -143,7 +155,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
 
 
 def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
-    """[dense ids] Weights; 0 for nodes outside the snapshot."""
+    """[dense ids] weights of destinations; 0 for nodes outside of the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
     weights = _vertex_weights(reading, link.edge.destination, column)
@@ -157,6 +169,7 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
 
 
 def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
+    """[dense ids] weights of a vertex type, which must be finite and at least 0."""
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
     reading.context.report(f"reading {name}.{column}", None)

@@ -13,40 +13,45 @@ from snapdb.sql_engine import SqlSession
 from snapdb.storage.artifacts import find_artifact, nearest_artifact
 
 _SORTED = 5_000_000
-"""Edges a second that are read and sorted, roughly."""
+"""Edges per second that are read and sorted, roughly."""
 _PATCHED = 1_000_000
-"""Edges a second that are found and put in their place, roughly."""
+"""Edges per second that are found and merged into a patch, roughly."""
 _WRITTEN = 500_000_000
-"""Bytes a second that are written and synced, roughly."""
+"""Bytes per second that are written and synced, roughly."""
 
 
 class Sketch(NamedTuple):
-    """One element of a snapshot that is not there yet."""
+    """The estimate for one element of a snapshot that is not built."""
 
     element: str
+    """The name of the element."""
     kind: str
-    """'vertex' or 'edge'."""
+    """The kind of element: 'vertex' or 'edge'."""
     rows: int
-    """In the snapshot."""
+    """The number of rows in the snapshot."""
     form: str | None
+    """The encoding of an adjacency; None for vertices."""
     bytes: int
-    """Of its own, beside what is shared."""
+    """The bytes of its files, without shared ones."""
     reason: str
+    """The reason for the encoding."""
     topology: str
-    """Where the edges come from."""
+    """The source of the edges: an existing topology, a patch, or a new one."""
     topology_bytes: int
-    """That would be written for what is shared."""
+    """The bytes that would be written for shared files."""
     seconds: float
+    """The estimated time of the build."""
 
 
 def sketched(
     context: BuildContext, session: SqlSession, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> list[Sketch]:
-    """Every element; nothing is written."""
+    """The estimates of all elements; nothing is written."""
     return [*_vertices(session, plan, data), *_edges(context, session, plan, data, full)]
 
 
 def _vertices(session: SqlSession, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
+    """The estimates of vertex types."""
     for name, vertex in restricted(plan, data).vertices.items():
         (rows,) = session.rows(f"SELECT count(*) FROM ({vertex.rows.sql})")[0]
         bytes_ = 0 if rows == vertex.id_map.limit else vertex.id_map.limit
@@ -56,6 +61,7 @@ def _vertices(session: SqlSession, plan: CreateSnapshotPlan, data: GraphData) ->
 def _edges(
     context: BuildContext, session: SqlSession, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> Iterator[Sketch]:
+    """The estimates of edge types."""
     for name, edge in restricted(plan, data).edges.items():
         element, whole = edge.rows.element, data.edges[name]
         (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
@@ -71,7 +77,7 @@ def _edges(
 def _topology(
     context: BuildContext, session: SqlSession, data: EdgeData, full: bool
 ) -> tuple[str, int, float, int, bool]:
-    """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
+    """The source of the edges, bytes to write, seconds, the number of edges, and whether there is a patch."""
     wanted = wanted_topology(data)
     artifact = None if full else find_artifact(context.store.catalog_db, wanted.digest)
     if artifact is not None:
@@ -90,5 +96,6 @@ def _topology(
         patch = (come + gone) * edge_width(data)
         what = f"the topology of version {base.version} with a patch: {come:,} edges come, {gone:,} go"
         return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
+    # Rows plus `indptr`: the sizes of the files, without their headers.
     whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
     return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False

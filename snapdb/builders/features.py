@@ -1,4 +1,4 @@
-"""The features of a snapshot's elements: found, patched from the nearest ones, or built from the tables."""
+"""The features of a snapshot's elements: found, patched from the nearest artifact, or built from the tables."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,45 +33,47 @@ from snapdb.storage.artifacts import (
 from snapdb.types import FeatureSpec, Table
 
 _MERGE_SHARE = 0.1
-"""Of the rows: a patch that holds more is merged into whole arrays."""
+"""The share of rows above which a patch is merged into whole arrays."""
 _REBUILD_SHARE = 0.5
-"""Of the rows: when more changed, reading all of them again is as fast."""
+"""The share of changed rows above which reading all of them again is as fast."""
 
 
 class _UnfitError(Exception):
-    """Changed rows do not fit into arrays as they are: their lists have another length, or the arrays are newer."""
+    """Changed rows do not fit into existing arrays: their lists have another length, or the arrays are newer."""
 
 
 class _Changed(NamedTuple):
-    """What is other than in arrays that are there."""
+    """The difference from existing arrays."""
 
     source: FeatureSource
     """The rows that were changed or added."""
     growth: FeatureGrowth
-    """The classes and widths by now."""
+    """The classes and widths now."""
     left: str | None
-    """All rows by now, where some were removed; None: none was."""
+    """All rows now, where some were removed; None: none was."""
 
 
 class Features(NamedTuple):
-    """Where the features of one element are."""
+    """The arrays of the features of one element."""
 
     base: Path
+    """The directory of the whole arrays."""
     patch: Path | None
+    """The directory of the patch, or None."""
     work: str
-    """What it took, for a person."""
+    """How they were obtained, for the user."""
 
 
 def vertex_features(context: BuildContext, session: SqlSession, data: VertexData, *, full: bool = False) -> Features:
     """The features and target of one vertex type, after its rows were checked; empty when it has neither.
 
     Raises:
-        DataError: a key is NULL or there twice, a time or a value is missing, or a target's class is not declared; it
-            counts them and shows three.
+        DataError: a key is NULL or occurs twice, a time or a value is missing, or a target's class is not declared; the
+            message has the count and three examples.
     """
     element, table = data.rows.element, data.rows.table
     specs, added = _own(element.features), added_rows(context.store.catalog_db, table, data.rows.root)
-    columns = data.features_of("")  # their types say what grows, and no row is read
+    columns = data.features_of("")  # their types decide what grows, and no row is read
     growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 
@@ -98,7 +100,7 @@ def vertex_features(context: BuildContext, session: SqlSession, data: VertexData
 
 
 def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: GrowthSpec) -> ArtifactSpec:
-    """Return what the arrays of a vertex type depend on; declared classes and growth decide how values are stored."""
+    """The artifact of a vertex type's arrays; declared classes and growth decide how values are stored."""
     element, table = data.rows.element, data.rows.table
     names = [name for spec in specs for name in spec.columns]
     kept = [_plain(specs), fields(table, [*names, element.target, element.event_time]), element.nulls_static]
@@ -146,14 +148,14 @@ def edge_features(context: BuildContext, session: SqlSession, data: EdgeData, *,
 
 
 def _lost(table: Table, before: Table) -> bool:
-    """Return whether a table may lack rows of the earlier version."""
+    """Whether a table may lack rows of the earlier version."""
     return table.deletes != before.deletes or table.next_row < before.next_row
 
 
 def histories(
     context: BuildContext, session: SqlSession, data: VertexData, tables: Mapping[str, Table]
 ) -> dict[str, Path]:
-    """By feature, the values that change in time; always built whole when their table changed."""
+    """Feature → the directory of its history, which is built whole when its table changed."""
     histories_by_name = {}
     for spec in data.rows.element.features:
         if spec.history is not None:
@@ -162,6 +164,7 @@ def histories(
 
 
 def _history(context: BuildContext, session: SqlSession, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
+    """The directory of one feature's history."""
     assert spec.history is not None
     named = [*spec.history.key, spec.history.event_time, *spec.columns]
     facts = [data.id_map.id, data.rows.table.id, table.id, fields(table, named), _plain([spec])]
@@ -200,8 +203,9 @@ def _features(
     changed: Callable[[CachedArtifact], _Changed | None],
     full: bool,
 ) -> Features:
-    """Return the arrays with that digest, else the nearest ones patched, else new ones from `build`."""
+    """The arrays with that digest, else the nearest ones patched, else new ones from `build`."""
     catalog_db = context.store.catalog_db
+    # The digest covers everything that the content depends on, so an artifact that has it never has to be compared.
     if artifact := find_artifact(catalog_db, wanted.digest):
         if not full:
             return _features_of(artifact, "found")
@@ -223,14 +227,14 @@ def _patched(
     change: _Changed,
     base: CachedArtifact,
 ) -> Features | None:
-    """The base with the rows that changed in the place of its own; None when they do not fit into it."""
+    """The base with a patch of the rows that changed; None when they do not fit into it."""
     catalog_db, source = context.store.catalog_db, change.source
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     held = max(int(base.facts.get("rows", 0)), 1)
     if rows > _REBUILD_SHARE * held:
         return None
     if change.left is not None and not has_lists(session, source, specs, change.left):
-        return None  # the base's length of lists is that of removed rows
+        return None  # the length of lists in the base may come from removed rows
 
     def patch(directory: Path) -> dict[str, Any]:
         facts = write_feature_patch(session, source, specs, target, base.facts, directory, change.growth)
@@ -241,6 +245,8 @@ def _patched(
     try:
         if rows <= _MERGE_SHARE * held:
             return _features_of(find_or_build(catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
+        # A large patch costs every read, so it becomes whole arrays: the base is copied, which is faster than reading
+        # the tables.
         apart = wanted._replace(digest=digest_of(wanted.digest, "patch"))
         newer = find_or_build(catalog_db, apart, patch, base.path)
         merged = find_or_build(catalog_db, wanted, lambda d: merge_features(base.path, newer.path, d))
@@ -257,18 +263,21 @@ def _written(
     directory: Path,
     growth: FeatureGrowth,
 ) -> dict[str, Any]:
+    """Writes the arrays; returns their metadata."""
     facts = write_features(session, source, specs, directory, growth) | {"rows": source.count}
     return facts if target is None else facts | write_target(session, source, target, directory, growth)
 
 
 def _features_of(artifact: CachedArtifact, work: str) -> Features:
+    """The directories of an artifact."""
     return Features(artifact.base or artifact.path, artifact.path if artifact.base else None, work)
 
 
 def _own(specs: tuple[FeatureSpec, ...]) -> tuple[FeatureSpec, ...]:
-    """Return the features of the element's own table."""
+    """The features of the element's own table."""
     return tuple(spec for spec in specs if spec.history is None)
 
 
 def _plain(specs: Any) -> list[Any]:
+    """The parts of features that decide their arrays, as plain values."""
     return [[s.name, list(s.columns), s.default, s.dtype, s.sparse, s.width] for s in specs]

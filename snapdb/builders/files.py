@@ -1,4 +1,4 @@
-"""The files of a snapshot: which vertices and edges it selects, and its edges in the cheapest encoding."""
+"""The files of a snapshot: the vertices and edges that it selects, and its edges in the cheapest encoding."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -32,24 +32,29 @@ from snapdb.types import EdgeElement, Filter, Window
 
 
 class SnapshotFiles(NamedTuple):
-    """A snapshot's directory, which nothing names yet."""
+    """A snapshot's directory, which no catalog row names yet."""
 
     path: Path
+    """The path of the directory."""
     layout: SnapshotLayout
+    """The layout, as its manifest has it."""
     bytes: int
+    """The bytes of its files."""
     works: Mapping[str, str]
-    """By edge type, what its topology took."""
+    """Edge type → how its topology was obtained."""
     shared: Mapping[str, int]
-    """By edge type, the bytes that were written for its topology."""
+    """Edge type → the bytes that were written for its topology."""
     skipped: Mapping[str, int]
-    """By edge type, how many dangling edges were left out."""
+    """Edge type → the number of dangling edges that were left out."""
 
 
 def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = False) -> SnapshotFiles:
-    """Write the directory of a snapshot, and before it what it shares with others.
+    """Writes the directory of a snapshot, and before it the artifacts that it shares with others.
 
     Args:
-        full: Build what is shared from the tables, whatever is there.
+        context: The context of the build.
+        plan: The bound statement.
+        full: Whether to build shared artifacts from the tables, even if they exist.
     """
     final = context.store.db_dir.path / "snapshots" / fresh_name()
     with context.store.sql_engine.session() as session:
@@ -65,6 +70,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
             for i, (name, vertex) in enumerate(chosen.vertices.items()):
                 _check_histories(session, plan, vertex, alive[name], paths[name])
                 if (mask := alive[name]) is not None:
+                    # Dense ids cover every version of a table, so a snapshot marks those of its own vertices.
                     np.save(staging / f"alive-{i}.npy", mask)
                 vertices.append(_vertices(context, vertex, mask, features[name], paths[name]))
             edges = [
@@ -82,7 +88,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
 def _check_histories(
     session: SqlSession, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
 ) -> None:
-    """Raise DataError for a feature with a history that has no value yet for a vertex of the snapshot."""
+    """Raises DataError for a feature with a history that has no value yet for a vertex of the snapshot."""
     element = vertices.rows.element
 
     def keys(ids: Int64s) -> list[object]:
@@ -95,13 +101,14 @@ def _check_histories(
 
 
 def _listed(ids: Int64s) -> str:
+    """Ids as a list for SQL."""
     return ", ".join(map(str, ids.tolist()))
 
 
 def _vertices(
     context: BuildContext, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
 ) -> VertexLayout:
-    """Which dense ids are in the snapshot, and where the features of all of them are."""
+    """The dense ids in the snapshot, and the features of all of them."""
     element = data.rows.element
     return VertexLayout(
         name=element.name,
@@ -129,7 +136,7 @@ def _edges(
     index: int,
     full: bool,
 ) -> EdgeLayout:
-    """One edge type in the form that was chosen for it."""
+    """One edge type in the encoding that was chosen for it."""
     element = data.rows.element
     adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)
@@ -159,6 +166,7 @@ def _edges(
 
 
 def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
+    """The encoding of an edge type; an error of a REFRESH names the statement that would change it."""
     try:
         return shape.choose_encoding(plan.layout, cheapest=plan.cheapest)
     except BindError as error:
@@ -171,6 +179,7 @@ def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
 def _write_form(
     choice: Encoding, adjacency: Adjacency, selection: EdgeSelection | None, staging: Path, index: int
 ) -> None:
+    """Writes the files of an encoding."""
     if choice.form == "full":
         return
     rows = adjacency.rows
@@ -188,7 +197,7 @@ def _write_form(
 
 
 def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
-    """Rows of one's own, written part by part, so that they need not fit into memory."""
+    """Writes the rows of a materialized encoding part by part, so that they need not fit into memory."""
     named = {name: getattr(adjacency, name) for name in ("edge_id", "time", "until", "weight")}
     columns = {name: column for name, column in named.items() if column is not None}
     edges = adjacency.edges
@@ -209,31 +218,32 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
 
 
 def _relative(context: BuildContext, directory: Path | None) -> str | None:
+    """A path relative to the database directory, as layouts have it."""
     return None if directory is None else str(directory.relative_to(context.store.db_dir.path))
 
 
-# Selection of vertices and edges, by their times where these decide, else by reading the tables
+# Selection of vertices and edges: by times in the arrays where these decide, else by reading the tables.
 
 
 class _Limits(NamedTuple):
-    """What leaves edges of a type out, beside their ends."""
+    """The conditions that leave edges of a type out, beside their ends."""
 
     window: Window
-    """The snapshot's, narrowed by the conditions that times tell."""
+    """The snapshot's window, narrowed by the filters on times."""
     filters: tuple[Filter, ...]
-    """The other conditions."""
+    """The other filters."""
 
     def plain(self, data: EdgeData) -> bool:
-        """Whether nothing but the end of the window leaves edges out."""
+        """Whether only the end of the window leaves edges out."""
         ends = (data.source.rows, data.destination.rows)
         chosen = bool(self.filters) or any(rows.selective for rows in ends)
         return self.window.start is None and data.rows.element.event_end is None and not chosen
 
 
 def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> _Limits:
-    """What leaves edges of a type out; `adjacency` has them, where times are to be relied upon."""
+    """The conditions that leave edges of a type out; `adjacency` has their times, where filters are to use them."""
     window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
-    # An integer that stands for "always there" is a time like others to a condition.
+    # A filter compares the integer that marks a static edge like any other time, so it must not narrow the window then.
     if not pushed.filters or (pushed.start is not None and adjacency is not None and _may_be_static(adjacency)):
         return _Limits(window, filters)
     starts = [moment for moment in (window.start, pushed.start) if moment is not None]
@@ -245,7 +255,7 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
 def _selection(
     session: SqlSession, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
 ) -> EdgeSelection | None:
-    """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
+    """The edges of the topology that window and filters select, equal to those that SQL selects; None: all."""
     element, window = data.rows.element, limits.window
     timed = element.event_time is not None and (window.start is not None or window.stop is not None)
     ends = (data.destination, data.source)
@@ -254,6 +264,7 @@ def _selection(
     if near is None and far is None and kept is None:
         if not timed:
             return None
+        # Only the window's end decides: a binary search per time-sorted row, instead of a pass over all edges.
         if window.start is None and adjacency.until is None:
             assert adjacency.time is not None
             assert window.stop is not None
@@ -274,13 +285,15 @@ def _selection(
 
 
 def _may_be_static(adjacency: Adjacency) -> bool:
+    """Whether some edge has no time."""
     return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
 
 
 def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
-    """[edge ids] Whether each edge passes the filters of its own type."""
+    """[edge ids] whether each edge passes the filters of its own type."""
     whole = data.rows.whole
-    element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out
+    # The topology has left dangling edges out already.
+    element = dataclasses.replace(whole.element, on_dangling="ERROR")
     rows = dataclasses.replace(whole, filters=filters, element=element)
     passing = np.zeros(data.rows.table.next_row, np.bool_)
     for batch in session.reader(f"SELECT e_id FROM ({rows.sql})"):
@@ -309,6 +322,7 @@ def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
 
 
 def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
+    """The filters of an element."""
     return tuple(f for f in plan.filters if f.element == element)
 
 

@@ -21,13 +21,16 @@ from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table,
 from snapdb.types.text import counted
 
 _TRIES = 20
+"""Attempts at assigning ids while other writers append."""
 
 
 class VertexData(NamedTuple):
     """One vertex type: its rows and its id map."""
 
     rows: VertexRows
+    """The rows of the version."""
     id_map: IdMap
+    """The id map of the key."""
     known: str
     """SELECT k0, k1, …, dense: every key that any version of the table has had."""
 
@@ -51,13 +54,14 @@ class VertexData(NamedTuple):
         return self.features_of(self.keyed)
 
     def features_of(self, rows: str) -> FeatureSource:
-        """Of some rows only: a SELECT of the columns and the dense id, called ROW_ID."""
+        """The source of features for some rows: a SELECT of the columns and the dense id, called ROW_ID."""
         table, element = self.rows.table, self.rows.element
         return FeatureSource(element.name, rows, table.columns, self.id_map.limit, element.key)
 
     @property
     def complete(self) -> bool:
         """Whether every dense id is a vertex of this version; keys must have passed `check_vertices`."""
+        # As many rows as ids, and distinct keys: then every id has its row, and no key has to be read.
         plain = not self.rows.selective and self.rows.element.on_duplicate == "ERROR"
         return plain and self.rows.table.rows == self.id_map.limit
 
@@ -66,7 +70,7 @@ class VertexData(NamedTuple):
         return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
 
     def alive(self, session: SqlSession) -> Bools | None:
-        """[dense ids] which are vertices; None when all are."""
+        """[dense ids] whether each is a vertex; None when all are."""
         if self.complete:
             return None
         alive = np.zeros(self.id_map.limit, np.bool_)
@@ -79,30 +83,33 @@ class VertexData(NamedTuple):
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
     def facts(self, *, state: bool) -> list[object]:
-        """What decides which rows, with which dense ids, a vertex type has; without `state` at any version."""
+        """The identity of the rows of a vertex type and their dense ids; without `state` at any version."""
         table, element = self.rows.table, self.rows.element
         facts: list[object] = [table.id, self.id_map.id, element.on_duplicate, fields(table, element.key)]
         return [*facts, table.state] if state else facts
 
 
 class EdgeData(NamedTuple):
-    """One edge type: its rows, dangling ones too, between two vertex types."""
+    """One edge type: its rows, dangling ones included, between two vertex types."""
 
     rows: EdgeRows
+    """The rows of the version."""
     source: VertexData
+    """The vertex type of the sources."""
     destination: VertexData
+    """The vertex type of the destinations."""
 
     @property
     def features(self) -> FeatureSource:
         return self.features_of(table_rows(self.rows.table, self.rows.root, row_ids=True, ordered=False))
 
     def features_of(self, rows: str) -> FeatureSource:
-        """Of some rows only: a SELECT of the columns and the edge id, called ROW_ID."""
+        """The source of features for some rows: a SELECT of the columns and the edge id, called ROW_ID."""
         table = self.rows.table
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
     def facts(self, *, state: bool) -> list[object]:
-        """The same of an edge type."""
+        """The identity of the rows of an edge type and their dense ends; without `state` at any version."""
         table, element = self.rows.table, self.rows.element
         keys = [fields(table, element.source_key), fields(table, element.destination_key)]
         facts = [end.facts(state=state) for end in (self.source, self.destination)]
@@ -113,7 +120,9 @@ class GraphData(NamedTuple):
     """Every element of a graph at one version, without window and filters."""
 
     vertices: Mapping[str, VertexData]
+    """Vertex type → its rows."""
     edges: Mapping[str, EdgeData]
+    """Edge type → its rows."""
 
 
 def graph_data(
@@ -140,13 +149,15 @@ def graph_data(
 
 
 def check_vertices(session: SqlSession, data: VertexData, new: str | None = None) -> None:
-    """Nothing when keys are there and unique, times are there, and features complete.
+    """Checks that keys are not NULL and unique, times exist, and features are complete.
 
     Args:
-        new: SELECT of the rows to look at, when all the others have been looked at before.
+        session: The session that reads the rows.
+        data: The vertex type.
+        new: SELECT of the rows to check, when all others were checked before.
 
     Raises:
-        DataError: it counts the rows that break the rule and shows three.
+        DataError: rows break a rule; the message has the count and three examples.
     """
     element, rows = data.rows.element, new or data.rows.sql
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in element.key)
@@ -167,12 +178,12 @@ def check_vertices(session: SqlSession, data: VertexData, new: str | None = None
 
 
 def _own(element: VertexElement) -> tuple[FeatureSpec, ...]:
-    """Return the features of the element's own table."""
+    """The features of the element's own table."""
     return tuple(spec for spec in element.features if spec.history is None)
 
 
 def _check_classes(session: SqlSession, element: VertexElement, target: str, classes: Sequence[str], rows: str) -> None:
-    """Raise where a row's target is neither NULL nor a declared class."""
+    """Raises DataError where a row's target is neither NULL nor a declared class."""
     text, known = f"CAST({quote(target)} AS VARCHAR)", ", ".join(map(text_literal, classes))
     others = f"SELECT {text} AS c, count(*) AS n FROM ({rows}) WHERE {text} NOT IN ({known}) GROUP BY c"
     count, distinct = session.rows(f"SELECT coalesce(sum(n), 0)::BIGINT, count(*) FROM ({others})")[0]
@@ -187,9 +198,12 @@ def _check_classes(session: SqlSession, element: VertexElement, target: str, cla
 
 
 def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> None:
+    """Raises DataError where a key occurs twice, in `new` rows or between these and others."""
     element, rows = data.rows.element, data.rows.sql
     keys = quote_all(element.key)
     if new is not None:
+        # FROM ({rows}) SEMI JOIN} Only keys of new rows can have become duplicates: the others were checked with an
+        # earlier version.
         rows = f"SELECT {keys} FROM ({rows}) SEMI JOIN (SELECT {keys} FROM ({new})) USING ({keys})"
     twice = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
     (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
@@ -203,13 +217,15 @@ def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> Non
 
 
 def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
-    """Nothing when both ends of every edge are vertices, and times and weights are there.
+    """Checks that both ends of every edge are vertices, and that times and weights exist.
 
     Args:
-        rows: SELECT of the edges to look at.
+        session: The session that reads the rows.
+        data: The edge type.
+        rows: SELECT of the edges to check.
 
     Raises:
-        DataError: it counts the edges that break the rule and shows three.
+        DataError: edges break a rule; the message has the count and three examples.
     """
     element = data.rows.element
     if element.on_dangling == "ERROR":
@@ -232,6 +248,7 @@ def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
 
 
 def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -> None:
+    """Raises DataError where an event time is missing, or an edge ends before it begins."""
     column, element = rows.time, rows.element
     assert column is not None
     time = time_expression(column)  # infinite times have no number either
@@ -259,11 +276,12 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
 
 
 def _having(count: int, noun: str, element: VertexElement | EdgeElement) -> str:
+    """The subject of a message, such as "3 rows of person have"."""
     return f"{counted(count, noun)} of {element.name} {'has' if count == 1 else 'have'}"
 
 
 def end_expression(column: Column, prefix: str = "") -> str:
-    """When an edge ends, as BIGINT: FOREVER where there is none or an infinite one, STATIC where that is -infinity."""
+    """The end of an edge as BIGINT: FOREVER for none or infinity, STATIC for -infinity."""
     name, until = prefix + quote(column.name), f"coalesce({time_expression(column, prefix)}, {FOREVER})"
     if not column.type.startswith(("TIMESTAMP", "DATE")):
         return until
@@ -273,6 +291,7 @@ def end_expression(column: Column, prefix: str = "") -> str:
 def _check_ends(
     session: SqlSession, data: EdgeData, rows: str, side: str, key: Sequence[str], vertices: VertexData
 ) -> None:
+    """Raises DataError for edges with an end that is not a vertex."""
     element = data.rows.element
     same = " AND ".join(f"e.{quote(k)} = v.{quote(there)}" for k, there in zip(key, vertices.key, strict=True))
     dangling = f"FROM ({rows}) e ANTI JOIN ({vertices.rows.sql}) v ON {same}"
@@ -287,7 +306,8 @@ def _check_ends(
 
 
 def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-    """Return the id map of a key, retried while other writers append."""
+    """The id map of a key, retried while other writers append."""
+    # Another writer may append between reading the keys and recording the map. Each try starts from the newest rows.
     for attempt in range(_TRIES):
         try:
             return IdMaps(context.store.catalog_db).ensure(session, table, key)
@@ -298,22 +318,22 @@ def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Seque
 
 
 def _shown(session: SqlSession, key: Sequence[str], rows: str) -> str:
-    """Return the keys of some rows as text."""
+    """The keys of some rows as text."""
     texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in key)
     rows_ = session.rows(f"SELECT {texts} {rows}")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows_)
 
 
-# The same elements at another version of their tables, to find what changed since
+# The same elements at another version of their tables, to find what changed since.
 
 
 def vertices_at(context: BuildContext, data: VertexData, version: int) -> VertexData | None:
-    """The vertex type as its table was at a version; None when the table was not there."""
+    """The vertex type with its table at a version; None when the table did not exist."""
     return _vertices_of(data, _tables(context, version))
 
 
 def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | None:
-    """The edge type as its tables were at a version; None when one was not there."""
+    """The edge type with its tables at a version; None when one did not exist."""
     tables = _tables(context, version)
     source, destination = _vertices_of(data.source, tables), _vertices_of(data.destination, tables)
     table = tables.get(data.rows.table.id)
@@ -324,7 +344,7 @@ def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | 
 
 
 def fields(table: Table, names: Sequence[str | None]) -> list[int | None]:
-    """What stays of columns when they are renamed."""
+    """The field numbers of columns, which renaming does not change."""
     columns = [None if name is None else table.column(name) for name in names]
     return [None if column is None else column.field for column in columns]
 
@@ -335,9 +355,11 @@ def newest(*elements: VertexData | EdgeData) -> int:
 
 
 def _tables(context: BuildContext, version: int) -> dict[int, Table]:
+    """Table id → the table at a version."""
     return {table.id: table for table in tables_at(context.store.catalog_db, version).values()}
 
 
 def _vertices_of(data: VertexData, tables: dict[int, Table]) -> VertexData | None:
+    """The vertex type with another version of its table."""
     table = tables.get(data.rows.table.id)
     return None if table is None else data._replace(rows=replace(data.rows, table=table))

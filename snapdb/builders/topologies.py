@@ -31,34 +31,40 @@ from snapdb.storage.manifests import read_manifest
 from snapdb.types.text import counted
 
 _MERGE_SHARE = 0.1
-"""Of the root's edges: a patch that holds more is merged into a new root, for sampling through it costs too much."""
+"""The share of the root's edges above which a patch is merged into a new root, as sampling through it costs too
+much."""
 REBUILD_SHARE = 0.25
-"""Of the root's edges: when more came and went, sorting all of them anew is as fast."""
+"""The share of the root's edges above which sorting all edges again is as fast as a patch."""
 
 
 class Topology(NamedTuple):
-    """Where the edges of a version are."""
+    """The artifact of an edge type's edges at a version."""
 
     root: Path
+    """The directory of the root."""
     patch: Path | None
-    """What differs from the root; None: nothing."""
+    """The directory of the patch over the root; None: there is none."""
     edges: int
+    """The number of edges."""
     skipped: int
-    """Dangling edges, which are left out."""
+    """The number of dangling edges, which are left out."""
     work: str
-    """What it took, for a person."""
+    """How it was obtained, for the user."""
     written: int = 0
-    """Bytes."""
+    """The bytes that were written for it."""
 
 
 def topology(context: BuildContext, session: SqlSession, data: EdgeData, *, full: bool = False) -> Topology:
     """The adjacency of one edge type with all the edges of its version.
 
     Args:
-        full: Build it from the table, whatever is there.
+        context: The context of the build.
+        session: The session that reads the tables.
+        data: The edge type.
+        full: Whether to build it from the table, even if it exists.
 
     Raises:
-        DataError: an edge dangles, or has no time or weight; it counts them and shows three.
+        DataError: an edge dangles, or has no time or weight; the message has the count and three examples.
     """
     wanted = wanted_topology(data)
     if full:
@@ -71,7 +77,7 @@ def topology(context: BuildContext, session: SqlSession, data: EdgeData, *, full
 
 
 def wanted_topology(data: EdgeData) -> ArtifactSpec:
-    """What its topology is, wherever it is."""
+    """The artifact of an edge type's topology, which may not exist yet."""
     element, table = data.rows.element, data.rows.table
     timed = [element.event_time, element.event_end, element.weight]
     kept = [fields(table, timed), element.nulls_static]
@@ -85,7 +91,7 @@ def wanted_topology(data: EdgeData) -> ArtifactSpec:
 
 
 def check_new(context: BuildContext, session: SqlSession, data: EdgeData) -> None:
-    """Nothing when its topology could be made: the edges that would be looked at then are looked at now.
+    """Checks the edges that building the topology would check, without building it.
 
     Raises:
         DataError: as `topology` does.
@@ -103,6 +109,7 @@ def check_new(context: BuildContext, session: SqlSession, data: EdgeData) -> Non
 
 
 def _topology_of(artifact: CachedArtifact, work: str) -> Topology:
+    """The topology in an artifact."""
     facts = artifact.facts
     written = 0 if work == "found" else sum(int(file["bytes"]) for file in facts["files"].values())
     root, patch = (artifact.path, None) if artifact.base is None else (artifact.base, artifact.path)
@@ -110,6 +117,7 @@ def _topology_of(artifact: CachedArtifact, work: str) -> Topology:
 
 
 def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
+    """The topology, built from all rows of the table."""
     what = f"building the topology of {data.rows.element.name}"
 
     def build(directory: Path) -> dict[str, Any]:
@@ -130,9 +138,11 @@ def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: A
 
 
 def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
-    """The nearest one with what changed since; None when there is none, or when too much changed."""
+    """The nearest topology with a patch of what changed since; None when there is none, or when too much changed."""
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
+    # A patch cannot show which edges a vertex has, so it is a base only where vertices did not change: else take a
+    # root.
     if (
         base is not None
         and base.base is not None
@@ -164,7 +174,7 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
 
 
 def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) -> bool:
-    """Return whether no vertex of an added or removed edge changed: only the base knows which edges a vertex has."""
+    """Whether no vertex of an added or removed edge changed: only the base knows which edges a vertex has."""
     if after.rows.element.on_dangling != "ERROR":
         return False
     ends = ((before.source, after.source), (before.destination, after.destination))
@@ -176,29 +186,33 @@ def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) 
 
 
 def rows_apart(one: EdgeData, other: EdgeData) -> int:
-    """An upper bound of the rows that came or went between two states of a table."""
+    """An upper bound of the number of rows in which two states of a table differ, from counts alone."""
     first, second = one.rows.table, other.rows.table
+    # Row ids are never reused: their growth bounds the additions, and the growth of missing rows the removals.
     grown = abs(first.next_row - second.next_row)
     return grown + abs((first.next_row - first.rows) - (second.next_row - second.rows))
 
 
 def _work_text(done: str, change: _Change) -> str:
+    """How a topology was obtained, for the user."""
     return f"{done}: {change.added.edge_id.size:,} edges came, {change.removed.edge_id.size:,} went"
 
 
-# Edges that were added and removed between two versions, at a cost that follows from the change
+# Edges that were added and removed between two versions, at a cost proportional to the change.
 
 
 _ID = quote(ROW_ID)
 
 
 class _Change(NamedTuple):
-    """The edges of a topology that are no longer there, and those that are new."""
+    """The difference between two topologies."""
 
     removed: EdgeArrays
+    """Edges that are no longer in it."""
     added: EdgeArrays
+    """New edges."""
     skipped: int
-    """Dangling edges at the later version, where the graph says SKIP."""
+    """The number of dangling edges at the later version, under ON DANGLING SKIP."""
 
 
 def _edge_change(
@@ -210,15 +224,19 @@ def _edge_change(
     skipped: int,
     limits: tuple[int, int],
 ) -> _Change:
-    """From the edges of `before`, which `root` and its patch hold, to those of `after`.
+    """The change from the edges of `before`, which `root` and its patch contain, to those of `after`.
 
     Args:
-        patch: None: there is none. With one, no vertex went and none dangled.
-        skipped: How many edges of `before` are dangling.
-        limits: How many dense ids the sources and the destinations have now.
+        session: The session that reads the tables.
+        before: The edge type at the earlier version.
+        after: The edge type at the later version.
+        root: The rows of the root.
+        patch: The patch of the root; None: there is none. With one, no vertex was removed and no edge dangled.
+        skipped: The number of dangling edges of `before`.
+        limits: The number of dense ids of the sources, and of the destinations, now.
 
     Raises:
-        CorruptError: the patch or the root lacks an edge that it should hold.
+        CorruptError: the patch or the root lacks an edge that it should have.
         DataError: an edge dangles, or has no time or weight.
     """
     removed, gone = _removed(session, before, after, root, patch)
@@ -228,6 +246,7 @@ def _edge_change(
         return _Change(removed, added, 0)
     lost = [_moved(session, a, b) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     won = [_moved(session, b, a) for a, b in ((before.source, after.source), (before.destination, after.destination))]
+    # A vertex that was replaced by a row with the same key is in both sets: its edges stay.
     orphaned = _orphaned(root, removed, _only(lost, won), limits)
     if orphaned.edge_id.size and after.rows.element.on_dangling == "ERROR":
         check_edges(session, after, edge_rows(after))
@@ -239,19 +258,19 @@ def _edge_change(
 def _removed(
     session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, patch: Patch[AdjacencyRows] | None
 ) -> tuple[EdgeArrays, int]:
-    """The removed edges, out of the arrays that hold them, and how many rows were removed, dangling ones included.
+    """The removed edges, from the arrays that contain them, and the number of removed rows, dangling ones included.
 
-    Where rows were only deleted, one pass over edge ids finds them: much less than the table's rows.
+    Where rows were only deleted, one pass over edge ids finds them, which reads much less than the table's rows.
     """
     one, other = before.rows.table, after.rows.table
-    if one.next_row > other.next_row:  # `before` is the later version
+    if one.next_row > other.next_row:  # a refresh to an earlier version: `before` is the later one
         rows = rows_beyond(session, before.rows.root, one, other)
         edges, _ = _edges(session, before, rows, gone=True)
         (count,) = session.rows(f"SELECT count(*) FROM ({rows})")[0] if rows and patch is None else (0,)
         return (_taken(edges, _positions(root, edges) >= 0) if patch is None else edges), int(count)
     ids = deleted_beyond(session, before.rows.root, one, other)
     edges = _at(root, find_ids(root.edge_id, ids))
-    if patch is None:  # one that dangled is not in the root
+    if patch is None:  # an edge that dangled is not in the root
         return edges, ids.size
     missing = np.setdiff1d(ids, edges.edge_id)
     late = _at(patch.rows, find_ids(patch.rows.edge_id, missing), patch.nodes)
@@ -265,7 +284,7 @@ def _removed(
 
 
 def _at(rows: AdjacencyRows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArrays:
-    """Return edges out of rows, which are those of `nodes`; None: of all nodes."""
+    """The edges at positions of rows, which belong to `nodes`; None: to all nodes."""
     row = np.searchsorted(rows.indptr, positions, side="right") - 1
     return EdgeArrays(
         source=rows.indices[positions].astype(np.int64),
@@ -278,7 +297,7 @@ def _at(rows: AdjacencyRows, positions: Int64s, nodes: Int64s | None = None) -> 
 
 
 def _edges(session: SqlSession, data: EdgeData, rows: str | None, *, gone: bool = False) -> tuple[EdgeArrays, int]:
-    """Return rows with dense ends, and the number of dangling ones."""
+    """Rows with dense ends, and the number of dangling ones."""
     if rows is None:
         return _none(data), 0
     dense = DenseEdges(session, data, rows, gone=gone)
@@ -286,7 +305,7 @@ def _edges(session: SqlSession, data: EdgeData, rows: str | None, *, gone: bool 
 
 
 def _arrays(table: pa.Table) -> EdgeArrays:
-    """Return the columns of dense edges."""
+    """The columns of dense edges."""
     arrays = {name: table[name].to_numpy() for name in table.column_names}
     return EdgeArrays(
         source=arrays["source"],
@@ -299,6 +318,7 @@ def _arrays(table: pa.Table) -> EdgeArrays:
 
 
 def _none(data: EdgeData) -> EdgeArrays:
+    """No edges, with the columns of the edge type."""
     nothing = np.empty(0, np.int64)
     return EdgeArrays(
         source=nothing,
@@ -311,6 +331,8 @@ def _none(data: EdgeData) -> EdgeArrays:
 
 
 def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
+    """The edges of both."""
+
     def both(name: str) -> Any:
         first, second = getattr(one, name), getattr(other, name)
         return None if first is None else np.concatenate([first, second])
@@ -319,10 +341,10 @@ def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
 
 
 def _moved(session: SqlSession, one: VertexData, other: VertexData) -> Int64s:
-    """Dense ids of the rows that `one` has and `other` has not; whether their keys are in others is not looked at."""
+    """Dense ids of the rows that `one` has and `other` lacks; other rows with their keys are not considered."""
     if one.rows.table.state == other.rows.table.state:
         return np.empty(0, np.int64)
-    if one.rows.element.on_duplicate != "ERROR":  # another row of the key may have taken its place
+    if one.rows.element.on_duplicate != "ERROR":  # another row of the key may have replaced it
         alive = [v.alive(session) for v in (one, other)]
         here, there = (
             np.ones(v.id_map.limit, np.bool_) if a is None else a for v, a in zip((one, other), alive, strict=True)
@@ -336,15 +358,18 @@ def _moved(session: SqlSession, one: VertexData, other: VertexData) -> Int64s:
 
 
 def _plain(data: VertexData, rows: str) -> str:
+    """The key columns of rows."""
     return f"SELECT {quote_all(data.key)} FROM ({rows})"
 
 
 def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
+    """[source, destination] the ids that only the first has."""
+    # Ids are distinct in each set, which spares numpy a sort of both.
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
 
 def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
-    """Return the edges of the base that end in a removed vertex, without those removed themselves."""
+    """The edges of the base that end in a removed vertex, without those that were removed themselves."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
         positions = np.empty(0, np.int64)
@@ -360,7 +385,7 @@ def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], 
 def _revived(
     session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, added: EdgeArrays
 ) -> EdgeArrays:
-    """Edges that dangled and no longer do, for a vertex came that they end in; it takes a look at every edge."""
+    """Edges that dangled, and end in a vertex that was added; this reads every edge."""
     element = after.rows.element
     conditions = []
     for key, old, new in (
@@ -379,6 +404,8 @@ def _revived(
 
 
 def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
+    """The chosen edges."""
+
     def some(name: str) -> Any:
         values = getattr(edges, name)
         return None if values is None else values[chosen]
@@ -387,5 +414,5 @@ def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
 
 
 def _positions(root: AdjacencyRows, edges: EdgeArrays) -> Int64s:
-    """[edges] The position of each in the base; -1 where it is not there."""
+    """[edges] the position of each in the base, or -1 where it is missing."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)
