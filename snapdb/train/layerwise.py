@@ -1,7 +1,8 @@
-"""Exact inference: every layer is computed for all nodes, from the states that the layer before it gave.
+"""Exact layer-wise inference: each layer is computed for all nodes, from the states of the layer before.
 
-A node's neighbourhood of many hops, which grows with each, is never sampled: a layer reads batches of all nodes with
-all their neighbours, whose feature `x` is the states of the layer before.
+A node's neighbourhood of many hops, which grows with each hop, is never sampled: a layer reads batches of all nodes
+with all their neighbours, whose feature `x` is the state after the layer before. The cost is linear in edges and
+layers.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,7 @@ from snapdb.train.models import Layers
 from snapdb.types import SampleSpec
 
 _ROWS = 1 << 14
-"""Rows of one record batch."""
+"""Rows per record batch."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,13 +72,14 @@ class Inferred:
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """The rows start ≤ i < stop as a record batch."""
         ids = self.ids.slice(start, stop - start)
         keys = [ids] if len(self.key) == 1 else ids.flatten()
         return pa.record_batch([*keys, _column(self.states[start:stop])], [*self.key, self.column])
 
 
 def _column(states: Tensor) -> pa.Array:
-    """Rows of numbers as Arrow; half precision as single, which SQL knows."""
+    """Rows of numbers as an Arrow array; half precision as single precision, which SQL supports."""
     if states.dtype == torch.float16:
         states = states.float()
     values = pa.array(states.reshape(-1).numpy())
@@ -139,9 +141,10 @@ class Passes:
         return np.arange(self.view.node_counts[kind]) if alive is None else np.flatnonzero(alive)
 
     def _needed(self, node_type: str) -> list[list[str]]:
-        """For each layer the node types whose states the layers after it read."""
+        """For each layer, the node types whose states later layers read."""
         relations = [relation for fanout in self.spec.fanouts for relation in fanout.relations]
         kinds, plan = [node_type], [[node_type]]
+        # Backwards from the last layer: a type is needed where a hop from a needed type reaches it.
         for _ in self.layers.functions[1:]:
             for _ in range(self.spec.hops):
                 kinds = [*kinds, *(r.reaches for r in relations if r.expands in kinds)]
@@ -150,11 +153,12 @@ class Passes:
         return plan
 
     def _pass(self, number: int, kind: str, features: _Features, done: int, total: int) -> Array | None:
-        """One layer's states of all nodes of a type; None where it gives none."""
+        """One layer's states of all nodes of a type; None where it returns none."""
         depth = len(self.layers.functions)
         last, what = number + 1 == depth, f"inferring {kind}, {self._layer(number)}"
         ids = self.nodes(kind)
-        seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))  # so that rows are written one after another
+        # IN ORDER of ids, so that rows are written sequentially.
+        seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))
         view = replace(self.view, node_features=features, targets={})
         spec = replace(self.spec, seed_type=kind)
         rows: Array | None = None
@@ -169,7 +173,7 @@ class Passes:
                     size = ids.size if last else self.view.node_counts[kind]
                     rows = _kept((size, *states.shape[1:]), states.dtype, self.folder)
                 self._check_alike(number, batch, rows, states)
-                # The nodes that come out of the last layer stand side by side; those in between, where ids find them.
+                # States of the last layer are returned without gaps; those in between are looked up by dense id.
                 rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = states
         return rows
 
@@ -188,7 +192,7 @@ class Passes:
         return states[: batch.batch_size].detach().cpu().numpy()
 
     def _called(self, number: int, batch: Batch) -> Any:
-        """What a layer returns; an error in it gets a note of where it was."""
+        """The result of a layer; an error in it gets a note with the layer and the batch."""
         x = dict(batch.x) if len(batch.n_id) > 1 else batch.x.get(batch.seed_type)
         try:
             if number == 0 and self.transform is not None:
@@ -199,7 +203,7 @@ class Passes:
             raise
 
     def _check_alike(self, number: int, batch: Batch, rows: Array, states: Array | None) -> None:
-        """Raises for states that do not go with the states of earlier batches."""
+        """Raises InputError for states whose shape or dtype differs from those of earlier batches."""
         if states is None:
             raise self._unfit(number, batch, "gave no states, and some in batches before")
         if (states.shape[1:], states.dtype) != (rows.shape[1:], rows.dtype):
@@ -207,13 +211,15 @@ class Passes:
             raise self._unfit(number, batch, f"gave rows of {states.shape[1:]} {states.dtype}, {before}")
 
     def _unfit(self, number: int, batch: Batch, what: str) -> InputError:
+        """The error for a layer's result."""
         return InputError(f"{self._layer(number)} {what} {_place(batch)}", code="layer-states")
 
     def _layer(self, number: int) -> str:
+        """The name of a layer for messages."""
         return f"layer {number + 1} of {len(self.layers.functions)}"
 
     def _next(self, fresh: Mapping[str, Array]) -> _Features:
-        """What the next layer's batches deliver: the states as x, and the features that are no x as they are."""
+        """The features of the next layer's batches: the states as x, and all features but x unchanged."""
         features: dict[str, Mapping[str, Feature]] = {}
         for kind in self.view.node_counts:
             own = {name: f for name, f in self.view.node_features.get(kind, {}).items() if name != "x"}
@@ -221,7 +227,7 @@ class Passes:
         return features
 
     def _batches(self, kind: str) -> int:
-        """How many batches a pass over a type takes."""
+        """The number of batches of a pass over a type."""
         alive = self.view.alive[kind]
         count = self.view.node_counts[kind] if alive is None else int(np.count_nonzero(alive))
         return -(-count // self.spec.batch_size)
@@ -232,11 +238,12 @@ class Passes:
 
 
 def _place(batch: Batch) -> str:
+    """The place of a batch for messages."""
     return f"({batch.seed_type}, batch {batch.index[1]})"
 
 
 def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Array:
-    """Rows of zeros in a file without a name, which may be larger than memory.
+    """Rows of zeros in an unnamed file, which may be larger than memory.
 
     Raises:
         DatabaseError: the disk has no room for them.

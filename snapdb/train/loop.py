@@ -1,4 +1,4 @@
-"""Training, prediction and scoring over streams of batches; torch's random numbers and threads for a block of code."""
+"""A reference training loop, prediction and scoring over streams of batches, and torch's random numbers and threads."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -178,7 +178,7 @@ def _epoch(
     transform: _Transform | None,
     weight: str | None,
 ) -> float:
-    """One pass with a step a batch; the mean loss of the seeds' labels."""
+    """One epoch with one step per batch; returns the mean loss of the seeds' labels."""
     model.train()
     total, labelled = 0.0, 0.0
     for batch in batches:
@@ -186,6 +186,7 @@ def _epoch(
         if not count:
             continue
         optimizer.zero_grad()
+        # The mean over the batch's labels, so that the step size does not depend on how many seeds have one.
         torch.autograd.backward(loss / count)
         optimizer.step()
         total, labelled = total + loss.item(), labelled + count
@@ -197,7 +198,7 @@ def _epoch(
 
 
 def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, float]:
-    """The summed loss of the seeds' labels, and how many they are; by a weight, the weighted sum and its weights."""
+    """The summed loss of the seeds' labels and their number, or the weighted sum and the sum of weights."""
     if batch.y is None:
         raise InputError(_NO_TARGETS, code="targets-missing")
     loss, labelled = _losses(logits, batch.y)
@@ -208,8 +209,9 @@ def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, flo
 
 
 def _losses(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """What the model loses on each label, and which labels are there, both in the shape of y."""
+    """The loss of each label, and which labels exist, both in the shape of y."""
     labelled = ~y.isnan() if y.is_floating_point() else y != -1
+    # Missing labels get any valid class, so that the loss is defined; their losses are multiplied by 0.
     known = torch.where(labelled, y, 0)
     if y.is_floating_point():
         return functional.mse_loss(logits.reshape(y.shape), known, reduction="none"), labelled
@@ -222,9 +224,9 @@ def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
     """The stream set to an epoch; a plain list of batches is the same in every epoch.
 
     Raises:
-        TypeError: it is a sampler's name, a database or anything else that holds no batches.
+        TypeError: it is the name of a sampler, a database, or anything else without batches.
     """
-    given: object = stream  # whatever its type says
+    given: object = stream  # callers without a type checker may pass anything
     if isinstance(given, str) or not isinstance(given, Iterable | Dataset):
         name = given if isinstance(given, str) else "train"
         raise TypeError(f"a stream or a list of batches is taken here, found {given!r}; give db.stream({name!r})")
@@ -234,5 +236,5 @@ def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
 
 
 def _transformed(batch: Batch, transform: _Transform | None) -> Tensor | None:
-    """What the model reads instead of the batch's own features; None when it reads those."""
+    """The input of the model in place of the batch's features; None where it reads those."""
     return None if transform is None else transform(batch.x[batch.seed_type])

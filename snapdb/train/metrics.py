@@ -46,7 +46,7 @@ def roc_auc(y: Any, scores: Any) -> float:
     truth, score = _binary(y, scores)
     _, group, count = np.unique(score, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    rank = (last - (count - 1) / 2)[group]  # ranks count from 1; equal scores share the middle of theirs
+    rank = (last - (count - 1) / 2)[group]  # ranks count from 1, and tied scores get their mean rank (Mann-Whitney U)
     positives = int(truth.sum())
     negatives = len(truth) - positives
     above = rank[truth].sum() - positives * (positives + 1) / 2
@@ -68,6 +68,7 @@ def average_precision(y: Any, scores: Any) -> float:
     truth, score = _binary(y, scores)
     order = np.argsort(-score, kind="stable")
     truth, score = truth[order], score[order]
+    # Tied scores are one threshold: only the last row of each tie is a point of the curve.
     last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
     hits = np.cumsum(truth)[last]
     precision = hits / (last + 1)
@@ -125,7 +126,7 @@ def hits_at(k: int, ranks: Any) -> float:
 
 
 def _ranks(values: Any) -> Float64s:
-    """The ranks as numbers, of which there is one at least, and none below 1."""
+    """The ranks as numbers: at least one, and none below 1."""
     ranks = np.asarray(values, dtype=np.float64)
     if not ranks.size or not (ranks >= 1).all():
         what = f"the least is {ranks.min()}" if ranks.size else "there are none"
@@ -142,6 +143,7 @@ def _others(known: Any, target: Array, candidates: int) -> tuple[Array, Array]:
     row, column = both
     _inside(row, len(target), "row of a known pair")
     _inside(column, candidates, "candidate of a known pair")
+    # One integer per pair, so that duplicates count once.
     pairs = np.unique(row * candidates + column)
     row, column = pairs // candidates, pairs % candidates
     other = column != target[row]
@@ -149,7 +151,7 @@ def _others(known: Any, target: Array, candidates: int) -> tuple[Array, Array]:
 
 
 def _table(numbers: Array, rows: int, what: str) -> None:
-    """Raise for what is not a table of this number of rows."""
+    """Raises InputError for anything but a table of this number of rows."""
     if numbers.ndim != 2 or len(numbers) != rows:
         raise InputError(
             f"the {what} are a table of {rows} rows; the shape {numbers.shape} was found: turn or reshape them",
@@ -158,6 +160,7 @@ def _table(numbers: Array, rows: int, what: str) -> None:
 
 
 def _inside(numbers: Array, end: int, what: str) -> None:
+    """Raises InputError for numbers that are not 0 ≤ number < end."""
     if numbers.size and (numbers.min() < 0 or numbers.max() >= end):
         raise InputError(
             f"the {what} is one of 0 to {end - 1}; {numbers.min()} to {numbers.max()} were found: count from 0 as the"
@@ -167,6 +170,7 @@ def _inside(numbers: Array, end: int, what: str) -> None:
 
 
 def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
+    """Targets as booleans and scores as one number per row, after checks."""
     truth, score = np.asarray(y), np.asarray(scores, dtype=np.float64)
     if score.ndim == 2 and score.shape[1] == 2:
         score = score[:, 1] - score[:, 0]
@@ -187,6 +191,7 @@ def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
 
 
 def _same_length(truth: Array, guess: Array) -> None:
+    """Raises InputError unless there is one prediction per target, and at least one."""
     if len(truth) != len(guess) or not len(truth):
         raise InputError(
             f"a metric needs one prediction a target, and one at least: {len(truth)} and {len(guess)}",
@@ -195,6 +200,7 @@ def _same_length(truth: Array, guess: Array) -> None:
 
 
 def _not_nan(score: Array) -> None:
+    """Raises InputError for NaN among the scores."""
     if rows := int(np.isnan(score).reshape(len(score), -1).any(axis=1).sum()):
         raise InputError(
             f"a metric needs scores that are numbers; {rows} of {len(score)} rows have NaN: look at the model",

@@ -1,7 +1,7 @@
-"""Two small graph neural networks that read a `Batch`: GraphSAGE and GCN, in plain torch.
+"""Two small graph neural networks that read a `Batch`, GraphSAGE and GCN, in plain torch, and layers for `db.infer`.
 
-Both take batches with one vertex type. Several relations are summed. Messages flow from row 0 of `edge_index` to
-row 1, toward the seeds, and each layer computes only the nodes that the later layers still need.
+Both take batches with one vertex type. Several relations are summed. Messages flow from row 0 of `edge_index` to row 1,
+toward the seeds, and each layer computes only the nodes that later layers need.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from snapdb.loading import Batch
 from snapdb.train.loop import seeded
 
 _Layer = Callable[[Batch, Any], Any]
-"""Called with a batch and the states of its nodes: a tensor where there is one node type (None where it has no x), else
-a dict by node type. What it returns, a tensor or such a dict, begins with the states of the seeds."""
+"""A layer: called with a batch and the states of its nodes, a tensor for one node type (None where it has no x), else a
+dict by node type. Its result, a tensor or such a dict, begins with the states of the seeds."""
 
 _OWN = "layers=[…], a function of (batch, x) for each layer that gives the seeds' next states"
 
@@ -83,7 +83,7 @@ def _of_model(model: Any) -> Layers:
 
 
 def _of_pyg(model: Any) -> tuple[_Layer, ...]:
-    """Those of PyG's BasicGNN; where they weigh by degrees, these are counted first."""
+    """The layers of PyG's BasicGNN; where they are normalized by degree, degrees are counted first."""
     by_degree = [conv for conv in model.convs if type(conv).__name__ == "GCNConv" and conv.normalize]
     odd = f"jk={model.jk_mode!r}, so that its answer needs the states of all layers at once"
     if model.jk_mode in (None, "last"):
@@ -97,22 +97,23 @@ def _of_pyg(model: Any) -> tuple[_Layer, ...]:
 
 
 def _plain(model: Any, number: int, batch: Batch, x: Any) -> Tensor:
-    """A layer of PyG's model."""
+    """One layer of PyG's model."""
     states: Tensor = model.inference_per_layer(number, x, _edges(batch, x), batch.batch_size)
     return states
 
 
 def _counted(batch: Batch, x: Any) -> Tensor:
-    """The seeds' states, and beside them their degrees as GCNConv counts: the edges from others, and one to itself."""
+    """The seeds' states with their degrees as GCNConv counts them: edges from other nodes, and one self loop."""
     source, target = _edges(batch, x)
     degree = 1 + torch.bincount(target[source != target], minlength=batch.batch_size)
     return torch.cat([x[: batch.batch_size], degree[: batch.batch_size, None]], dim=1)
 
 
 def _by_degree(model: Any, number: int, batch: Batch, x: Tensor) -> Tensor:
-    """A layer of GCNConv, which divides a node's message by the root of its degree, as counted in the batch.
+    """One layer of GCNConv, which divides a node's message by the root of its degree, as counted in the batch.
 
-    There it is true of the seeds. Of the others, which have no edges in a batch of one hop, it is 1.
+    That count is right for the seeds. For the other nodes, which have no edges in a batch of one hop, it is 1, so their
+    states are divided here by the root of the degree that the first pass counted.
     """
     states, degree = x[:, :-1], x[:, -1:]
     seeds, others = states[: batch.batch_size], states[batch.batch_size :] * degree[batch.batch_size :].rsqrt()
@@ -121,7 +122,7 @@ def _by_degree(model: Any, number: int, batch: Batch, x: Tensor) -> Tensor:
 
 
 def _edges(batch: Batch, x: Any) -> Tensor:
-    """The edges of a batch for a model of PyG, which knows one node type and one edge type."""
+    """The edges of a batch for a model of PyG, which handles one node type and one edge type."""
     if len(batch.n_id) == 1 and len(batch.edge_index) == 1 and x is not None:
         edges: Tensor = batch.only.edge_index
         return edges
@@ -135,6 +136,7 @@ def _edges(batch: Batch, x: Any) -> Tensor:
 
 
 def _modules(*candidates: Any) -> tuple[nn.Module, ...]:
+    """The torch modules among the candidates."""
     return tuple(model for model in candidates if isinstance(model, nn.Module))
 
 
@@ -182,6 +184,7 @@ class GraphSAGE(nn.Module):
         return [partial(self._layer, i) for i in range(self.depth)]
 
     def _layer(self, i: int, batch: Batch, x: Tensor | None) -> Tensor:
+        """One round as a function of a one-hop batch."""
         state = _features(batch, x, 1)
         if i == 0:
             state = torch.relu(self.encode(state))
@@ -190,6 +193,7 @@ class GraphSAGE(nn.Module):
         return given
 
     def _round(self, i: int, state: Tensor, edges: _LayerEdges) -> Tensor:
+        """One round: a linear map of a node's own state, plus one of the mean of its neighbours'."""
         normed = self.norm[i](state)
         messages = self.root[i](normed[: edges.receivers]) + self.neighbour[i](edges.mean(normed))
         change: Tensor = self.dropout(torch.relu(messages))
@@ -245,18 +249,22 @@ class GCN(nn.Module):
         return [self._counted, *(partial(self._layer, i) for i in range(self.depth))]
 
     def _counted(self, batch: Batch, x: Tensor | None) -> Tensor:
+        """The seeds' states, with their degrees as one more column."""
         state = _features(batch, x, 0)
         return torch.cat([state, _degree(batch)[: len(state), None]], dim=1)
 
     def _layer(self, i: int, batch: Batch, x: Tensor) -> Tensor:
+        """One layer as a function of a one-hop batch, with degrees as the last column."""
         given = self._round(i, x[:, :-1], _LayerEdges.of(batch, 1), x[:, -1])
         return given if i + 1 == self.depth else torch.cat([given, x[: len(given), -1:]], dim=1)
 
     def _round(self, i: int, state: Tensor, edges: _LayerEdges, degree: Tensor) -> Tensor:
+        """One layer on the nodes within its reach."""
         mixed = self._mix(edges, self.linear[i](self.dropout(state)), degree)
         return torch.relu(mixed) if i + 1 < self.depth else mixed
 
     def _mix(self, edges: _LayerEdges, state: Tensor, degree: Tensor) -> Tensor:
+        """The normalized sum over neighbours and the node itself."""
         scale = degree[: len(state), None]
         here = degree[: edges.receivers, None]
         if self.normalize == "mean":
@@ -269,26 +277,26 @@ class _LayerEdges(NamedTuple):
     """The edges and receivers of one layer: those within `reach` hops of the seeds."""
 
     edges: tuple[Tensor, ...]
-    """Per relation, [2, E] local ids: neighbour, receiver."""
+    """Per relation, [2, edges] local ids: neighbour, receiver."""
     receivers: int
-    """The first nodes of the batch: the layer computes these and no others."""
+    """The number of leading nodes of the batch, whose states the layer computes."""
 
     @classmethod
     def of(cls, batch: Batch, reach: int) -> _LayerEdges:
-        """What the layer needs whose output must cover the nodes of the first `reach` hops (the seeds count as one)."""
+        """The edges of a layer whose output must cover the nodes of the first `reach` hops; the seeds count as one."""
         kind = batch.seed_type
         edges = tuple(index[:, : sum(batch.num_sampled_edges[key][:reach])] for key, index in batch.edge_index.items())
         return cls(edges, sum(batch.num_sampled_nodes[kind][:reach]))
 
     def total(self, state: Tensor) -> Tensor:
-        """[receivers, width]: the sum of the neighbours' states, over all relations."""
+        """[receivers, width] the sum of the neighbours' states, over all relations."""
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             out = out.index_add(0, index[1], state.index_select(0, index[0]))
         return out
 
     def mean(self, state: Tensor) -> Tensor:
-        """[receivers, width]: the mean of each relation's neighbours, or 0 without any, summed over relations."""
+        """[receivers, width] the mean of each relation's neighbours, 0 without any, summed over relations."""
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             count = torch.bincount(index[1], minlength=self.receivers).clamp(min=1).to(state.dtype)
@@ -298,7 +306,7 @@ class _LayerEdges(NamedTuple):
 
 
 def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
-    """Features [nodes within `layers` hops, width] of a batch with one vertex type: the given ones, or its own."""
+    """[nodes within `layers` hops, width] the features of a batch with one vertex type: the given ones, or its own."""
     kind = batch.seed_type
     if len(batch.num_sampled_nodes) != 1:
         kinds = ", ".join(sorted(batch.num_sampled_nodes))
