@@ -66,7 +66,7 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
     first, last = min(r.first for r in runs), max(r.first + r.length for r in runs) - 1
     if last - first >= _SPARSE * map_.limit + 1_000_000:
         return None
-    # A dense table: 8 bytes per possible key, and one read per lookup, where a hash join costs several times as much.
+    # A dense table: 8 bytes per possible key, and one read per lookup, without hashing.
     dense = np.full(last - first + 1, -1, np.int64)
     source = vertices.known if ever else vertices.dense
     for batch in session.reader(f"SELECT CAST(k0 AS BIGINT) AS k0, dense FROM ({source})", rows=_BATCH):

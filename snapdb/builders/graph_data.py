@@ -202,8 +202,7 @@ def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> Non
     element, rows = data.rows.element, data.rows.sql
     keys = quote_all(element.key)
     if new is not None:
-        # FROM ({rows}) SEMI JOIN} Only keys of new rows can have become duplicates: the others were checked with an
-        # earlier version.
+        # Only keys of new rows can have become duplicates: the others were checked with an earlier version.
         rows = f"SELECT {keys} FROM ({rows}) SEMI JOIN (SELECT {keys} FROM ({new})) USING ({keys})"
     twice = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
     (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]

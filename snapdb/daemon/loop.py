@@ -42,8 +42,8 @@ def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> Ta
             by hand meanwhile (task-moved): load the state again.
         SnapdbError: the catalog cannot be written at the moment.
     """
-    # One transaction checks the lease, advances the task and records the run: of two leaders that believe to lead, one
-    # fails, and no fire time runs twice.
+    # One transaction checks the lease, advances the task and records the run: of two processes that both believe they
+    # lead, one fails, and no fire time runs twice.
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         TaskRows(connection).advance(decision.task, decision.was, decision.considered)

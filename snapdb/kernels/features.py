@@ -71,7 +71,7 @@ def _as_words(array: Array) -> Array:
     So kernels that only copy are compiled once per item size, not once per dtype.
     """
     words = np.ascontiguousarray(array).view(_WORDS[array.dtype.itemsize]).view(np.ndarray)
-    # Numba compiles a variant for writable arrays and one for read-only arrays: use one of them only.
+    # numba compiles a variant for writable arrays and one for read-only arrays: use one of them only.
     words.flags.writeable = False
     return words
 

@@ -105,7 +105,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
         seen = np.isin(_codes(batch, seed, source, destination), pairs)
         if said["exclude"] == "BOTH" and seed.source == seed.destination:
             seen |= np.isin(_codes(batch, seed, destination, source), pairs)
-        elif either:  # a row of both directions may contain the reverse edge, which EXCLUDE SEED does not exclude
+        elif either:  # a row of both directions may contain the reverse edge, which EXCLUDE SEEDS keeps
             continue
         if batch.temporal is not None and batch.seed_time is not None:
             near = _array(batch.batch[key.destination])[_array(batch.edge_index[key])[1]]

@@ -142,7 +142,7 @@ class _Hop:
     @property
     def parts(self) -> tuple[int, int, int, int]:
         """The parts of the draw keys of the whole hop."""
-        # With REUSE_HOPS a node's key lacks the hop, so that it draws the same edges wherever it occurs in the batch.
+        # With `reuse_hops` a node's key lacks the hop, so that it draws the same edges wherever it occurs in the batch.
         number = EVERY_HOP if self.spec.reuse_hops else self.number
         return self.spec.seed, self.batch, number, self.walk.relation.hash
 

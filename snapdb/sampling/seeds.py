@@ -86,7 +86,7 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
         case "FIXED":
             return shuffle(seed_order_key(seed, 0), seeds.ids.size)[taken]
         case "IN ORDER":
-            # Seeds are in canonical order, by dense id: only the query's own rows define another one.
+            # Seeds are in canonical order: only the rows of the seed query define another one.
             if seeds.query_order is None:
                 raise ValueError("IN ORDER was asked, but these seeds have no query order; use SHUFFLE or FIXED")
             return seeds.query_order[taken]

@@ -208,7 +208,7 @@ class _TorchSubgraph:
         walk, limits = how.walk, self._limits
         eligible = stretches(walk, frontier, limits)
         listed = _listed(walk, frontier, limits, hidden)
-        # Scored and listed rows are read whole, and their edges as tensors at once would exceed any memory.
+        # Scored and listed rows are read whole, and their edges as tensors at once could exceed the device's memory.
         if is_scored(how.drawing, walk):
             sizes = (eligible if how.kept is None else stretches(walk, frontier, None)).degrees
         else:

@@ -157,8 +157,8 @@ class Walk:
     def for_one_pass(self) -> Self:
         """The relation for one pass over all nodes: its large files are read ahead, unlike for batches."""
         arrays, rows = self.arrays, self.arrays.rows
-        # The usual advice for these maps is random access, which turns readahead off; a pass in order is many times
-        # faster with it.
+        # Where memory is scarce these maps have the advice for random access, without readahead, which a pass in order
+        # needs.
         rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
         ids, weights = (column._replace(base=in_order(column.base)) for column in (arrays.ids, arrays.weights))
         return replace(self, arrays=arrays._replace(rows=rows, ids=ids, weights=weights))

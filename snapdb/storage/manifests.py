@@ -177,7 +177,7 @@ def map_array(path: Path) -> Array:
     """
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    # Numpy evaluates the header as a Python literal, which may raise anything for damaged bytes.
+    # numpy evaluates the header as a Python literal, which may raise anything for damaged bytes.
     except Exception as error:
         raise _unread(path, error) from error
     prefer_huge_pages(array)

@@ -110,7 +110,7 @@ class FeatureColumn(NamedTuple):
         if not self.is_list:
             return _over(cast, self.sql)
         if self.dtype != "bool" and not holey:
-            # One cast of the list is several times faster than a lambda per number.
+            # A cast of the list is faster than a lambda per number.
             return f"CAST({self.sql} AS {self.read}[])"
         return f"list_transform({self.plain}, lambda v: {cast})"
 

@@ -106,7 +106,7 @@ class CatalogLock:
         """
         descriptor = self._open() if whole and self._descriptors and not self._db_dir.read_only else None
         try:
-            # Our own shared locks would keep SQLite from deleting the log, so the last writer releases them first.
+            # This process's own shared locks would keep SQLite from deleting the log: release them, as no writer is active.
             if descriptor is not None and _lock(descriptor, fcntl.F_WRLCK, _WRITER):
                 for held in self._descriptors:
                     _lock(held, fcntl.F_UNLCK, (0, 0))
