@@ -44,8 +44,11 @@ class _Run(NamedTuple):
     """A run of consecutive keys: first, first + 1, … have the dense ids start, start + 1, …"""
 
     first: int
+    """The first key."""
     length: int
+    """The number of keys."""
     start: int
+    """The dense id of the first key."""
 
 
 def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, ever: bool = False) -> _KeyLookup | None:

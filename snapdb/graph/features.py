@@ -51,6 +51,7 @@ class ArrayFeature(NamedTuple):
     """Rows of one array, often memory-mapped."""
 
     array: Array
+    """[ids] or [ids, width] the rows, by id."""
     scarce: bool = False
     """Whether it is mapped, and memory cannot hold it beside the other arrays that batches read."""
 
@@ -142,6 +143,7 @@ class HistoryFeature(NamedTuple):
     """A feature with a history, read as of a time: each id has the last value before that time (as-of join)."""
 
     arrays: HistoryArrays
+    """The values and their times, by vertex."""
     name: str
     stop: int | None
     """Values of this time or later are never read; None: all may be."""

@@ -58,6 +58,7 @@ class Position:
     """The position of a consumer: the epoch, and how much of it was taken."""
 
     epoch: int = 0
+    """The number of the epoch."""
     start: int = 0
     """The number of batches that all ranks consumed before the rest was shared out."""
     taken: int = 0

@@ -120,8 +120,10 @@ class Passes:
         features: _Features = self.view.node_features
         fresh: dict[str, Array] = {}
         done = 0
+        # Without dropout and gradients: inference is exact, and keeps no activations.
         with self.layers.at_rest():
             for number, kinds in enumerate(plan):
+                # States of earlier layers are freed with their files: a pass reads one layer and writes the next.
                 fresh = {}
                 for kind in kinds:
                     rows = self._pass(number, kind, features, done, total)

@@ -125,6 +125,7 @@ def fit(
                 continue
             scores.append(validate())
             if best < 0 or scores[-1] > scores[best]:
+                # A copy: state_dict refers to the parameters, which the next step changes.
                 best, weights = epoch, deepcopy(model.state_dict())
             if patience is not None and epoch - best >= patience:
                 break
@@ -156,6 +157,7 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform 
     if not order:
         raise InputError("the stream has no batch to predict: its SEEDS query returned no row", code="nothing-to-learn")
     input_id = torch.cat(order)
+    # Batches come in the order of the epoch; predictions are returned in the order of the seed set.
     rows = torch.argsort(input_id)
     y = torch.cat(targets)[rows] if targets else None
     return Predictions(input_id[rows], torch.cat(logits)[rows], y)

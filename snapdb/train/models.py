@@ -326,6 +326,7 @@ def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
 def _degree(batch: Batch) -> Tensor:
     """[nodes] float: incoming edges in the batch, and one for the self loop."""
     nodes = sum(batch.num_sampled_nodes[batch.seed_type])
+    # Degrees of the batch, not of the snapshot: they are exact for nodes whose neighbours were all sampled.
     degree = torch.ones(nodes, device=batch.input_id.device)
     for index in batch.edge_index.values():
         degree += torch.bincount(index[1], minlength=nodes)

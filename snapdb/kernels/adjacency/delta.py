@@ -36,6 +36,7 @@ class Base(NamedTuple):
     """The rows of the base adjacency."""
 
     indptr: Int64s
+    """[base nodes + 1] where each row starts."""
     keys: Keys
     last: int
     """The greatest event time in the base, or the greatest int64 where that is not known."""

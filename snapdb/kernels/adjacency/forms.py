@@ -70,7 +70,9 @@ class RowArrays(NamedTuple):
     degrees: npt.NDArray[np.uint32]
     """[nodes] how many logical positions of each row are in the snapshot; empty: all."""
     live: LiveArrays
+    """The positions that are in the snapshot; empty: all."""
     delta: DeltaArrays
+    """The delta; empty: there is none."""
 
 
 def row_arrays(
@@ -166,7 +168,9 @@ class ColumnArrays(NamedTuple):
     """A column of edges by physical position; both parts are empty where no kernel needs it."""
 
     base: Array
+    """[base edges] values of the base's edges."""
     delta: Array
+    """[delta edges] values of the delta's edges."""
 
 
 def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArrays) -> ColumnArrays:

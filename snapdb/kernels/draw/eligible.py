@@ -41,6 +41,7 @@ class WalkArrays(NamedTuple):
     """A relation's rows and the columns that draws read; columns that are not needed are empty."""
 
     rows: RowArrays
+    """The rows, as kernels read them."""
     ids: ColumnArrays
     """Edge ids, int32 or int64."""
     times: ColumnArrays

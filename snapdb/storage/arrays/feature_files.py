@@ -41,7 +41,9 @@ class _WidthStep(NamedTuple):
     """A width of a sparse feature, and the version that first added a row that needs it."""
 
     version: int
+    """The version that first needs the width."""
     width: int
+    """The width: one more than the greatest index."""
 
 
 class _Slots(NamedTuple):

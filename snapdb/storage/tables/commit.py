@@ -42,6 +42,7 @@ class Append(NamedTuple):
     """More rows. Appends commute: one conflicts only if the table was dropped or has other columns."""
 
     table_id: int
+    """The id of the table."""
     columns: tuple[Column, ...]
     """The table's columns when the rows were written."""
     files: tuple[Segment, ...]
@@ -52,6 +53,7 @@ class RemoveRows(NamedTuple):
     """Removed rows; conflicts if one of them was removed since `base`."""
 
     table_id: int
+    """The id of the table."""
     file: Segment
     """The file of removed rows, with one column `row_id`."""
     base: int
@@ -66,6 +68,7 @@ class AlterColumns(NamedTuple):
     """Other columns; conflicts if the table was changed since `base`."""
 
     table_id: int
+    """The id of the table."""
     columns: tuple[Column, ...]
     base: int
     """The version at which the table was read."""
@@ -75,6 +78,7 @@ class DropTable(NamedTuple):
     """A dropped table, which older versions still have; conflicts if it was changed since `base`."""
 
     table_id: int
+    """The id of the table."""
     base: int
     """The version at which the table was read."""
 
@@ -96,8 +100,11 @@ class AssignIds(NamedTuple):
     """Dense ids from `limit` on for new keys of an id map; conflicts if others were assigned meanwhile."""
 
     map_id: int
+    """The id of the id map."""
     table_id: int
+    """The id of the table that the keys belong to."""
     limit: int
+    """The number of ids assigned so far, which is the first new id."""
     file: Segment | None
     """The new keys, after those of the files that it replaces; None: the append has no new key."""
     merged: tuple[str, ...] = ()
@@ -119,6 +126,7 @@ class Loaded(NamedTuple):
     """The files whose rows the same commit appends; conflicts if one was loaded before."""
 
     table_id: int
+    """The id of the table."""
     files: tuple[LoadedFile, ...]
 
 

@@ -25,7 +25,9 @@ class IdMap(NamedTuple):
     """The dense ids of one vertex table's key."""
 
     id: int
+    """The id of the map."""
     table_id: int
+    """The id of the table."""
     columns: tuple[Column, ...]
     """The key's columns by their current names; in the files they are called k0, k1, …"""
     segments: tuple[Segment, ...]
