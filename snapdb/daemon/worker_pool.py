@@ -226,7 +226,7 @@ class WorkerPool:
         return self._jobs - sum(worker.job is not None for worker in self._workers)
 
     def start(self, task: Task, run: TaskRun) -> None:
-        """Hands a run to a worker; where none can be started, the run has died."""
+        """Hands a run to a worker; the run fails where none can be started."""
         limit = None if task.timeout is None else task.timeout / 1_000_000 + self._intervals.kill
         deadline = None if limit is None else self._clock.monotonic() + limit
         try:
