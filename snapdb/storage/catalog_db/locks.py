@@ -106,7 +106,8 @@ class CatalogLock:
         """
         descriptor = self._open() if whole and self._descriptors and not self._db_dir.read_only else None
         try:
-            # This process's own shared locks would keep SQLite from deleting the log: release them, as no writer is active.
+            # This process's own shared locks would keep SQLite from deleting the log. They are
+            # released once this process holds the writer's lock, which shows that no writer is active.
             if descriptor is not None and _lock(descriptor, fcntl.F_WRLCK, _WRITER):
                 for held in self._descriptors:
                     _lock(held, fcntl.F_UNLCK, (0, 0))
