@@ -38,11 +38,11 @@ def rows(heading: str) -> list[tuple[str, str, str]]:
 
 
 def test_the_page_has_both_tables() -> None:
-    assert len(rows("Allowed")) > 30
-    assert len(rows("Refused")) > 50
+    assert len(rows("Supported")) > 30
+    assert len(rows("Not supported")) > 50
 
 
-@pytest.mark.parametrize(("statement", "happens"), [row[:2] for row in rows("Allowed")])
+@pytest.mark.parametrize(("statement", "happens"), [row[:2] for row in rows("Supported")])
 def test_what_is_allowed_runs(
     db: Database, statement: str, happens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,7 +54,7 @@ def test_what_is_allowed_runs(
     assert after == before + happens.startswith("a version")
 
 
-@pytest.mark.parametrize(("statement", "reason", "way"), rows("Refused"))
+@pytest.mark.parametrize(("statement", "reason", "way"), rows("Not supported"))
 def test_what_is_refused_says_why_and_what_to_do(db: Database, statement: str, reason: str, way: str) -> None:
     with refused("refused", f" is refused: {reason}; {way}", recorded=False) as caught:  # the page has the wording
         db.execute(statement)
