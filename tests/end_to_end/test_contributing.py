@@ -66,7 +66,7 @@ def test_a_family_has_its_name_in_every_layer() -> None:
 def test_a_statement_takes_five_files_and_runs(tmp_path: Path) -> None:
     for folder in ("snapdb", "cli", "grammar", "docs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## To add a kernel")[0]
+    recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding a kernel")[0]
     steps = [(name, textwrap.dedent(diff)) for name, _, diff in STEP.findall(recipe)]
     for name, diff in steps:
         path = tmp_path / name
