@@ -1,25 +1,16 @@
 """Text → statements: each is read by the grammar of its leading words, or left to DuckDB as it stands."""
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import lark
-from lark import Lark
-from lark.common import LexerConf
-from lark.exceptions import UnexpectedToken
-from lark.lexer import Lexer, LexerState
-from lark.parsers.lalr_parser_state import ParserState
-
-import snapdb_grammar
 from snapdb.errors import ParseError, SnapdbError, Span
+from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.lexer import StatementTokens, Token, fold, parts, says
 from snapdb.sql.queries import LEADING, Query, check_query, describes_ours, find_travels
-from snapdb.sql.syntax import RESERVED, Family, Leaf, Place, Reader, SqlFragment, Statement, Tree, span_of, trees
-from snapdb.sql.syntax_errors import explain_unexpected
+from snapdb.sql.syntax import Family, Leaf, Place, Reader, SqlFragment, Statement, span_of, trees
 from snapdb.sql.unsupported import (
     CREATED,
     refuse_mixed,
@@ -28,64 +19,12 @@ from snapdb.sql.unsupported import (
     unknown_refreshed,
     unknown_statement,
 )
+from snapdb_grammar import grammar_text
 
-_GRAMMARS = Path(snapdb_grammar.__file__).parent
-_DECLARED = {"quoted": "NAME", "string": "STRING", "number": "NUMBER"}
-
-
-class _StatementLexer(Lexer):
-    """Names the terminal of each token; the input is a sequence of `Token`, SQL fragments folded."""
-
-    __future_interface__ = 2
-
-    def __init__(self, conf: LexerConf) -> None:
-        self.keywords = {terminal.pattern.value.upper(): terminal.name for terminal in conf.terminals}
-
-    def lex(self, lexer_state: LexerState, parser_state: ParserState[int]) -> Iterator[lark.Token]:
-        tokens: Iterable[Token] = lexer_state.text  # type: ignore[assignment]  # Lark hands custom input through
-        for token in tokens:
-            accepted = parser_state.parse_conf.states[parser_state.position]
-            terminal = _terminal_of(token, accepted, self.keywords)
-            start, stop = token.span
-            yield lark.Token(terminal, token.text, start_pos=start, end_pos=stop, line=1, column=start + 1)
-
-
-def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
-    """Return the terminal of a token; one outside every grammar where the token is not valid anywhere."""
-    kind, word = token.kind, token.word
-    keyword = keywords.get(word)
-    if keyword is not None and keyword in accepted:
-        return keyword
-    if kind == "word":
-        return "RESERVED" if word in RESERVED else "NAME"
-    return _DECLARED.get(kind, kind)
-
-
-@cache
-def parser(family: str) -> Lark:
-    """The parser of a family; its input is a sequence of tokens, positions in its trees count in the source."""
-    with _without_collision_search():
-        return _grammar(family)
-
-
-def _grammar(family: str, *, strict: bool = False) -> Lark:
-    """A family's grammar, built anew. `strict` refuses shift/reduce conflicts (needs the package interegular)."""
-    return Lark(_grammar_text(family), parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)
-
-
-@contextmanager
-def _without_collision_search() -> Iterator[None]:
-    """Keep Lark from searching regular expressions for collisions: up to 0.2 s, and only to log a warning.
-
-    It does so wherever interegular happens to be installed, even for its own grammar of grammars.
-    """
-    before = lark.lexer.has_interegular
-    lark.lexer.has_interegular = False
-    try:
-        yield
-    finally:
-        lark.lexer.has_interegular = before
-
+if TYPE_CHECKING:
+    from snapdb.sql import grammars
+else:
+    grammars = module_on_first_use("snapdb.sql.grammars")  # a query is parsed by no grammar, and loads no Lark
 
 FAMILIES = (
     "tables",
@@ -111,10 +50,6 @@ def load_family(name: str) -> Family:
     return family
 
 
-def _grammar_text(family: str) -> str:
-    return _GRAMMARS.joinpath(f"{family}.lark").read_text(encoding="utf-8")
-
-
 def _by_leading() -> dict[str, dict[str, str]]:
     """Map families by their first word, and by the second where the first is shared; else by ''.
 
@@ -122,7 +57,7 @@ def _by_leading() -> dict[str, dict[str, str]]:
     """
     by_word: dict[str, dict[str, str]] = {}
     for family in FAMILIES:
-        declared = _LEADING_WORDS.search(_grammar_text(family))
+        declared = _LEADING_WORDS.search(grammar_text(family))
         assert declared is not None, family
         for leading in declared[1].split(", "):
             first, _, rest = leading.partition(" ")
@@ -259,11 +194,7 @@ def _statement(part: StatementTokens, text: str) -> Statement:
         check_query(part.tokens)
         return Query(text, part.span, SqlFragment(text[part.span.start : part.span.stop], part.span))
     tokens = fold(part.tokens, family.fragments, text)
-    try:
-        start: Tree = parser(family.grammar).parse(tokens)
-    except UnexpectedToken as error:
-        raise explain_unexpected(error, parser(family.grammar), part.tokens) from None
-    (tree,) = trees(start)
+    (tree,) = trees(grammars.parse_tokens(family.grammar, tokens, part.tokens))
     rule, place = str(tree.data), Place(text, part.span)
     if rule in family.builders:
         return family.builders[rule](tree, place)

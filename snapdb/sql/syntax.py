@@ -3,19 +3,25 @@
 The functions read them from Lark's trees; every family's builder uses them.
 """
 
+from __future__ import annotations
+
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf, isfinite
-from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
-
-import lark
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from snapdb.errors import ParseError, Span
+from snapdb.on_first_use import module_on_first_use
 from snapdb.sql.lexer import Finder, Token, TokenKind, no_fragments, scan
 from snapdb.types import by_word
+
+if TYPE_CHECKING:
+    import lark
+else:
+    lark = module_on_first_use("lark")  # only statements with a grammar have trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +147,11 @@ def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
     return VersionBound(bound, value, span)
 
 
-Tree = lark.Tree[lark.Token]
-
-Leaf = lark.Token
+if TYPE_CHECKING:
+    Tree = lark.Tree[lark.Token]
+    Leaf = lark.Token
+else:
+    Tree = Leaf = object
 
 
 class Place(NamedTuple):

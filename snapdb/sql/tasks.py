@@ -179,7 +179,7 @@ def _option(tree: Tree) -> TaskOption:
 
 
 def _count(value: Tree | Leaf) -> int:
-    if isinstance(value, Leaf) or value.data != "number":
+    if isinstance(value, lark.Token) or value.data != "number":
         raise ParseError(f"retries takes a whole number, found {_shown(value)}", span=span_of(value), code="bad-number")
     if not 0 <= (count := integer(value, "retries")) <= 100:
         raise ParseError(f"retries takes 0 to 100, found {count}", span=span_of(value), code="bad-number")
@@ -189,7 +189,7 @@ def _count(value: Tree | Leaf) -> int:
 def _length(value: Tree | Leaf) -> str:
     """Return the text of a length of time, from a string or from INTERVAL."""
     match value:
-        case Leaf(type="STRING"):
+        case lark.Token(type="STRING"):
             return string(value)
         case lark.Tree(data="length"):
             number, *unit = leaves(value)
@@ -204,7 +204,7 @@ def _length(value: Tree | Leaf) -> str:
 
 def _word(option: _Option, value: Tree | Leaf) -> str:
     """Return one of the words that an option takes, with or without quotes."""
-    if isinstance(value, Leaf):
+    if isinstance(value, lark.Token):
         word = (string(value) if value.type == "STRING" else name(value).text).lower()
         if word in _TAKEN[option]:
             return word
@@ -214,7 +214,7 @@ def _word(option: _Option, value: Tree | Leaf) -> str:
 
 
 def _shown(value: Tree | Leaf) -> str:
-    return " ".join([value] if isinstance(value, Leaf) else leaves(value))[:40]
+    return " ".join([value] if isinstance(value, lark.Token) else leaves(value))[:40]
 
 
 def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:

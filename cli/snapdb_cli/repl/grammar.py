@@ -10,8 +10,9 @@ import lark
 from lark.exceptions import UnexpectedInput
 
 from snapdb.errors import ParseError
+from snapdb.sql.grammars import parser
 from snapdb.sql.lexer import OPENERS, Finder, Token, fold, parts, scan
-from snapdb.sql.parser import FAMILIES, load_family, parser
+from snapdb.sql.parser import FAMILIES, load_family
 
 _Quote = Literal["", "'", '"']
 
