@@ -1,4 +1,4 @@
-"""Names of a package that are imported when somebody first asks for them (PEP 562)."""
+"""Names of a package that are imported when somebody first asks for them (PEP 562), and what `dir()` lists."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -37,3 +37,23 @@ class module_on_first_use:  # noqa: N801  # it is called as a function
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(import_module(self._name), attribute)
+
+
+def public_names(module: str, kind: type = object) -> Callable[[], list[str]]:
+    """Return the `__dir__` of a module: `__all__`, else the public functions and classes that it defines.
+
+    Args:
+        module: The module's name.
+        kind: The type of the names that a module without `__all__` lists; `type` leaves functions out.
+
+    >>> public_names(__name__)()
+    ['module_on_first_use', 'on_first_use', 'public_names']
+    """
+
+    def names() -> list[str]:
+        held = vars(sys.modules[module])
+        defined = (name for name, one in held.items() if getattr(one, "__module__", None) == module)
+        own = (name for name in defined if not name.startswith("_") and isinstance(held[name], kind))
+        return list(held.get("__all__", sorted(own)))
+
+    return names

@@ -1,0 +1,91 @@
+"""Class docstrings that list attributes: `help()` shows what editors and the API reference show."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+_Class = TypeVar("_Class", bound=type)
+_WIDTH = 88
+"""Columns of a line of the Attributes section."""
+
+
+def document_attributes(cls: _Class) -> _Class:
+    """Append a Google-style Attributes section to a class's docstring; return the class.
+
+    Python keeps no docstring of an attribute: it drops the string under the assignment. The section is built from the
+    source when `__doc__` is first read, so that importing the class costs nothing; of a class with a metaclass at once,
+    because pydoc then reads its dictionary. Without source, or under `python -OO`, the docstring stays as it is.
+
+    >>> from snapdb.loading.source import Share
+    >>> print(Share.__doc__)  # doctest: +ELLIPSIS
+    A rank's batches of the rest of an epoch.
+    <BLANKLINE>
+    Attributes:
+        places (range): The numbers of the batches; those from `batches` on stand for the
+            epoch's first ones again.
+        batches (int): The number of batches of the epoch, over all ranks.
+        ...
+    """
+    docs = _AttributeDocs(cls.__doc__)
+    if type(cls) is type:
+        cls.__doc__ = docs  # type: ignore[assignment]  # a descriptor, which type.__doc__ honours
+    else:
+        cls.__doc__ = docs.__get__(None, cls)
+    return cls
+
+
+class _AttributeDocs:
+    """The `__doc__` of a class, computed at first access."""
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+        self._whole: str | None = None
+
+    def __get__(self, _: object, owner: type) -> str | None:
+        if self._text is not None and self._whole is None:
+            self._whole = _with_section(self._text, owner)
+        return self._whole
+
+
+def _with_section(text: str, cls: type) -> str:
+    """The docstring, followed by the section where the class has public attributes."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):  # a zip without sources, a frozen program, a prompt
+        return text
+    (definition,) = tree.body
+    assert isinstance(definition, ast.ClassDef)
+    entries = [_entry(name, *about) for name, about in _attributes(definition).items()]
+    return "\n".join([inspect.cleandoc(text), "", "Attributes:", *entries]) if entries else text
+
+
+def _attributes(definition: ast.ClassDef) -> Mapping[str, tuple[str, str]]:
+    """Annotated public names of the class body → (type, docstring)."""
+    return {
+        node.target.id: (ast.unparse(node.annotation), doc)
+        for node, doc in _with_docstrings(definition.body)
+        if isinstance(node, ast.AnnAssign)
+        if isinstance(node.target, ast.Name) and not node.target.id.startswith("_")
+    }
+
+
+def _with_docstrings(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
+    """Each statement with the string below it, or with an empty one."""
+    for node, below in zip(body, [*body[1:], None], strict=True):
+        match below:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                yield node, inspect.cleandoc(text)
+            case _:
+                yield node, ""
+
+
+def _entry(name: str, type_: str, doc: str) -> str:
+    """One attribute, wrapped, as Google style writes it."""
+    paragraphs = doc.split("\n\n") if doc else [""]
+    head = f"{name} ({type_}): {paragraphs[0]}" if doc else f"{name} ({type_})"
+    lines = textwrap.wrap(head, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    for paragraph in paragraphs[1:]:
+        lines += ["", *textwrap.wrap(paragraph, _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 8)]
+    return "\n".join(lines)
