@@ -30,7 +30,7 @@ from snapdb.errors import (
     SnapdbError,
     WaitTimeout,
 )
-from snapdb.on_first_use import on_first_use
+from snapdb.on_first_use import on_first_use, public_names
 from snapdb.release import __version__
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ _LAZY = {
     "upgrade": ".storage.catalog_db.connection",
 }
 
-__getattr__ = on_first_use(__name__, _LAZY)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # a checker would take any name for one of the package's
+    __getattr__ = on_first_use(__name__, _LAZY)
+__dir__ = public_names(__name__)

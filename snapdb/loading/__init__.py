@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from snapdb.on_first_use import on_first_use
+from snapdb.on_first_use import on_first_use, public_names
 
 if TYPE_CHECKING:
     from snapdb.loading.adapters import pyg_package, save_pyg
@@ -39,4 +39,6 @@ _HOMES = {
     "save_pyg": ".adapters",
 }
 
-__getattr__ = on_first_use(__name__, _HOMES)
+if not TYPE_CHECKING:  # a checker would take any name for one of the package's
+    __getattr__ = on_first_use(__name__, _HOMES)
+__dir__ = public_names(__name__)

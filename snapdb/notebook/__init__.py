@@ -1,5 +1,7 @@
 """Jupyter and IPython: `%load_ext snapdb` brings `%snap` and `%%snap`."""
 
 from snapdb.notebook.magics import load_ipython_extension, unload_ipython_extension
+from snapdb.on_first_use import public_names
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
+__dir__ = public_names(__name__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from snapdb.on_first_use import on_first_use
+from snapdb.on_first_use import on_first_use, public_names
 
 if TYPE_CHECKING:
     from snapdb.train.layerwise import Inferred, Passes
@@ -43,4 +43,6 @@ _NAMES = {
     ".models": ("GCN", "GraphSAGE", "Layers"),
 }
 
-__getattr__ = on_first_use(__name__, {name: module for module, names in _NAMES.items() for name in names})
+if not TYPE_CHECKING:  # a checker would take any name for one of the package's
+    __getattr__ = on_first_use(__name__, {name: module for module, names in _NAMES.items() for name in names})
+__dir__ = public_names(__name__)
