@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from snapdb import loading, train
+from snapdb.attribute_docs import document_attributes
 from snapdb.builders.context import Progress
 from snapdb.catalog import Catalog
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
@@ -45,25 +46,59 @@ def connect(
     threads: int | None = None,
     folders: Sequence[str | Path] | None = None,
 ) -> Database:
-    """Open the database directory at `path`, and create it when it does not exist.
+    """Open the database directory at `path`; create it if it does not exist.
 
     Args:
-        path: The directory that holds it must exist. None opens a temporary database, which goes when it is closed.
+        path: The database directory, whose parent directory must exist. None: a temporary database, which is removed
+            when it is closed.
         read_only: Never write to the database. COPY … TO still writes files elsewhere; `folders` restricts that.
-        verify: Check every file's sha256 first, which reads all of them.
-        threads: How many queries, builds and streams may take; None: all cores. No result depends on it.
-        folders: The only directories and files, besides the database itself, that statements may read and write; a
-            directory that does not exist yet ends with a slash. None: all that the process may.
+        verify: First compare every file with its sha256, which reads all of them.
+        threads: The number of threads for queries, builds and streams. None: one per core. It never changes a result.
+        folders: The only directories and files, besides the database itself, that statements may read and write. A
+            directory that does not exist yet ends with a slash. None: all that the process may access.
+
+    Returns:
+        The open database. Close it, or use it as a context manager.
 
     Raises:
-        DatabaseError: the path is a file, not writable, not a database, or of a newer format, or the directory that
-            holds it does not exist.
+        DatabaseError: The path is a file or not writable, or its parent directory does not exist.
+        FormatError: The directory is not a snapdb database, or a newer snapdb wrote it.
+        CorruptError: With `verify`, a file is missing or damaged.
+
+    Examples:
+        >>> with connect() as db:
+        ...     db.execute("SELECT 6 * 7 AS answer").fetchone()
+        (42,)
     """
     return Database(path, read_only=read_only, verify=verify, threads=threads, folders=absolute_paths(folders))
 
 
+@document_attributes
 class Database:
-    """Tables, graphs and snapshots in one directory. Use it as a context manager, or close it."""
+    """An open database directory: its tables, graphs, snapshots and samplers.
+
+    `snapdb.connect` returns one. Use it as a context manager, or call `close`. Several processes may read and write
+    the same directory at once.
+
+    Examples:
+        >>> import snapdb
+        >>> db = snapdb.connect()  # a temporary database
+        >>> created = db.execute("CREATE TABLE item AS SELECT range AS id, range * 10 AS price FROM range(3)")
+        >>> db.execute("SELECT sum(price) AS total FROM item WHERE id > $low", {"low": 0})
+        ┌─────────┐
+        │   total │
+        │ hugeint │
+        ├─────────┤
+        │      30 │
+        └─────────┘
+        1 row
+        >>> with db.transaction("a correction"):
+        ...     rows = db.execute("UPDATE item SET price = 25 WHERE id = 2").rowcount
+        >>> db.close()
+    """
+
+    temporary: bool
+    """Whether the database was opened without a path, and is removed when it is closed."""
 
     def __init__(
         self,
@@ -76,13 +111,16 @@ class Database:
         rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """Open it as `connect` does.
+        """Open a database as `snapdb.connect` does, which programs call.
 
         Args:
-            folders: Absolute paths of the only folders and files, beside its own, that statements may read and write;
-                None: all.
-            rules: The rules of the optimizer; None: all. Results are the same with fewer.
-            disk: Stands between it and its files: tests give one that fails.
+            path: See `connect`.
+            read_only: See `connect`.
+            verify: See `connect`.
+            threads: See `connect`.
+            folders: As absolute paths; see `connect`.
+            rules: The rules that optimize plans. None: all rules. Fewer rules give the same results, more slowly.
+            disk: Performs all operations on files; tests pass one that fails.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"threads is 1 or more, or None for all cores, found {threads!r}")
@@ -103,7 +141,10 @@ class Database:
 
     @property
     def progress(self) -> Progress | None:
-        """Called by long work with what is being done and, where it is known, the share that is done (0 to 1)."""
+        """A function that long work calls with its current step and the share done, 0 to 1, or None if unknown.
+
+        None: progress is not reported.
+        """
         return self._session.progress
 
     @progress.setter
@@ -119,14 +160,35 @@ class Database:
         """Run exactly one statement.
 
         Args:
-            params: A mapping for `$name`, a sequence for `?`.
+            sql: The text of the statement. A semicolon at its end is optional.
+            params: The values of parameters: a mapping for `$name`, a sequence for `?`.
+
+        Returns:
+            The rows of a query, or the message of any other statement.
+
+        Raises:
+            ParseError: The text is not one statement of the language.
+            BindError: A name, a type or a clause does not fit the database.
+            QueryError: DuckDB failed to run a query.
+            SnapdbError: The statement failed otherwise; `error.code` names the reason.
         """
         if not isinstance(sql, str):
             raise TypeError(f"execute takes the text of a statement, found {sql!r}")
         return self.run(parse_one(sql), params)
 
     def script(self, text: str, params: Parameters = None) -> list[Result]:
-        """Run several statements, one after another; all are read before the first is run."""
+        """Run several statements in order. All of them are parsed before the first one runs.
+
+        Args:
+            text: Statements, separated by semicolons.
+            params: The values of parameters, for all statements.
+
+        Returns:
+            One result per statement, read completely.
+
+        Raises:
+            SnapdbError: A statement failed. Those before it have taken effect unless a transaction encloses them.
+        """
         results = []
         for statement in parse(text):
             result = self.run(statement, params)
@@ -135,25 +197,33 @@ class Database:
         return results
 
     def run(self, statement: Statement, params: Parameters = None) -> Result:
-        """Run a statement that was parsed."""
+        """Run a parsed statement."""
         return self._session.run(statement, params)
 
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
-        """What running a statement would do; nothing is done, and an open transaction stays as it is."""
+        """Return the plan of a statement without running it. An open transaction is unchanged."""
         return self._session.plan(statement, params)
 
     def reading(
         self, params: Parameters = None, *, committed: bool = False
     ) -> AbstractContextManager[ExecutionContext]:
-        """A context for the block, which publishes nothing; meanwhile no file that the catalog names is removed."""
+        """Return an execution context for a block that only reads; until it ends, no file of the catalog is removed."""
         return self._session.reading(params, committed=committed)
 
     @contextmanager
     def transaction(self, message: str | None = None) -> Iterator[Self]:
-        """BEGIN, then COMMIT when the block ends well, ROLLBACK when it raises; all of it is one version, or none.
+        """Run the statements of a `with` block in one transaction.
+
+        COMMIT ends it when the block succeeds, ROLLBACK when the block raises. All changes become one version, or none.
 
         Args:
-            message: The version's message; None joins those of the statements.
+            message: The message of the version. None: the messages of the statements, joined.
+
+        Yields:
+            This database.
+
+        Raises:
+            CommitConflict: Another writer changed what the transaction is based on. Run the block again.
         """
         self.execute("BEGIN")
         try:
@@ -182,35 +252,42 @@ class Database:
         params: Parameters = None,
         follow: bool = False,
     ) -> loading.BatchStream[Given]:
-        """The mini-batches of a sampler, for a trainer to iterate over.
+        """Open a stream of mini-batches, which a training loop or a DataLoader iterates over.
 
         Args:
             query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM … or SAMPLE USING train …. One
-                word is always a name. A sampler's own EPOCHS does not count here: each iteration is one epoch.
-            threads: How many make batches; None uses all cores, or two where a GPU samples. Batches and their order do
-                not depend on it.
-            device: Where tensors are handed over, e.g. 'cpu' or 'cuda:0'; None: where the statement's ON says, else on
-                the CPU.
-            rank: This process's number among `world_size` that share the stream. Together they give each batch once,
-                so that some may have one more than others, unless `drop_last` or `pad` is said.
+                word is always a name. EPOCHS of a sampler has no effect here: each iteration is one epoch.
+            threads: The number of threads that build batches. None: one per core, or two if a GPU samples. 0: the
+                thread that iterates builds them. Batches and their order do not depend on it.
+            device: The device of the tensors, such as 'cpu' or 'cuda:0'. None: the device of the statement's ON
+                clause, else the CPU.
+            rank: The number of this process among the `world_size` processes that share the stream. Together they
+                yield each batch once, so that ranks may differ by one batch unless `drop_last` or `pad` is set.
+            world_size: The number of processes that share the stream.
             drop_last: Leave out a last batch of fewer seeds than BATCH, and batches that not every rank would get.
-            pad: Repeat the epoch's first batches for ranks that would have one fewer; `batch.padding` tells which.
-            transform: A pure function of a batch. What it returns is given in the batch's place. It runs on the thread
-                that made the batch, or in the reader's where batches go to a GPU.
-            seeds: Another seed set through the same sampler: a SELECT, or ids as a tensor, array, list or Arrow.
-            prefetch: How many batches may be complete or in progress; None: one more than the threads.
-            memory: What the threads' scratch and batches that are ready or under way may take, as bytes or as a size
-                such as '2GB'; None: as the statement's WITH (memory = …) says, else as much as they need.
-            ids: 'int32' or 'int64', the type of the batches' node ids: `n_id`, `edge_index` and what else has local
-                ids; None: as the statement's WITH (ids = …) specifies, else int64.
-            zero_copy: Where batches go to a GPU, it reads features that do not fit there from page-locked memory of the
-                host, which takes a copy of them; by default threads gather their rows. Needs Triton.
-            follow: Begin each epoch with what was published by then, as `stream.renew()` does; for one process.
+            pad: Repeat the epoch's first batches for ranks that would have one fewer. `batch.padding` marks them.
+            transform: A pure function of a batch. The stream yields its results instead of batches. It runs on the
+                thread that built the batch, or on the consumer's thread if batches are copied to a GPU.
+            seeds: Another seed set for the same sampler: a SELECT, or ids as a tensor, array, list or Arrow array.
+            prefetch: The number of batches that may be complete or in progress. None: one more than the threads.
+            memory: The memory for scratch and for batches, complete or in progress: bytes, or a size such as '2GB'.
+                None: that of the statement's WITH (memory = …), else as much as they need.
+            ids: The dtype of node ids in batches (`n_id`, `edge_index` and all other local ids): 'int32' or 'int64'.
+                None: that of the statement's WITH (ids = …), else int64.
+            zero_copy: If batches are copied to a GPU, let it read features that exceed its memory from page-locked
+                host memory, which takes a copy of them. By default threads gather their rows. Needs Triton.
+            params: The values of parameters of the statement: a mapping for `$name`, a sequence for `?`.
+            follow: Start each epoch with the newest publication of the snapshot, as `stream.renew()` does. Not
+                supported with several ranks.
+
+        Returns:
+            A stream of `Batch`, or of the results of `transform`. Close it, or use it as a context manager.
 
         Raises:
-            BindError: There is no such sampler, it is no SAMPLE statement, or a name in it leads nowhere.
-            DataError: Seeds are not in the snapshot.
-            InputError: The device is not there, the memory is not enough, or 'int32' does not fit the snapshot.
+            ParseError: The text is not a SAMPLE statement.
+            BindError: There is no such sampler, or a name in the statement does not exist.
+            DataError: A seed is not in the snapshot.
+            InputError: The device is not available, the memory does not suffice, or 'int32' does not fit the snapshot.
         """
         return samples.open_stream(
             self._session,
@@ -234,17 +311,20 @@ class Database:
     def wait_for(
         self, snapshot: str, newer_than: Published | int | datetime | None = None, timeout: float | None = None
     ) -> Published:
-        """Wait until there is a snapshot of this name, and one that was published later than another; return which.
+        """Wait until a snapshot of this name is published that is newer than another publication.
 
         Args:
-            snapshot: Its name. There may be none yet.
-            newer_than: What this gave before, `stream.published`, a version, or a moment; None: any will do. A REFRESH
-                that moves nothing publishes nothing.
-            timeout: Seconds; None waits for ever, or until `interrupt`.
+            snapshot: The name of the snapshot, which need not exist yet.
+            newer_than: A publication, as this method or `stream.published` returned it, a version, or a moment. None:
+                any publication. A REFRESH that changes nothing publishes nothing.
+            timeout: Seconds. None: wait without limit, or until `interrupt`.
+
+        Returns:
+            The publication.
 
         Raises:
-            WaitTimeout: None came in time. It is a TimeoutError too.
-            BindError: The name is that of a table, a graph or a sampler.
+            WaitTimeout: No such snapshot was published in time. This error is a TimeoutError too.
+            BindError: The name belongs to a table, a graph or a sampler.
         """
         return samples.wait_for(self._session, snapshot, newer_than, timeout)
 
@@ -257,11 +337,20 @@ class Database:
         seeds: object = None,
         params: Parameters = None,
     ) -> loading.Batch:
-        """A batch of an earlier stream again, bit for bit; arguments and errors are those of `snapdb.replay`."""
+        """Build a batch of an earlier stream again, bit for bit.
+
+        `snapdb.replay` documents the arguments and the errors; it also opens the database.
+        """
         return samples.replay_batch(self._session, lineage, batch, epoch, seeds, params)
 
     def replay_rows(self, lineage: Mapping[str, object], batch: int, *, epoch: int | None = None) -> pa.Table:
-        """The rows that SAMPLE gives of a batch of an earlier stream: one for each sampled edge."""
+        """Return the rows that SAMPLE returns for a batch of an earlier stream: one per sampled edge.
+
+        Args:
+            lineage: `batch.lineage` or `stream.lineage`.
+            batch: The number of the batch within its epoch, over all ranks: `batch.index[1]`.
+            epoch: The number of the epoch. None: that of the lineage.
+        """
         return samples.replay_rows(self._session, lineage, batch, epoch)
 
     def infer(
@@ -280,25 +369,30 @@ class Database:
         threads: int | None = None,
         device: str | None = None,
     ) -> train.Inferred:
-        """What a model says of every vertex of a snapshot, exactly: layer by layer, with all neighbours of each.
+        """Compute a model's output for every vertex of a snapshot: exact layer-wise inference with all neighbours.
 
         Args:
-            model: One of snapdb.train or of PyG's BasicGNN (GraphSAGE, GAT, …), or any with a method `layerwise`.
-            into: A table for the key and the states, made as one version; without `replace` its name must be free.
-            column: What the states are called in a table.
-            node_type: Whose states are wanted; None: those of the only vertex type.
-            layers: The model as functions of (batch, x), x the states of the batch's nodes (a dict by type where there
-                are several), each of which gives the next states of the seeds.
-            fanout: The edges along which messages come, as FANOUT says them, all of them FULL; None: all that lead to
-                a vertex.
-            transform: Changes what the first layer reads.
-            batch: Vertices of a batch.
-            threads: How many make batches; None: all cores.
-            device: Where batches are handed over; None: where the model's weights are.
+            model: A model of snapdb.train, a BasicGNN of PyG (GraphSAGE, GAT, …), or any with a method `layerwise`.
+            snapshot: The name of the snapshot.
+            into: The name of a table for keys and outputs, which becomes one version. None: no table is written.
+            replace: Replace a table of this name. Otherwise the name must be free.
+            column: The name of the table's column of outputs.
+            node_type: The vertex type of the outputs. None: the only vertex type.
+            layers: The model as functions of (batch, x), where x has the states of the batch's nodes (a dict by type
+                if there are several types). Each returns the next states of the seeds. None: the layers of `model`.
+            fanout: The edges along which messages are passed, as in FANOUT, all of them FULL. None: all edges that
+                lead to a vertex.
+            transform: A function of the features that the first layer reads.
+            batch: The number of vertices per batch.
+            threads: The number of threads that build batches. None: one per core.
+            device: The device of the batches. None: the device of the model's weights.
+
+        Returns:
+            The keys and the outputs of all vertices of the type.
 
         Raises:
-            BindError: A name leads nowhere, or the table is there already.
-            InputError: The model does not tell its layers, or they do not give a row of numbers for each seed.
+            BindError: A name does not exist, or the table exists already.
+            InputError: The layers of the model are not known, or do not return one row per seed.
         """
         wanted = samples.Inference(
             snapshot,
@@ -316,26 +410,33 @@ class Database:
         return samples.run_inference(self._session, wanted)
 
     def open_snapshot(self, name: str) -> OpenSnapshot:
-        """A snapshot as arrays: topology, features, targets, births, keys. Its files stay until the lease is released.
+        """Open a snapshot as arrays: topology, features, targets, times of vertices, keys.
+
+        Its files are kept until the lease of the result is released.
 
         Raises:
-            BindError: there is no such snapshot.
-            CorruptError: a file of it is missing or damaged.
+            BindError: There is no such snapshot.
+            CorruptError: One of its files is missing or damaged.
         """
         return samples.open_named_snapshot(self._session, name)
 
     def register(self, name: str, data: Any) -> None:
-        """Let SQL read `data` as a table called `name`: Arrow, pandas, a torch tensor, or a mapping of columns.
+        """Make `data` available to SQL as a table.
 
-        A pyarrow Dataset is read in parts, a RecordBatchReader as it comes, once: neither need fit in memory. The same
-        name again takes the new data. Raises BindError when a table, graph or snapshot has the name.
+        Args:
+            name: The name of the table. Registering a name again replaces its data.
+            data: Arrow, pandas, a torch tensor, or a mapping of columns. A pyarrow Dataset is read in parts, and a
+                RecordBatchReader once, batch by batch, so that neither need fit in memory.
+
+        Raises:
+            BindError: A table, graph or snapshot has the name.
         """
         if kind := self._session.catalog().kind_of(name):
             raise BindError(f'there is a {kind} "{name}" already; register the data by another name', code="exists")
         self._session.sources[name] = as_source(data)
 
     def names(self) -> Vocabulary:
-        """What can be named, by kind: for completion. It is put together anew only when something changed."""
+        """Return all names that statements can use, by kind, for completion. Cached until one of them changes."""
         catalog, sources = self._session.catalog(), tuple(map(id, self._session.sources.values()))
         if self._named is None or self._named[0] is not catalog or self._named[1] != sources:
             store = self._session.store
@@ -344,13 +445,13 @@ class Database:
         return self._named[2]
 
     def interrupt(self) -> None:
-        """Stop the running statement, from another thread or a signal handler; it raises QueryError 'interrupted'."""
+        """Stop the running statement, from another thread or a signal handler. It raises QueryError 'interrupted'."""
         self._session.interrupt()
 
     def close(self) -> None:
-        """Let go of everything: an open transaction is rolled back, a temporary database removed.
+        """Close the database: roll back an open transaction, and remove a temporary database.
 
-        A forked process leaves that to the one that opened the database.
+        In a forked process this does nothing: the process that opened the database closes it.
         """
         if os.getpid() != self._process:
             return

@@ -26,21 +26,48 @@ errors.toml lists. One that came from a statement carries the text and the span 
 import unicodedata
 from typing import NamedTuple, Self
 
+from snapdb.attribute_docs import document_attributes
+from snapdb.on_first_use import public_names
 
+__dir__ = public_names(__name__, type)
+
+
+@document_attributes
 class Span(NamedTuple):
-    """Where something stands in a text: characters `start` up to, not including, `stop`."""
+    """A place in a text: the characters from `start` up to, not including, `stop`."""
 
     start: int
+    """The first character, from 0."""
     stop: int
+    """The character after the last one."""
 
 
+@document_attributes
 class SnapdbError(Exception):
-    """Anything snapdb refuses or fails to do. `code` is a stable word for programs; `str()` shows the place."""
+    """The base class of all errors of snapdb. `str()` shows the message and, below it, the place in the statement.
 
-    code = "error"
-    retryable = False
-    placed = True
-    """Whether it is about the statement, and not about the world in which that ran."""
+    Examples:
+        >>> import snapdb
+        >>> with snapdb.connect() as db:
+        ...     try:
+        ...         db.execute("SELECT 1 + x")
+        ...     except snapdb.SnapdbError as error:
+        ...         print(type(error).__name__, error.code, error.line, error.column, error.retryable)
+        BindError unknown-column 1 12 False
+    """
+
+    code: str = "error"
+    """A stable identifier for programs. `SELECT * FROM snapdb.errors` lists all codes."""
+    retryable: bool = False
+    """Whether the same statement may succeed later."""
+    placed: bool = True
+    """Whether the error is about the text of the statement, and not about the database or the machine."""
+    message: str
+    """The problem and its remedy, without the place."""
+    span: Span | None
+    """The place in `text`. None if the error is about no place."""
+    text: str | None
+    """The text of the statement. None if the error is about no statement."""
 
     def __init__(
         self, message: str, *, span: Span | None = None, text: str | None = None, code: str | None = None
@@ -53,7 +80,11 @@ class SnapdbError(Exception):
             self.code = code
 
     def located(self, text: str, span: Span | None = None) -> Self:
-        """This error with the statement's text, and the span where it had none and is about the statement."""
+        """Set the statement's text where it is missing, and the span if the error is about the statement.
+
+        Returns:
+            This error.
+        """
         if self.text is None:
             self.text = text
             if self.span is None and self.placed and self.code != "interrupted":
@@ -62,13 +93,13 @@ class SnapdbError(Exception):
 
     @property
     def line(self) -> int | None:
-        """The line of the place, from 1; None where the error is about no place in a text."""
+        """The line of the place, from 1. None if the error is about no place."""
         place = self._place()
         return None if place is None else self._before(place).count("\n") + 1
 
     @property
     def column(self) -> int | None:
-        """The character of that line at which the place begins, from 1."""
+        """The column of the place in its line, from 1. None if the error is about no place."""
         place = self._place()
         return None if place is None else len(self._before(place).rpartition("\n")[2]) + 1
 

@@ -1,11 +1,11 @@
-"""Lightning: one sampler and a seed set for each stage, as the data module of a trainer.
+"""A data module for Lightning: one sampler, and one seed set for each stage of the trainer.
 
     from snapdb.lightning import SnapDataModule
 
     data = SnapDataModule("shop.snapdb", "train", val="SELECT cid FROM customer WHERE split = 'val'")
     Trainer(max_epochs=10).fit(model, datamodule=data)
 
-Importing it takes the Lightning that the program has imported, else `lightning`, else `pytorch_lightning`.
+The module uses the Lightning package that the program has imported, else `lightning`, else `pytorch_lightning`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.database import Database, connect
 from snapdb.errors import InputError
 from snapdb.loading import BatchStream
+from snapdb.on_first_use import public_names
+
+__dir__ = public_names(__name__)
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -51,11 +55,16 @@ else:
     LightningDataModule = _data_module()
 
 
+@document_attributes
 class StageLoader(Iterable[Any]):
-    """The batches of a stage, as a trainer reads them: an iteration is the epoch that the trainer is in.
+    """The batches of one stage of a trainer. An iteration yields the trainer's current epoch.
 
-    It knows how far the loop is also where DataLoader workers make the batches, and so can be saved and loaded.
+    It counts the batches that the loop has consumed, also if DataLoader workers build them, so that its state can be
+    saved and loaded in mid-epoch.
     """
+
+    stream: BatchStream[Any]
+    """The stream of batches that it reads."""
 
     def __init__(
         self,
@@ -65,10 +74,14 @@ class StageLoader(Iterable[Any]):
         num_workers: int = 0,
         pin_memory: bool = False,
     ) -> None:
-        """Reads a stream, in this process unless workers or pinned memory are asked for.
+        """Read a stream, in this process unless workers or pinned memory are requested.
 
         Args:
-            epoch: answers which epoch the trainer is in; None: no trainer says, and each iteration takes the next.
+            stream: The stream of batches.
+            epoch: A function that returns the trainer's current epoch, or None without a trainer: then each iteration
+                yields the next epoch.
+            num_workers: The number of DataLoader workers that build batches. 0: threads of this process.
+            pin_memory: Copy batches into page-locked memory.
         """
         self.stream = stream
         self._epoch = epoch
@@ -78,11 +91,11 @@ class StageLoader(Iterable[Any]):
             self._source = DataLoader(stream, batch_size=None, num_workers=num_workers, pin_memory=pin_memory)
 
     def __len__(self) -> int:
-        """Batches of the trainer's epoch, for this rank: of all of it, also where a state left a part of it."""
+        """Return the number of batches of the trainer's epoch for this rank, also after a state was loaded in it."""
         return self.stream.length(self._epoch())
 
     def __iter__(self) -> Iterator[Any]:
-        """The trainer's epoch, or after `load_state_dict` the rest of it."""
+        """Yield the batches of the trainer's epoch; after `load_state_dict`, the rest of it."""
         here, epoch = self.stream.lineage["epoch"], self._epoch()
         if epoch is None:
             epoch = here + 1 if self._taken else here
@@ -95,15 +108,15 @@ class StageLoader(Iterable[Any]):
             yield batch
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the loop is, as plain values: the same on all ranks."""
+        """Return the position of the loop as plain values, equal on all ranks."""
         ranks = self.stream.sharing.world_size
         return {**self.stream.state_dict(consumed=self._taken), "ranks": ranks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Lets the next iteration give the rest of that epoch, if it is the trainer's.
+        """Resume at a saved position: the next iteration yields the rest of that epoch, if it is the trainer's.
 
         Raises:
-            InputError: it is the state of another stream, or of another number of ranks in mid-epoch.
+            InputError: The state is of another stream, or in mid-epoch of another number of ranks.
         """
         self.stream.load_state_dict(state)
         self._taken, here = 0, self.stream.sharing.world_size
@@ -115,13 +128,23 @@ class StageLoader(Iterable[Any]):
             )
 
 
+@document_attributes
 class SnapDataModule(LightningDataModule):
-    """The loaders of a trainer's stages: each a stream of the same sampler, over seeds of its own.
+    """A LightningDataModule whose stages read one sampler, each with its own seed set.
 
-    Training reads the trainer's epochs, and goes on in mid-epoch from a checkpoint. Validation, test and prediction
-    read epoch 0 each time, so that the same weights get the same figures. Ranks share each epoch, and have equally
-    many batches: where one is lacking, one of the epoch's first is given again, with `batch.padding` True.
+    Training reads the trainer's epochs and resumes in mid-epoch from a checkpoint. Validation, test and prediction
+    read epoch 0 each time, so that equal weights give equal scores. Ranks share each epoch and have the same number of
+    batches: a rank that would have one fewer repeats one of the epoch's first batches, with `batch.padding` True.
     """
+
+    path: Path
+    """The database directory."""
+    sampler: str
+    """The sampler's name, or a SAMPLE statement."""
+    seeds: dict[str, Any]
+    """Stage ('train', 'val', 'test', 'predict') → its seeds. None: there are none, or for 'train' the sampler's own."""
+    drop_last: bool
+    """Whether training leaves out batches that not every rank would get."""
 
     def __init__(
         self,
@@ -137,18 +160,19 @@ class SnapDataModule(LightningDataModule):
         drop_last: bool = False,
         **options: Any,
     ) -> None:
-        """Opens nothing yet.
+        """Set up the data module. The database is opened when a loader is first used.
 
         Args:
-            database: Where it is, or the database; other processes open it by its path.
+            database: The path of the database, or the open database, which other processes open by its path.
             sampler: A sampler's name, or a SAMPLE statement.
-            train: The seeds, as `db.stream` takes them: a SELECT, or ids; None: the sampler's own.
-            val: Those of validation; None: there is none.
-            test: Those of `trainer.test`.
-            predict: Those of `trainer.predict`.
-            num_workers: DataLoader workers that make the batches; 0: threads of this process, which copy nothing.
-            pin_memory: Whether a DataLoader puts batches into page-locked memory.
-            drop_last: Whether training leaves out what not every rank would get, in place of giving batches again.
+            train: The seeds of training, as `db.stream` takes them: a SELECT, or ids. None: the sampler's own.
+            val: The seeds of validation. None: there is no validation.
+            test: The seeds of `trainer.test`.
+            predict: The seeds of `trainer.predict`.
+            num_workers: The number of DataLoader workers that build batches. 0: threads of this process, which copy
+                nothing.
+            pin_memory: Let a DataLoader copy batches into page-locked memory.
+            drop_last: Let training leave out batches that not every rank would get, instead of repeating batches.
             options: Further arguments of `db.stream`: threads, device, transform, prefetch, memory, params.
         """
         super().__init__()
@@ -167,7 +191,7 @@ class SnapDataModule(LightningDataModule):
             self.val_dataloader = update_wrapper(missing, LightningDataModule.val_dataloader)  # type: ignore[method-assign]
 
     def train_dataloader(self) -> StageLoader:
-        """Batches of the training seeds, in the trainer's epochs."""
+        """Return the loader of the training seeds, which yields the trainer's epochs."""
         loader = self._loader("train", self._trainers_epoch)
         if self._resumed is not None:
             loader.load_state_dict(self._resumed)
@@ -175,27 +199,27 @@ class SnapDataModule(LightningDataModule):
         return loader
 
     def val_dataloader(self) -> StageLoader:
-        """Batches of the validation seeds."""
+        """Return the loader of the validation seeds."""
         return self._evaluated("val")
 
     def test_dataloader(self) -> StageLoader:
-        """Batches of the test seeds."""
+        """Return the loader of the test seeds."""
         return self._evaluated("test")
 
     def predict_dataloader(self) -> StageLoader:
-        """Batches of the seeds to predict; `batch.input_id` tells which of them each answer is for."""
+        """Return the loader of the seeds to predict. `batch.input_id` has the position of each seed in the seed set."""
         return self._evaluated("predict")
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training is, for a checkpoint."""
+        """Return the position of training, for a checkpoint."""
         return {"train": self._loaders["train"].state_dict()} if "train" in self._loaders else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Lets the next training loader go on where a checkpoint was saved."""
+        """Resume training at a checkpoint: the next training loader yields the rest of its epoch."""
         self._resumed = state_dict.get("train")
 
     def teardown(self, stage: str | None = None) -> None:
-        """Closes the streams, and the database where it was opened here."""
+        """Close the streams, and the database if this module opened it."""
         self._resumed = None
         for loader in self._loaders.values():
             loader.stream.close()
@@ -204,7 +228,7 @@ class SnapDataModule(LightningDataModule):
             self._own = None
 
     def on_exception(self, exception: BaseException) -> None:
-        """Closes them also where the trainer was stopped."""
+        """Close them also if the trainer was stopped."""
         self.teardown()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A batch again, from what it says of itself: its database is found, opened and asked."""
+"""Replay: a batch is built again from its lineage, in the database that the lineage names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from snapdb.database import Database, connect
 from snapdb.errors import DatabaseError
 from snapdb.execute.samples.lineage import read_lineage
+from snapdb.on_first_use import public_names
 from snapdb.plan.queries import Parameters
 from snapdb.storage.catalog_db.db_dir import CATALOG
 
 if TYPE_CHECKING:
     from snapdb.loading import Batch
+
+__dir__ = public_names(__name__)
 
 
 def replay(
@@ -26,24 +29,29 @@ def replay(
     seeds: object = None,
     params: Parameters = None,
 ) -> Batch:
-    """A batch again, bit for bit, from the lineage of any batch of its stream.
+    """Build a batch again, bit for bit, from the lineage of any batch of its stream.
 
-    The tables are read at the versions of then. A snapshot that was refreshed, replaced or dropped since is pinned
-    again for the time of this call.
+    Tables are read at the versions of the stream (time travel). If the snapshot was refreshed, replaced or dropped
+    since, it is pinned again for this call.
 
     Args:
-        lineage: `batch.lineage` or `stream.lineage`, or what JSON kept of one; a manifest's will do.
-        batch: Its number within the epoch, over all ranks: `batch.index[1]`.
-        database: Where the database is now, or the database itself; None: where the lineage says.
-        epoch: Another epoch than the lineage's.
-        seeds: Those that `db.stream` was given, where it was given ids.
-        params: Those that `db.stream` was given, where the lineage could not hold them.
+        lineage: `batch.lineage` or `stream.lineage`, also after a round trip through JSON, or the lineage in the
+            manifest of an export.
+        batch: The number of the batch within its epoch, over all ranks: `batch.index[1]`.
+        database: The database, or its current path. None: the path in the lineage.
+        epoch: The number of another epoch. None: the epoch of the lineage.
+        seeds: The ids that `db.stream` received as `seeds`. None if it received none.
+        params: The parameters that `db.stream` received, if the lineage could not record them.
+
+    Returns:
+        The batch, on the CPU.
 
     Raises:
-        InputError: it is no lineage, or is damaged, or has no such batch.
-        FormatError: it is of another rng scheme.
-        DatabaseError: its database is not there, or the snapshot is gone and nothing can be written.
-        DataError: the seeds are others than then.
+        InputError: The lineage is not one or is damaged, or the epoch has no such batch.
+        FormatError: The lineage has another rng scheme.
+        DatabaseError: The database is not at this path, or the snapshot must be pinned again and the database is
+            read-only.
+        DataError: The seeds differ from those of the stream.
     """
     if isinstance(database, Database):
         return database.replay(lineage, batch, epoch=epoch, seeds=seeds, params=params)
@@ -52,10 +60,10 @@ def replay(
 
 
 def at_lineage(lineage: Mapping[str, object], place: str | Path | None = None) -> Database:
-    """The database of a lineage, opened for writing where that can be.
+    """Open the database of a lineage, for writing if the directory is writable.
 
     Raises:
-        DatabaseError: it is not there.
+        DatabaseError: There is no database at the path.
     """
     path = Path(read_lineage(lineage).database if place is None else place)
     if not (path / CATALOG).exists():

@@ -30,9 +30,24 @@ Rows = Generator[pa.RecordBatch, None, Outcome | None]
 
 
 class Result:
-    """The rows of a query, or what another statement did. It prints as a table.
+    """The rows of a query, or the message of any other statement. `print` shows it as a table.
 
-    Rows are either iterated as record batches while they are made, once, or taken whole as often as you like.
+    Read the rows completely, as often as you like (`arrow`, `df`, `pl`, `fetchall`), or iterate once over Arrow record
+    batches while the query runs.
+
+    Examples:
+        >>> import snapdb
+        >>> db = snapdb.connect()
+        >>> result = db.execute("SELECT range AS n, range % 2 = 0 AS even FROM range(3)")
+        >>> result.columns, result.rowcount
+        (['n', 'even'], 3)
+        >>> result.fetchone()
+        (0, True)
+        >>> result.fetchall()
+        [(1, False), (2, True)]
+        >>> result.arrow().column("n").to_pylist()
+        [0, 1, 2]
+        >>> db.close()
     """
 
     def __init__(self, rows: Rows, guard: Callable[[Rows], Rows]) -> None:
@@ -49,35 +64,36 @@ class Result:
 
     @property
     def is_query(self) -> bool:
-        """Whether this is a table, if an empty one, rather than what a statement did."""
+        """Whether the result is a table, which may be empty, and not a message."""
         return self._outcome is None or bool(self._given.names)
 
     @property
     def message(self) -> str | None:
-        """What a statement did, in one line; None for a query that only looked."""
+        """What the statement did, in one line. None for a query."""
         return None if self._outcome is None else self._outcome.message
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of `arrow()`."""
+        """The Arrow schema of `arrow()`."""
         if self._schema is None:
             self._schema = plain_schema(self._given)
         return self._schema
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns."""
         return list(self._given.names)
 
     @property
     def rowcount(self) -> int:
-        """Rows of the query, or rows that the statement added or removed."""
+        """The number of rows of a query, or of rows that the statement added or removed."""
         return self.arrow().num_rows if self._outcome is None or self.is_query else self._outcome.rows
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The record batches, at least one for a query.
+        """Yield Arrow record batches, at least one for a query.
 
         Raises:
-            QueryError: they were iterated before and not kept.
+            QueryError: They were iterated before, and not kept by a call of `arrow`.
         """
         if self._table is not None:
             yield from self._table.to_batches() or [empty(self.schema)]
@@ -98,7 +114,7 @@ class Result:
             batch = self._advance()
 
     def arrow(self) -> pa.Table:
-        """All rows as an Arrow table."""
+        """Return all rows as an Arrow table."""
         if self._table is None:
             batches = self._whole().to_batches()
             self._table = pa.Table.from_batches(map(plain, batches), schema=self.schema)
@@ -112,11 +128,21 @@ class Result:
         return self._exact
 
     def df(self) -> Any:
-        """All rows as a pandas data frame; needs pandas."""
+        """Return all rows as a pandas DataFrame.
+
+        Raises:
+            QueryError: pandas has no type for the values of a column.
+            ModuleNotFoundError: pandas is not installed.
+        """
         return _frame("pandas", self.arrow(), pa.Table.to_pandas)
 
     def pl(self) -> Any:
-        """All rows as a polars data frame; needs polars."""
+        """Return all rows as a polars DataFrame.
+
+        Raises:
+            InputError: polars is not installed.
+            QueryError: polars has no type for the values of a column.
+        """
         try:
             polars = importlib.import_module("polars")
         except ModuleNotFoundError:
@@ -126,15 +152,15 @@ class Result:
         return _frame("polars", self.arrow(), polars.from_arrow)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows that `fetchone` and `fetchmany` have not taken, as tuples of Python values.
+        """Return the rows that `fetchone` and `fetchmany` have not returned, as tuples of Python values.
 
-        The values are those that DuckDB's Python client gives: int for HUGEINT, timedelta for INTERVAL, dict for MAP,
-        tuple for ARRAY, str for a date that Python's do not reach, and so on.
+        The values have the types of DuckDB's Python client: int for HUGEINT, timedelta for INTERVAL, dict for MAP,
+        tuple for ARRAY, str for a date outside the range of Python's, and so on.
         """
         return python_rows(self._whole().slice(self._fetched))
 
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
-        """The next rows, at most `size`; none after the last."""
+        """Return the next rows, at most `size`, as tuples of Python values. The list is empty after the last row."""
         if size < 0:
             raise ValueError(f"size is 0 or more, found {size}")
         while len(self._ready) < size:
@@ -148,20 +174,25 @@ class Result:
         return taken
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row; None after the last."""
+        """Return the next row as a tuple of Python values. None after the last row."""
         return next(iter(self.fetchmany()), None)
 
     def show(self, *, max_rows: int | None = 40, max_width: int | None = None) -> None:
-        """Print the table, at most `max_width` cells of the terminal wide."""
+        """Print the table.
+
+        Args:
+            max_rows: The number of rows to print at most. None: all.
+            max_width: The width of the table in cells of the terminal. None: no limit.
+        """
         print(self._rendered(max_rows, max_width))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows as Arrow's C stream, batch by batch, for polars, DuckDB, pyarrow and others that read it."""
+        """Return the rows as an Arrow C stream, batch by batch, for polars, DuckDB, pyarrow and others."""
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return reader.__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
-        """Stop making rows that nobody will read; reading on is an error."""
+        """Stop the query. The rows that were not read are lost."""
         self._rows.close()
         self._started, self._first = True, None
 

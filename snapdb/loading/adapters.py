@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from snapdb.arrays import Array
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError
 from snapdb.loading.lazy import Held
 from snapdb.types import EdgeType
@@ -93,16 +94,20 @@ def _sparse(csr: Mapping[str, Array]) -> Tensor:
     )
 
 
+@document_attributes
 @dataclass(frozen=True)
 class FlowBlock:
-    """The edges along which one layer passes messages, from source nodes to the destination nodes among them."""
+    """A bipartite block: the edges along which one layer passes messages.
+
+    The destination nodes are the first ones of the source nodes, and these the first ones of the batch's nodes.
+    """
 
     edge_index: Mapping[EdgeType, Tensor]
-    """Edge type → [2, edges] [source; destination], local ids in the batch's dtype."""
+    """Edge type → [2, edges] local ids in the dtype of the batch's `n_id`: [source; destination]."""
     num_sources: Mapping[str, int]
-    """Node type → the number of leading nodes whose states the layer reads."""
+    """Node type → the number of nodes whose states the layer reads."""
     num_destinations: Mapping[str, int]
-    """Node type → the number of leading nodes whose states the layer computes."""
+    """Node type → the number of nodes whose states the layer computes."""
 
 
 def to_blocks(batch: Batch) -> list[FlowBlock]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import BindError, InputError
 from snapdb.loading import adapters, audit
 from snapdb.loading.lazy import Held, Lazy, pinned
@@ -29,72 +30,107 @@ NO_TREES = "nodes belong to the tree of one seed when the sampler says TEMPORAL"
 _NO_EDGE_ATTR = "an edge type has edge_attr when its table says FEATURES (… AS edge_attr) in CREATE PROPERTY GRAPH"
 
 
+@document_attributes
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
-    """One mini-batch. Mappings are keyed by node type, or by edge type as (source, edge, destination).
+    """One mini-batch: seeds, sampled nodes and edges, features and targets, as tensors.
 
-    An edge type walked OUT appears as (destination, 'rev_' + edge, source). Every node and edge type of the sampler
-    is there, if empty. Local ids count per node type from 0: seeds first, then nodes by hop. Where the seeds are edges,
-    their ends and negatives come first.
+    Mappings are keyed by node type, or by edge type as (source, edge, destination). An edge type that is traversed in
+    reverse (OUT) has the key (destination, 'rev_' + edge, source). Every node type and edge type of the sampler has a
+    key, even if the batch has no such node or edge.
+
+    Local ids count from 0 for each node type: seeds first, then the nodes of hop 1, of hop 2 and so on. Where edges
+    are seeds, their sources, destinations and negatives come first.
+
+    Columns of edges (`e_id`, `edge_features`, `edge_time`, `edge_weight`) and `user_ids` are read at first access.
+    All tensors are on the stream's device.
+
+    Examples:
+        >>> import snapdb
+        >>> db = snapdb.connect()
+        >>> results = db.script('''
+        ...     CREATE TABLE person AS SELECT 'P' || range AS id, [range, 1]::FLOAT[2] AS f FROM range(4);
+        ...     CREATE TABLE knows AS SELECT 'P' || range AS a, 'P' || (range + 1) % 4 AS b FROM range(4);
+        ...     CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id) FEATURES (f AS x))
+        ...       EDGE TABLES (knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person);
+        ...     CREATE SNAPSHOT now OF g;
+        ... ''')
+        >>> batch = db.stream("SAMPLE FROM now SEEDS (FROM person SELECT id) AS person FANOUT (knows => [1])")[0]
+        >>> batch
+        Batch((0, 0): 4 seeds of person; nodes: 4 person; edges: 4 knows)
+        >>> batch.x["person"].shape
+        torch.Size([4, 2])
+        >>> batch.edge_index["person", "knows", "person"].tolist()
+        [[3, 2, 0, 1], [0, 1, 2, 3]]
+        >>> batch.ids("person").to_pylist()
+        ['P0', 'P2', 'P1', 'P3']
+        >>> db.close()
     """
 
     seed_type: Any
-    """The node type (str) of the seeds, which are its first `batch_size` nodes; of seed edges their EdgeType."""
+    """The node type (str) of the seeds, which are its first `batch_size` nodes; if edges are seeds, their EdgeType."""
     batch_size: int
-    """How many seeds; negatives do not count."""
+    """The number of seeds, without negatives."""
     input_id: Tensor
-    """[batch_size] int64 positions of the seeds in the seed set, which is in canonical order."""
+    """[batch_size] int64: the position of each seed in the seed set, which is in canonical order."""
     y: Tensor | None
-    """[batch_size] targets, or [batch_size, n]; None when neither the seed query nor the graph names one."""
+    """[batch_size] or [batch_size, n]: the targets of the seeds, int64 (-1 for NULL) or float32 (NaN for NULL), from
+    the column y of SEEDS, else from TARGET of the graph. None if there is neither."""
     n_id: Mapping[str, Tensor]
-    """[nodes] dense ids, int64 or, where the stream was opened with `ids="int32"`, int32; see `ids` for the user's."""
+    """Node type → [nodes] dense ids, int64, or int32 if the stream has `ids="int32"`. `ids` returns your own keys."""
     features: Mapping[str, Mapping[str, Tensor]]
-    """Node type → name → [nodes, width] in the feature's type; sparse features are CSR tensors."""
+    """Node type → feature → [nodes, width] in the feature's dtype. A sparse feature is a CSR tensor. Under TEMPORAL, a
+    feature with a history has its value as of the seed's time."""
     edge_index: Mapping[EdgeType, Tensor]
-    """[2, edges] local ids in n_id's type [neighbour; seed side], hop after hop: messages flow toward the seeds."""
+    """Edge type → [2, edges] local ids in the dtype of `n_id`, hop after hop. Row 0 is the neighbour, row 1 the node on
+    the side of the seeds: messages are passed from row 0 to row 1."""
     num_sampled_nodes: Mapping[str, list[int]]
-    """New nodes at the seeds and at each hop: hops + 1 numbers."""
+    """Node type → hops + 1 numbers: the seeds, then the nodes that each hop adds."""
     num_sampled_edges: Mapping[EdgeType, list[int]]
-    """Edges of each hop."""
+    """Edge type → the number of edges of each hop."""
     index: tuple[int, int]
-    """(epoch, batch within the epoch)."""
+    """(epoch, number of the batch within the epoch), both from 0. The number counts over all ranks."""
     lineage: Mapping[str, Any]
-    """The origin of the batch, as plain values for JSON; `snapdb.replay` builds the batch again."""
+    """The origin of the batch as plain values, fit for JSON. `snapdb.replay` builds the batch again from it."""
     e_id: Mapping[EdgeType, Tensor]
-    """[edges] int64 ids of the rows in the edge table. Read at first access, as all edge columns below."""
+    """Edge type → [edges] int64: the id of each edge's row in its table."""
     edge_features: Mapping[EdgeType, Mapping[str, Tensor]]
-    """Edge type → name → [edges, width] in the feature's type."""
+    """Edge type → feature → [edges, width] in the feature's dtype."""
     edge_time: Mapping[EdgeType, Tensor]
-    """[edges] int64 event times, of the edge types that have them."""
+    """Edge type → [edges] int64 event times: microseconds since 1970 UTC for dates and timestamps, else the integers of
+    the column. Only edge types with EVENT TIME have a key."""
     edge_weight: Mapping[EdgeType, Tensor]
-    """[edges] float64 weights, of the edge types that have them: under PRIORITY those of Horvitz and Thompson, by which
-    a sum over the edges estimates the sum over all that were eligible; else the graph's."""
+    """Edge type → [edges] float64 weights. Under PRIORITY these are Horvitz-Thompson weights: a weighted sum over the
+    sampled edges estimates the sum over all eligible edges. Otherwise only edge types with WEIGHT have a key."""
     user_ids: Mapping[str, pa.Array]
-    """What `ids` answers."""
+    """Node type → [nodes] your own keys in local order, as an Arrow array: structs for a composite key."""
     seed_time: Tensor | None = None
-    """[batch_size] int64 times of the seeds, in the unit of event times; None when the seed query returns none."""
+    """[batch_size] int64 times of the seeds, in the unit of `edge_time`. None if SEEDS has no column seed_time."""
     batch: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_TREES))
-    """Node type → [nodes] int64 index in the batch of the seed whose tree a node is in; nothing but under TEMPORAL."""
+    """Node type → [nodes] int64: the number, within the batch, of the seed to whose tree a node belongs. Empty unless
+    the sampler has TEMPORAL."""
     seed_columns: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_SEED_COLUMN))
-    """[batch_size], or [batch_size, n]: the other columns of the seed query, by name."""
+    """Column → [batch_size] or [batch_size, n], bool, int64, float32 or float64: the other columns of SEEDS."""
     edge_label_index: Tensor | None = None
-    """[2, pairs] local ids in n_id's type [source; destination], negatives last. None unless seeds are edges."""
+    """[2, pairs] local ids in the dtype of `n_id`, [source; destination]: seed edges, then negatives. None unless edges
+    are seeds."""
     edge_label: Tensor | None = None
-    """[pairs] float32: 1 for seed edges, 0 for negatives."""
+    """[pairs] float32: 1 for seed edges, 0 for negatives. None unless edges are seeds."""
     src_index: Tensor | None = None
-    """[batch_size] local ids of the seed edges' sources."""
+    """[batch_size] local ids of the seed edges' sources. None unless edges are seeds."""
     dst_pos_index: Tensor | None = None
-    """[batch_size] local ids of their destinations."""
+    """[batch_size] local ids of the seed edges' destinations. None unless edges are seeds."""
     dst_neg_index: Tensor | None = None
-    """[batch_size], or [batch_size, n] for n > 1 negatives a seed: their local ids, -1 where none was left to draw."""
+    """[batch_size], or [batch_size, n] for n > 1 negatives per seed edge: local ids of the negatives, -1 where none was
+    left to draw. None without NEGATIVES."""
     negatives_missing: int = 0
-    """How many negatives could not be drawn, because too few destinations were left."""
+    """The number of negatives that could not be drawn because too few destinations were left."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """Whether a hop expands the nodes new in the last one, or all that were met before."""
+    """NODES: a hop expands the nodes that the hop before added. BLOCKS: a hop expands all nodes so far, as in DGL."""
     temporal: Temporal | None = None
-    """What each tree may hold of the past of its seed."""
+    """The TEMPORAL clause of the sampler. None without one."""
     padding: bool = False
-    """Whether it is one of the epoch's first batches again, for a rank with `pad` that would have one fewer."""
+    """True if this is one of the epoch's first batches again, for a rank that would have one fewer (`pad=True`)."""
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
@@ -118,58 +154,78 @@ class Batch:
 
     @property
     def x(self) -> Mapping[str, Tensor]:
-        """[nodes, width] the feature named x, of the node types that have it."""
+        """Node type → [nodes, width]: the feature named x. Only node types that have one have a key."""
         return _named(self.features, "x", _NO_X)
 
     @property
     def edge_attr(self) -> Mapping[EdgeType, Tensor]:
-        """[edges, width] the feature named edge_attr, of the edge types that have it."""
+        """Edge type → [edges, width]: the feature named edge_attr. Only edge types that have one have a key."""
         return _named(self.edge_features, "edge_attr", _NO_EDGE_ATTR)
 
     @property
     def edge_age(self) -> Mapping[EdgeType, Tensor]:
-        """[edges] int64: how long before its seed's time each edge was, in the unit of event times.
+        """Edge type → [edges] int64: the age of each edge at its seed's time, in the unit of `edge_time`.
 
-        Of the edge types that have times, under TEMPORAL. Edges without a time, which are always there, are 2^63 - 1.
+        Only edge types with EVENT TIME have a key, and only under TEMPORAL. The age of an edge without a time, which
+        every seed sees, is 2^63 - 1.
         """
         timed = self.edge_time if self.seed_time is not None and self.batch else ()
         return Lazy({key: _Age(self, key) for key in timed}, _NO_AGE)
 
     @property
     def only(self) -> _Only:
-        """The same batch without keys, for one node type and one edge type."""
+        """The attributes of the batch without keys, for a batch of one node type and one edge type.
+
+        `batch.only.x` is `batch.x[type]`, `batch.only.edge_index` is `batch.edge_index[type]`, and so on. With several
+        types it raises BindError.
+        """
         return _Only(self)
 
     def ids(self, node_type: str) -> pa.Array:
-        """The user's ids of a node type's nodes, in local order."""
+        """Return your own keys of the nodes of a type: [nodes], in local order, as an Arrow array.
+
+        Raises:
+            SnapdbError: The batch has no such node type. This error is a KeyError too.
+        """
         return self.user_ids[node_type]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """The batch with its tensors on a device; edge columns that are read later go there too."""
+        """Return the batch with all tensors on a device, columns of edges that are read later included.
+
+        Args:
+            device: Such as 'cpu' or 'cuda:0'.
+            non_blocking: Only start copies from page-locked memory to a GPU, as `torch.Tensor.to` does.
+        """
         return self.moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """The batch in page-locked memory, from where copies to a GPU can overlap with work."""
+        """Return the batch in page-locked memory, from which copies to a GPU overlap with computation."""
         return self.moved(pinned)
 
     def to_pyg(self) -> Any:
-        """PyG's `Data` for one node type and one edge type, else `HeteroData`, as its NeighborLoader returns."""
+        """Return the batch as PyG's NeighborLoader does: `Data` for one node type and one edge type, else `HeteroData`.
+
+        Local ids are int64, as PyG's layers need them. Edges as seeds give what LinkNeighborLoader returns.
+
+        Raises:
+            InputError: PyG is not installed, or the batch has LAYOUT BLOCKS.
+        """
         return adapters.to_pyg(self)
 
     def to_blocks(self) -> list[adapters.FlowBlock]:
-        """One bipartite block for each layer of a network, in the order in which layers are applied.
+        """Return one bipartite block per layer of a network, in the order in which the layers are applied.
 
-        Under LAYOUT BLOCKS a layer has the edges of its own hop alone, as DGL's blocks do; else those of all hops that
-        its destinations need.
+        Under LAYOUT BLOCKS a block has the edges of its own hop only, as in DGL. Otherwise it has the edges of all
+        hops that its destinations need, as PyG's `trim_to_layer` keeps them.
         """
         return adapters.to_blocks(self)
 
     def to_arrow(self) -> dict[str | EdgeType, pa.Table]:
-        """One table for each node type and each edge type."""
+        """Return one Arrow table per node type and per edge type, keyed as the mappings of the batch are."""
         return adapters.to_arrow(self)
 
     def tensors(self) -> Iterator[Tensor]:
-        """The tensors that are here; those of edge columns that are read later are not among them."""
+        """Yield the tensors in memory. Columns of edges, which are read at first access, are left out."""
         optional = (getattr(self, name) for name in _OPTIONAL)
         yield from (self.input_id, *(tensor for tensor in optional if tensor is not None))
         yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values(), *self.seed_columns.values())
@@ -177,11 +233,16 @@ class Batch:
             yield from features.values()
 
     def audit(self) -> dict[str, int]:
-        """How often the batch breaks each of its rules, as far as it tells by itself: 0 in a correct engine."""
+        """Check the batch against the rules of its sampler, as far as its own content allows.
+
+        Returns:
+            The number of violations of each rule, by its name: all 0 unless snapdb has a defect. AUDIT also checks the
+            snapshot.
+        """
         return audit.audit(self)
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
-        """The batch with `move` applied to each tensor, to those of edge columns once they are read."""
+        """Return the batch with `move` applied to each tensor; to columns of edges when they are read."""
 
         def each(values: Mapping[_K, Tensor]) -> Mapping[_K, Tensor]:
             if isinstance(values, Lazy):
@@ -208,7 +269,27 @@ class Batch:
 
 
 class _Only:
-    """A batch of one node type and one edge type, whose attributes answer without a key."""
+    """A batch of one node type and one edge type, whose attributes need no key."""
+
+    # For editors and type checkers: __getattr__ reads them.
+    n_id: Tensor
+    x: Tensor
+    features: Mapping[str, Tensor]
+    batch: Tensor
+    num_sampled_nodes: list[int]
+    edge_index: Tensor
+    e_id: Tensor
+    edge_attr: Tensor
+    edge_features: Mapping[str, Tensor]
+    edge_time: Tensor
+    edge_age: Tensor
+    edge_weight: Tensor
+    num_sampled_edges: list[int]
+    y: Tensor | None
+    input_id: Tensor
+    batch_size: int
+    seed_time: Tensor | None
+    user_ids: pa.Array
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -217,7 +298,7 @@ class _Only:
         return f"{self._batch!r}.only"
 
     def ids(self) -> pa.Array:
-        """The user's ids of the nodes, in local order."""
+        """Return your own keys of the nodes: [nodes], in local order."""
         return self.user_ids
 
     def __getattr__(self, name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import CorruptError, FormatError
 from snapdb.loading.batch import Batch
 from snapdb.loading.batch_files import CONTAINERS, flatten, read, write
@@ -46,18 +47,27 @@ class BatchWriter:
         )
 
 
+@document_attributes
 class BatchFolder(Dataset[Batch]):
-    """The batches of an exported folder, epoch after epoch, equal to the stream's.
+    """The batches of an exported folder, epoch after epoch, byte for byte as the stream yielded them.
 
-    It is a Dataset: torch's DataLoader reads it with `batch_size=None`, shuffled or not, with any number of workers.
+    It is a map-style torch Dataset: pass it to a DataLoader with `batch_size=None`, shuffled or not, with any number of
+    workers. `read_batches` returns one.
     """
 
+    lineage: Mapping[str, Any]
+    """The lineage of the exported stream. `snapdb.replay` builds its batches again from the database."""
+
     def __init__(self, folder: Folder, *, verify: bool = True) -> None:
-        """Lists the batches; with `verify` each file is compared with its SHA-256 whenever it is read.
+        """List the batches of a folder. Programs call `read_batches`.
+
+        Args:
+            folder: The folder with its manifest.
+            verify: Compare each file with its sha256 when it is read.
 
         Raises:
-            CorruptError: the manifest does not specify the batch of each file.
-            FormatError: the files are of a newer snapdb's format.
+            CorruptError: The manifest is damaged.
+            FormatError: A newer snapdb wrote the files.
         """
         self._folder, self._verify = folder, verify
         self._format = str(folder.manifest.get("file_format"))
@@ -73,7 +83,7 @@ class BatchFolder(Dataset[Batch]):
                 f"the manifest of {folder.path} does not tell which batch is where; export it again",
                 code="damaged-file",
             )
-        self.lineage: Mapping[str, Any] = lineage
+        self.lineage = lineage
         self._places = sorted(place for place in places if place)
         self._names = [places[place] for place in self._places]
 
@@ -84,11 +94,15 @@ class BatchFolder(Dataset[Batch]):
 
     @property
     def epochs(self) -> list[int]:
-        """The numbers of the epochs in the folder."""
+        """The numbers of the epochs in the folder, ascending."""
         return sorted({epoch for epoch, _ in self._places})
 
     def epoch(self, number: int) -> BatchFolder:
-        """The batches of one epoch."""
+        """Return the batches of one epoch.
+
+        Raises:
+            IndexError: The folder has no such epoch.
+        """
         if number not in self.epochs:
             raise IndexError(
                 f"epoch {number} was asked, but the folder has {', '.join(map(str, self.epochs)) or 'none'}"
@@ -100,10 +114,11 @@ class BatchFolder(Dataset[Batch]):
         return len(self._names)
 
     def __getitem__(self, index: int) -> Batch:
-        """The batch at an index, counted from 0 over all epochs.
+        """Return the batch at an index, from 0, counted over all epochs.
 
         Raises:
-            CorruptError: its file is missing or damaged.
+            CorruptError: The file is missing or damaged.
+            IndexError: The folder has fewer batches.
         """
         if isinstance(index, bool) or not isinstance(index, int):
             raise TypeError(f"batches are numbered from 0: a whole number is needed, found {index!r}")
@@ -133,16 +148,19 @@ class BatchFolder(Dataset[Batch]):
 
 
 def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchFolder:
-    """The batches of a folder that COPY (SAMPLE …) TO or `snapdb export` wrote, equal to the stream's.
+    """Open a folder of batches that COPY (SAMPLE …) TO or `snapdb export` wrote. No database is needed.
 
     Args:
         path: The folder.
         verify: Compare each file with the SHA-256 in the manifest when it is read.
 
+    Returns:
+        The batches, which are read when they are indexed.
+
     Raises:
-        InputError: the folder does not exist, or contains something else.
-        FormatError: a newer snapdb wrote it.
-        CorruptError: the manifest is damaged; reading a missing or damaged batch raises it too.
+        InputError: There is no such folder, or it has no batches.
+        FormatError: A newer snapdb wrote it.
+        CorruptError: The manifest is damaged. Indexing raises it for a damaged file.
     """
     return BatchFolder(read_folder(path, "batches"), verify=verify)
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.graph.view import GraphView
 from snapdb.loading.budgets import CacheSource
 from snapdb.sampling import Seeds
@@ -18,20 +19,24 @@ if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class Sharing:
     """How the batches of an epoch are shared among ranks; no field changes a batch or its number.
 
-    >>> [list(Sharing(rank, 3).share(batches=8, full=7).places) for rank in range(3)]
-    [[0, 3, 6], [1, 4, 7], [2, 5]]
-    >>> [list(Sharing(rank, 3, drop_last=True).share(batches=8, full=7).places) for rank in range(3)]
-    [[0, 3], [1, 4], [2, 5]]
-    >>> [list(Sharing(rank, 3, pad=True).share(batches=8, full=7).places) for rank in range(3)]
-    [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    Examples:
+        >>> [list(Sharing(rank, 3).share(batches=8, full=7).places) for rank in range(3)]
+        [[0, 3, 6], [1, 4, 7], [2, 5]]
+        >>> [list(Sharing(rank, 3, drop_last=True).share(batches=8, full=7).places) for rank in range(3)]
+        [[0, 3], [1, 4], [2, 5]]
+        >>> [list(Sharing(rank, 3, pad=True).share(batches=8, full=7).places) for rank in range(3)]
+        [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
     """
 
     rank: int = 0
+    """The number of this process among the ranks, from 0."""
     world_size: int = 1
+    """The number of ranks."""
     drop_last: bool = False
     """Leave out a last batch of fewer seeds than BATCH, and the batches that not every rank would get."""
     pad: bool = False
@@ -75,6 +80,7 @@ class Sharing:
         return Share(range(start + self.rank, stop, self.world_size), batches, start, min(stop, batches))
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class Share:
     """A rank's batches of the rest of an epoch."""
@@ -100,32 +106,33 @@ _ALL_BATCHES = Sharing()
 _NUMBERS = ("threads", "prefetch", "memory", "max_threads")
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """How a stream builds and delivers its batches; no option but `ids` changes a batch."""
 
     threads: int | None = None
-    """Threads that build batches; None: one per core, or two where a GPU samples; 0: the consumer's thread does."""
+    """Threads that build batches. None: one per core, or two if a GPU samples. 0: the thread that iterates."""
     prefetch: int | None = None
-    """Batches that may be complete or in progress at once; None: one more than there are threads."""
+    """Batches that may be complete or in progress at once. None: one more than there are threads."""
     memory: int | None = None
-    """Bytes for scratch and for batches, complete or in progress; None: as many as threads and prefetch take."""
+    """Bytes for scratch memory and for batches, complete or in progress. None: as many as threads and prefetch need."""
     max_threads: int | None = None
-    """Upper bound of `threads` where that is None; None: the number of cores."""
+    """Upper bound of the number of threads if `threads` is None. None: the number of cores."""
     ids: IdType | None = None
-    """Type of the batches' node ids; None: the statement's, else int64. The only option that changes a batch."""
+    """Dtype of node ids in batches. None: that of the statement, else int64. The only option that changes a batch."""
     device: str | None = None
-    """Device of the batches' tensors; None: the one of the statement's ON, else the CPU."""
+    """Device of the batches' tensors. None: the device of the statement's ON clause, else the CPU."""
     zero_copy: bool = False
-    """The GPU reads features that do not fit there from page-locked memory of the host."""
+    """Whether the GPU reads features that exceed its memory from page-locked host memory."""
     transform: Callable[[Batch], object] | None = None
-    """A pure function of a batch, whose result the stream yields in the batch's place."""
+    """A pure function of a batch. The stream yields its results instead of batches. None: it yields batches."""
     progress: Progress | None = None
-    """Receives the progress of long work before a batch."""
+    """Called with the progress of long work that precedes a batch. None: nothing is reported."""
     sharing: Sharing = _ALL_BATCHES
-    """The rank's share of the batches."""
+    """The rank of this process and how ranks share the batches."""
     follow: bool = False
-    """At the start of each epoch, switch to the newest publication of the snapshot."""
+    """Whether each epoch starts with the newest publication of the snapshot."""
 
     def __post_init__(self) -> None:
         for name in _NUMBERS:

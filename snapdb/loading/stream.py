@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 from typing_extensions import TypeVar
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError, SnapdbError
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
@@ -32,30 +33,54 @@ Given = TypeVar("Given", default=Batch)
 _DEFAULTS = StreamOptions()
 
 
+@document_attributes
 class BatchStream(IterableDataset[Given]):
-    """Batches of one seed set, epoch after epoch; give it to a DataLoader with `batch_size=None`, or just iterate.
+    """The mini-batches of one seed set, epoch after epoch, as `db.stream` returns them.
 
-    An iteration is one epoch. The next iteration yields the next epoch, whether this one was read to its end or left
-    early; `set_epoch` chooses another. Ranks and DataLoader workers share an epoch by index: together they yield what a
-    single stream yields, each batch once. So ranks may differ by one batch, unless `drop_last` or `pad` is set.
-    DataLoader workers are forked anew for each epoch, and so do not advance the stream that they were forked from:
-    call `set_epoch` before each, or keep them with `persistent_workers=True`.
+    It is a torch IterableDataset: iterate over it, or pass it to a DataLoader with `batch_size=None`. Threads of the
+    stream sample and fetch batches ahead of the loop, in an order that no thread, worker or device changes.
 
-    All batches of an epoch are of one publication of the snapshot. Between epochs `renew`, or `follow`, moves on to
-    what was published since.
+    An iteration is one epoch. The next iteration yields the next epoch, whether the last one was read to its end or
+    not; `set_epoch` chooses another. Ranks and DataLoader workers share an epoch: together they yield each batch once,
+    so that ranks may differ by one batch unless `drop_last` or `pad` is set. DataLoader workers are forked for each
+    epoch and do not advance the stream of the main process: call `set_epoch` before each epoch, or keep the workers
+    with `persistent_workers=True`.
+
+    All batches of an epoch are of one publication of the snapshot. Between epochs, `renew` or `follow` switches to the
+    newest one.
+
+    Examples:
+        >>> import snapdb
+        >>> db = snapdb.connect()
+        >>> results = db.script('''
+        ...     CREATE TABLE person AS SELECT range AS id FROM range(5);
+        ...     CREATE TABLE knows AS SELECT range AS a, (range + 1) % 5 AS b FROM range(5);
+        ...     CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id))
+        ...       EDGE TABLES (knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person);
+        ...     CREATE SNAPSHOT now OF g;
+        ... ''')
+        >>> sample = "SAMPLE FROM now SEEDS (FROM person SELECT id) AS person FANOUT (knows => [1]) BATCH 2"
+        >>> with db.stream(sample) as stream:
+        ...     print(len(stream), [batch.batch_size for batch in stream])
+        3 [2, 2, 1]
+        >>> db.close()
     """
 
+    sharing: Sharing
+    """The rank of this process and how ranks share the batches of an epoch."""
+
     def __init__(self, source: StreamSource, options: StreamOptions = _DEFAULTS, meter: Meter = NO_METER) -> None:
-        """Open a stream at the start of epoch 0.
+        """Open a stream at the start of epoch 0. Programs call `db.stream`.
 
         Args:
-            source: Released when the stream is closed or dropped, or has moved on to another; where this raises an
-                error, the caller releases it.
+            source: An open snapshot with a seed set. The stream releases it when it is closed or switches to another;
+                if this raises an error, the caller releases it.
+            options: How batches are built and delivered.
             meter: Measures the work of building batches.
 
         Raises:
-            InputError: the device is not there, or the memory is not enough.
-            SnapdbError: the snapshot cannot be sampled so.
+            InputError: The device is not available, or the memory does not suffice.
+            SnapdbError: The snapshot does not support the sampler.
         """
         super().__init__()
         self.sharing = options.sharing
@@ -69,7 +94,7 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def view(self) -> GraphView:
-        """The snapshot."""
+        """The snapshot as arrays."""
         return self._workers.source.view
 
     @property
@@ -84,17 +109,17 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def options(self) -> StreamOptions:
-        """The options in effect: those of the stream, then those of the statement."""
+        """The options in effect: arguments of `db.stream`, completed by clauses of the statement."""
         return self._workers.options
 
     @property
     def published(self) -> Published | None:
-        """The publication of the snapshot that the stream reads; None: the snapshot is of no database."""
+        """The publication of the snapshot that the stream reads. None if the snapshot belongs to no database."""
         return self._workers.source.published
 
     @property
     def sampler(self) -> NeighborSampler:
-        """The sampler of neighborhoods."""
+        """The neighbour sampler."""
         return self._workers.builder.sampler
 
     @property
@@ -104,7 +129,7 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def threads(self) -> int:
-        """The number of threads that build batches; DataLoader workers share the cores."""
+        """The number of threads that build batches. DataLoader workers share the cores."""
         return self._workers.threads
 
     @property
@@ -114,41 +139,60 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def lineage(self) -> dict[str, Any]:
-        """The lineage of the current epoch, as plain values for JSON; `snapdb.replay` builds its batches again."""
+        """The lineage of the current epoch as plain values, fit for JSON. `snapdb.replay` builds its batches again."""
         return self._lineage(self._position.epoch)
 
     def __len__(self) -> int:
-        """Batches of the current epoch for this rank; others may have one more, and so may other epochs of a SUBSET."""
+        """Return the number of batches of the current epoch for this rank.
+
+        Other ranks may have one more, and so may other epochs of a SUBSET.
+        """
         return self.length()
 
     def length(self, epoch: int | None = None) -> int:
-        """Batches of an epoch for this rank; None: of the current one."""
+        """Return the number of batches of an epoch for this rank.
+
+        Args:
+            epoch: The number of the epoch, from 0. None: the current one.
+        """
         epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
         return len(self._workers.epochs.share(epoch).places)
 
     def __getitem__(self, index: int) -> Given:
-        """The batch at an index of the whole current epoch; not supported under SCOPE VISITED."""
+        """Return a batch of the current epoch by its index among those of this rank, from 0.
+
+        Raises:
+            InputError: The sampler has SCOPE VISITED, under which a batch depends on those before it.
+            IndexError: This rank has fewer batches.
+        """
         check_any_order(self.spec, "stream[i]")
         return self.replayed(self._position.epoch, index)
 
     def replayed(self, epoch: int, index: int) -> Given:
-        """This rank's batch of an epoch; under SCOPE VISITED all batches before it are sampled first."""
+        """Return a batch of an epoch by its index among those of this rank, from 0.
+
+        Under SCOPE VISITED, all batches before it are sampled first.
+        """
         seeds, builder = self._workers.epochs.batch(epoch, index), self._workers.builder
         self._check_open()
         given: Given = builder.receive(builder.send(self._workers.result(self._lineage(epoch), seeds)))
         return given
 
     def map_style(self, epoch: int | None = None) -> "MapStyle[Given]":
-        """An epoch's batches as a torch Dataset for samplers and shuffling DataLoaders; None: the current epoch's.
+        """Return the batches of an epoch as a map-style torch Dataset, for samplers and shuffling DataLoaders.
 
-        Not supported under SCOPE VISITED, where a batch depends on those before it.
+        Args:
+            epoch: The number of the epoch, from 0. None: the current one.
+
+        Raises:
+            InputError: The sampler has SCOPE VISITED, under which a batch depends on those before it.
         """
         check_any_order(self.spec, "map_style")
         epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
         return MapStyle(self.length(epoch), partial(self.replayed, epoch))
 
     def __iter__(self) -> Iterator[Given]:
-        """Yield one epoch, or after `load_state_dict` the rest of one; with a transform, what that returns."""
+        """Yield the batches of one epoch, or the results of `transform`; after `load_state_dict`, the rest of one."""
         self._check_open()
         at = self._position.following()
         if self._options.follow and at.starts:
@@ -174,16 +218,19 @@ class BatchStream(IterableDataset[Given]):
                     results.close()
 
     def renew(self) -> bool:
-        """Move on to what was published since, from the start of the next epoch on; return whether anything was.
+        """Switch to the newest publication of the snapshot at the start of the next epoch.
 
-        That is the snapshot refreshed or replaced, the sampler replaced, or its cache refreshed. The seed query runs
+        A publication is a refreshed or replaced snapshot, a replaced sampler or a refreshed cache. The seed query runs
         again. Epochs count on, and batches are those of a stream opened now, after `set_epoch`. An iteration in
-        progress keeps what it began with, and so does the rest of an epoch after `load_state_dict`. Where the
-        snapshot or the sampler was dropped, a RuntimeWarning reports it, and the stream keeps what it has.
+        progress keeps its publication, and so does the rest of an epoch after `load_state_dict`. If the snapshot or
+        the sampler was dropped, a RuntimeWarning reports it, and the stream is unchanged.
+
+        Returns:
+            Whether there was a newer publication.
 
         Raises:
-            InputError: this process has no database to look in, as in DataLoader workers.
-            SnapdbError: what was published cannot be opened, or its seeds cannot be read. The stream is unchanged.
+            InputError: This process has no open database, as in DataLoader workers.
+            SnapdbError: The publication cannot be opened, or its seeds cannot be read. The stream is unchanged.
         """
         self._check_open()
         at, before = self._position.following(), self._workers
@@ -206,18 +253,23 @@ class BatchStream(IterableDataset[Given]):
         return True
 
     def set_epoch(self, epoch: int) -> None:
-        """Make this the current epoch: the next iteration yields it from its start, the one after that the next."""
+        """Make this the current epoch: the next iteration yields it from its start.
+
+        Args:
+            epoch: The number of the epoch, from 0.
+        """
         self._position = Position(position.checked_epoch(epoch))
 
     def state_dict(self, *, consumed: int | None = None) -> dict[str, Any]:
-        """The position of the consumers, as plain values for JSON: what loops have taken, not what threads have built.
+        """Return the position of the training loop, as plain values fit for JSON: batches consumed, not batches built.
 
-        It counts the batches of the epoch over all ranks, of which each has taken as many as this one: it fits a
-        stream of any number of threads, DataLoader workers and ranks. In a DataLoader worker it is the worker's own.
+        The position counts the batches of the epoch over all ranks, each of which has consumed as many as this one. It
+        fits a stream of any number of threads, DataLoader workers and ranks. In a DataLoader worker it is the
+        worker's own.
 
         Args:
-            consumed: The number of batches that this rank's loop has taken of the current epoch, or since a state was
-                loaded; where DataLoader workers read the stream, it cannot know. None: those taken from this object.
+            consumed: The number of batches that this rank's loop has consumed of the current epoch, or since a state
+                was loaded. Pass it if DataLoader workers read the stream. None: the batches taken from this object.
         """
         at = self._position
         share = self._workers.epochs.share(at.epoch, at.start)
@@ -227,21 +279,27 @@ class BatchStream(IterableDataset[Given]):
         return {**at.saved(share, worker_of(self.sharing)), **rows, **self._workers.identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume where streams were: the next iteration yields this rank's share of the rest of that epoch.
+        """Resume at a saved position: the next iteration yields this rank's share of the rest of that epoch.
+
+        Args:
+            state: The result of `state_dict`, also from other numbers of threads, workers and ranks.
 
         Raises:
-            InputError: the state is of another seed set, sampler, snapshot, rng scheme or DataLoader worker.
+            InputError: The state is of another seed set, sampler, snapshot, rng scheme or DataLoader worker.
         """
         at = position.loaded(state, self._workers.identity, self._workers.epochs.batches, worker_of(self.sharing))
         self._workers.load(state)
         self._position = at
 
     def cache_stats(self) -> Mapping[str, Any] | None:
-        """The fields of `snapdb.types.CacheStats`, by name, of this process's cache; None: it has none, or not yet."""
+        """Return the statistics of this process's cache: cache hits, misses, bytes saved and others, by name.
+
+        None if the sampler has no cache, or before the first batch. `snapdb.types.CacheStats` documents the fields.
+        """
         return self._workers.builder.cache.stats()
 
     def close(self) -> None:
-        """Stop the threads and release the snapshot's files; batches that were yielded stay valid."""
+        """Stop the threads and release the snapshot's files. Batches that were yielded stay valid."""
         self._closed = True
         for workers in (self._workers, *self._retired):
             workers.end()

@@ -92,19 +92,30 @@ def loader(
     input_time: Tensor | None = None,
     **options: Unpack[LoaderOptions],
 ) -> NeighborLoader:
-    """A NeighborLoader whose batches snapdb draws: the same arguments, the same fields.
+    """Return a NeighborLoader that samples with snapdb: the same arguments, the same fields in batches.
 
-    The same seed gives the same batches on any number of threads. An iteration is one epoch, the next one the next.
+    The same `seed` gives the same batches on any number of threads. Each iteration is one epoch.
 
     Args:
-        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` returns.
-        num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
-        input_nodes: A mask, numbers, or (node type, either); None: all nodes.
-        input_time: The seeds' times; None: those that nodes have. What happens at that time is seen, as PyG sees it.
-        options: NeighborLoader's other arguments and `seed`; see LoaderOptions.
+        data: A Data or HeteroData of PyG, whose edges are copied now, or the result of `snapdb.pyg.open`.
+        num_neighbors: The number of neighbours per hop, or edge type → numbers. -1: all neighbours.
+        input_nodes: The seeds: a mask, node indices, or (node type, mask or indices). None: all nodes.
+        input_time: [seeds] the times of the seeds. None: the times of the nodes. Edges at the seed's time are included,
+            as in PyG.
+        options: Other arguments of NeighborLoader, and `seed`; see `snapdb.pyg.options.LoaderOptions`.
+
+    Returns:
+        A NeighborLoader whose batches threads build ahead, in order.
 
     Raises:
-        InputError: an option is not supported here; the message says what to do.
+        InputError: An option is not supported; the message has the alternative.
+
+    Examples:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> data = Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+        >>> [batch.batch_size for batch in loader(data, [1, 1], batch_size=3, seed=7)]
+        [3, 1]
     """
     parsed = read_options(num_neighbors, options)
     return _Nodes(parsed, data, _seeds(data, input_nodes), input_time=input_time)
@@ -119,22 +130,25 @@ def link_loader(
     neg_sampling: NegativeSampling | str | None = None,
     **options: Unpack[LoaderOptions],
 ) -> LinkNeighborLoader:
-    """A LinkNeighborLoader whose batches snapdb draws: the same arguments, the same fields.
+    """Return a LinkNeighborLoader that samples with snapdb: the same arguments, the same fields in batches.
 
-    Negatives are as PyG's: any two nodes, or any destination, true neighbours among them. They are others in each
-    epoch, and fixed by the seed. As with PyG, the seed edges are among those that a batch samples.
+    Negatives are drawn as in PyG, from any two nodes or any destination, true neighbours included. They differ from
+    epoch to epoch and depend on the seed only. As in PyG, batches also sample the seed edges.
 
     Args:
-        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` returns.
-        num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
-        edge_label_index: [2, edges], an edge type, or (edge type, [2, edges]); None: all edges.
-        edge_label: [edges] labels.
-        edge_label_time: [edges] times, with time_attr.
-        neg_sampling: 'binary', 'triplet' or a NegativeSampling.
-        options: LinkNeighborLoader's other arguments and `seed`; see LoaderOptions.
+        data: A Data or HeteroData of PyG, whose edges are copied now, or the result of `snapdb.pyg.open`.
+        num_neighbors: The number of neighbours per hop, or edge type → numbers. -1: all neighbours.
+        edge_label_index: The seed edges: [2, edges], an edge type, or (edge type, [2, edges]). None: all edges.
+        edge_label: [edges] labels of the seed edges.
+        edge_label_time: [edges] times of the seed edges, with time_attr.
+        neg_sampling: 'binary', 'triplet' or a NegativeSampling. None: no negatives.
+        options: Other arguments of LinkNeighborLoader, and `seed`; see `snapdb.pyg.options.LoaderOptions`.
+
+    Returns:
+        A LinkNeighborLoader whose batches threads build ahead, in order.
 
     Raises:
-        InputError: an option is not supported here; the message says what to do.
+        InputError: An option is not supported; the message has the alternative.
     """
     parsed = read_options(num_neighbors, options)
     ends = data.link_index(edge_label_index) if isinstance(data, SnapshotGraph) else edge_label_index

@@ -23,6 +23,7 @@ from torch_geometric.sampler.base import SubgraphType
 from torch_geometric.sampler.neighbor_sampler import edge_sample
 
 from snapdb.arrays import Int64s
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.kernels.rng import Domain, fold_parts
 from snapdb.loading.lazy import tensor_of
@@ -112,40 +113,47 @@ class NeighborhoodSampler:
         return NeighborhoodSampler, (self.graph, self.options, self.seed)
 
 
+@document_attributes
 @dataclass(frozen=True)
 class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not typed
-    """PyG's BaseSampler over snapdb: give it to NodeLoader or LinkLoader.
+    """A BaseSampler of PyG that samples with snapdb: pass it to NodeLoader or LinkLoader.
 
-    What it draws follows `torch.manual_seed`, as PyG's own sampler does; `keyed` fixes it by a number instead.
+    Its draws depend on `torch.manual_seed`, as those of PyG's own sampler do. `keyed` fixes them by a number instead.
     """
 
     neighbourhoods: NeighborhoodSampler
+    """Samples neighbourhoods in the graph, as a pure function of the seeds and a number."""
     number: int | None = None
-    """The number of the draws; None: one of torch's generator at each call."""
+    """The number that fixes the draws. None: each call takes one from torch's generator."""
 
     @property
     def num_neighbors(self) -> NumNeighbors:
+        """The number of neighbours per hop and edge type."""
         return self.neighbourhoods.options.counts
 
     @property
     def disjoint(self) -> bool:
+        """Whether each seed has its own tree."""
         return self.neighbourhoods.options.trees
 
     def open_for(self, seeds: str | tuple[str, str, str] | None) -> None:
-        """Gets ready for seeds of a type, and raises now for what cannot be drawn from them."""
+        """Open the sampler for seeds of a type; raise an error now if it cannot sample from them."""
         types = self.neighbourhoods.graph.node_types
         self.neighbourhoods.opened(types[0] if seeds is None else seeds if isinstance(seeds, str) else seeds[0])
 
     def keyed(self, number: int) -> SnapSampler:
-        """The same sampler, whose draws and negatives are those of a number at every call."""
+        """Return the same sampler with its draws and negatives fixed by a number."""
         return replace(self, number=number)
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
-        """The neighbourhood of nodes.
+        """Sample the neighbourhoods of nodes.
+
+        Args:
+            inputs: The seeds, as PyG's loaders pass them.
 
         Raises:
-            BindError: trees are bounded by time, and the nodes have none.
-            DataError: nodes are not in the snapshot.
+            BindError: Trees are bounded by time, and the nodes have no times.
+            DataError: A node is not in the snapshot.
         """
         seeds = inputs.node if inputs.input_type is None else {inputs.input_type: inputs.node}
         times = inputs.time if inputs.time is None or inputs.input_type is None else {inputs.input_type: inputs.time}
@@ -156,11 +164,15 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     def sample_from_edges(
         self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> SamplerOutput | HeteroSamplerOutput:
-        """The neighbourhood of the ends of edges and of their negatives, which are drawn as PyG draws them.
+        """Sample the neighbourhoods of the ends of edges and of their negatives, which are drawn as in PyG.
+
+        Args:
+            inputs: The seed edges, as PyG's loaders pass them.
+            neg_sampling: How negatives are drawn. None: there are none.
 
         Raises:
-            BindError: trees are bounded by time, and the edges have none.
-            DataError: ends are not in the snapshot.
+            BindError: Trees are bounded by time, and the edges have no times.
+            DataError: An end is not in the snapshot.
         """
         graph = self.neighbourhoods.graph
         if neg_sampling is not None:

@@ -17,6 +17,7 @@ from torch_geometric.data import Data, EdgeAttr, FeatureStore, GraphStore, Heter
 from torch_geometric.data.graph_store import EdgeLayout
 
 from snapdb.arrays import Array, Int64s
+from snapdb.attribute_docs import document_attributes
 from snapdb.database import Database
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.graph.features import HistoryFeature
@@ -30,17 +31,22 @@ from snapdb.types import EdgeType, Relation
 
 
 def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph:  # noqa: A001  # snapdb.pyg.open
-    """A snapshot as PyG's loaders take it; its files stay until it is closed.
+    """Open a snapshot as a feature store and a graph store, as PyG's loaders take them.
+
+    The files of the snapshot are kept until the result is closed.
 
     Args:
         db: The database.
-        snapshot: The snapshot's name.
-        reverse: Also give each edge type against its direction, as (destination, 'rev_' + edge, source): what
-            ToUndirected does to a HeteroData, without a copy of the edges' features.
+        snapshot: The name of the snapshot.
+        reverse: Add the reverse of each edge type, as (destination, 'rev_' + edge, source). ToUndirected does the same
+            to a HeteroData; here the edges' features are not copied.
+
+    Returns:
+        The snapshot. Close it, or use it as a context manager.
 
     Raises:
-        BindError: there is no such snapshot.
-        CorruptError: a file of it is missing or damaged.
+        BindError: There is no such snapshot.
+        CorruptError: One of its files is missing or damaged.
     """
     if not isinstance(db, Database):
         raise InputError(
@@ -58,27 +64,29 @@ def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph
     return SnapshotGraph(graph, opened.lease)
 
 
+@document_attributes
 @dataclass(frozen=True)
 class SnapshotGraph:
-    """A snapshot for PyG. Nodes are numbered by dense ids: `find` and `ids` lead from and to the user's."""
+    """A snapshot for PyG. Nodes have dense ids: `find` converts your own keys to dense ids, `ids` converts back."""
 
     graph: PygGraph
+    """The snapshot as arrays, with PyG's names of its types."""
     _lease: Lease | None
     """None: another process holds the files."""
 
     @cached_property
     def feature_store(self) -> SnapshotFeatures:
-        """PyG's FeatureStore."""
+        """The features, as a FeatureStore of PyG."""
         return SnapshotFeatures(self.graph)
 
     @cached_property
     def graph_store(self) -> SnapshotEdges:
-        """PyG's GraphStore."""
+        """The edges, as a GraphStore of PyG."""
         return SnapshotEdges(self.graph)
 
     @property
     def data(self) -> tuple[SnapshotFeatures, SnapshotEdges]:
-        """What PyG's loaders call data: both stores."""
+        """(feature store, graph store): the argument `data` of PyG's loaders."""
         return self.feature_store, self.graph_store
 
     def __repr__(self) -> str:
@@ -87,25 +95,25 @@ class SnapshotGraph:
         return f"SnapshotGraph({self.graph.view.lineage['snapshot']}; nodes: {nodes}; edges: {edges})"
 
     def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
-        """The node types and the edge types, as `HeteroData.metadata()` gives them to to_hetero and HGTConv."""
+        """Return (node types, edge types) as `HeteroData.metadata()` does, for to_hetero and HGTConv."""
         return list(self.graph.node_types), [(*key,) for key in self.graph.relations]
 
     def sampler(self, num_neighbors: Any, *, seed: int = 0, **words: Any) -> SnapSampler:
-        """A sampler for PyG's NodeLoader and LinkLoader, whose draws follow `torch.manual_seed`.
+        """Return a sampler for PyG's NodeLoader and LinkLoader, whose draws depend on `torch.manual_seed`.
 
         Args:
-            num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
-            seed: Another number gives other draws.
-            words: replace, subgraph_type, disjoint, temporal_strategy, time_attr="edge_time" and
-                weight_attr="edge_weight", as NeighborLoader takes them. Edges of the seed's own time are seen (<=).
+            num_neighbors: The number of neighbours per hop, or edge type → numbers. -1: all neighbours.
+            seed: Another seed gives other draws.
+            words: Arguments of NeighborLoader: replace, subgraph_type, disjoint, temporal_strategy,
+                time_attr="edge_time" and weight_attr="edge_weight". Edges at the seed's time are included (<=).
 
         Raises:
-            InputError: one of them cannot be done.
+            InputError: An argument is not supported.
         """
         return self.drawing(SamplingOptions(num_neighbors, **words), seed)
 
     def drawing(self, words: SamplingOptions, seed: int) -> SnapSampler:
-        """The sampler with these words."""
+        """Return the sampler with these options."""
         for name, meant in (("time_attr", TIME), ("weight_attr", WEIGHT)):
             if (given := getattr(words, name)) not in (None, meant):
                 raise InputError(
@@ -118,7 +126,7 @@ class SnapshotGraph:
         return SnapSampler(NeighborhoodSampler(graph, words, seed))
 
     def with_edge_features(self, batch: Data | HeteroData) -> Data | HeteroData:
-        """The batch with the features of its edges, which PyG's loaders leave out: give it to them as `transform`."""
+        """Return the batch with the features of its edges, which PyG's loaders leave out: pass this as `transform`."""
         for key in self.graph.relations:
             group = None if self.graph.single else tuple(key)
             store = batch if group is None else batch[group]
@@ -127,10 +135,17 @@ class SnapshotGraph:
         return batch
 
     def ids(self, nodes: Tensor, node_type: str | None = None) -> pa.Array:
-        """The user's ids of nodes, of a batch's `n_id` for one.
+        """Return your own keys of nodes, such as those of a batch's `n_id`.
+
+        Args:
+            nodes: [n] dense ids.
+            node_type: The type of the nodes. None: the only type.
+
+        Returns:
+            [n] keys as an Arrow array; structs for a composite key.
 
         Raises:
-            InputError: a number is none of the type's nodes.
+            InputError: An id is out of range.
         """
         name, numbers = self._type(node_type), torch.as_tensor(nodes).cpu().numpy()
         count = self.graph.view.node_counts[name]
@@ -143,10 +158,17 @@ class SnapshotGraph:
         return self.graph.view.keys[name].read(numbers)
 
     def find(self, keys: Any, node_type: str | None = None) -> Tensor:
-        """The nodes with these keys, in their order: what `input_nodes` takes.
+        """Return the dense ids of keys, in their order, for `input_nodes`.
+
+        Args:
+            keys: [n] your own keys, as an array, list or Arrow array.
+            node_type: The type of the nodes. None: the only type.
+
+        Returns:
+            [n] int64 dense ids.
 
         Raises:
-            DataError: a key is not in the snapshot.
+            DataError: A key is not in the snapshot.
         """
         name = self._type(node_type)
         alive = self.there(name)
@@ -163,20 +185,20 @@ class SnapshotGraph:
         return alive[torch.from_numpy(places.to_numpy(zero_copy_only=False).astype(np.int64))]
 
     def there(self, node_type: str | None = None) -> Tensor:
-        """The nodes that are in the snapshot; numbers between them may be of nodes that are not."""
+        """Return the dense ids of the nodes in the snapshot, ascending: [nodes] int64. They may have gaps."""
         name = self._type(node_type)
         alive = self.graph.alive(name)
         return torch.arange(self.graph.view.node_counts[name]) if alive is None else alive
 
     def input_nodes(self, asked: Any) -> Any:
-        """The seeds as PyG takes them; a type alone, or None, means all nodes of the snapshot."""
+        """Return seed nodes as PyG's loaders take them. A type alone, or None, means all nodes of the snapshot."""
         if isinstance(asked, tuple | list) and len(asked) == 2 and isinstance(asked[0], str):
             return (asked[0], self.there(asked[0])) if asked[1] is None else asked
         nodes = self.there(asked) if asked is None or isinstance(asked, str) else asked
         return nodes if self.graph.single else (self._type(asked if isinstance(asked, str) else None), nodes)
 
     def link_index(self, asked: Any) -> Any:
-        """The seed edges as PyG takes them; None means all of the only edge type."""
+        """Return seed edges as PyG's loaders take them. None means all edges of the only edge type."""
         if not self.graph.single:
             return asked
         if asked is None:
@@ -185,7 +207,7 @@ class SnapshotGraph:
         return (None, asked) if isinstance(asked, Tensor) else asked
 
     def close(self) -> None:
-        """Release the files. Batches that were returned stay valid."""
+        """Release the files. Batches stay valid."""
         if self._lease is not None:
             self._lease.release()
 
@@ -243,12 +265,12 @@ def _raise_read_only(store: object, *args: object) -> NoReturn:
 
 
 class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are not typed
-    """The features of nodes by dense id, with their target as `y`, and those of edges by edge id (`e_id`).
+    """A FeatureStore of PyG: features of nodes by dense id, targets as `y`, and features of edges by edge id (`e_id`).
 
-    Edges also have `edge_time` and `edge_weight`, where the graph names them: at first use, an array of all of them.
+    Edges also have `edge_time` and `edge_weight` if the graph declares them. Their first use copies the whole column.
 
-    A group is a node type or an edge type; where PyG knows no types, None means the nodes, and the edges for features
-    that only these have.
+    A group is a node type or an edge type. In a graph of one node type and one edge type the group is None, which means
+    the nodes, or the edges for features that only edges have.
     """
 
     def __init__(self, graph: PygGraph) -> None:
@@ -269,11 +291,11 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
                 self._edges[None if graph.single else tuple(key), label] = feature
 
     def edge_names(self, edge_type: tuple[str, ...] | None) -> list[str]:
-        """What the features of an edge type are called."""
+        """Return the names of the features of an edge type."""
         return [label for group, label in self._edges if group == edge_type]
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
-        """The features of nodes, which PyG's loaders read for every batch; those of edges are read by name."""
+        """Return the features of nodes, which PyG's loaders read for each batch. Those of edges are read by name."""
         return [TensorAttr(group_name=group, attr_name=label) for group, label in self._nodes]
 
     def _get_tensor(self, attr: TensorAttr) -> Tensor:
@@ -338,21 +360,21 @@ def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
 
 
 class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not typed
-    """The edges of each type as CSC, by (destination, event time, edge id)."""
+    """A GraphStore of PyG: the edges of each type as CSC, sorted by (destination, event time, edge id)."""
 
     def __init__(self, graph: PygGraph) -> None:
         super().__init__()
         self._graph = graph
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
-        """One layout for each edge type, with the numbers of dense ids at both ends."""
+        """Return one layout per edge type, with the number of dense ids at both ends as its size."""
         return [
             EdgeAttr(None if self._graph.single else tuple(key), EdgeLayout.CSC, size=self._size(key))
             for key in self._graph.relations
         ]
 
     def edge_ids(self, edge_type: tuple[str, str, str] | None = None) -> Tensor:
-        """[edges] the edge id (`e_id`) of each place in the CSC: a sampler that counts places is read by it."""
+        """Return the edge id (`e_id`) of each position in the CSC: [edges] int64."""
         return tensor_of(self._graph.view.adjacency(self._graph.relation(edge_type)).flat().edge_id.astype(np.int64))
 
     def _size(self, key: EdgeType) -> tuple[int, int]:

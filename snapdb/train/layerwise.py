@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from snapdb.arrays import Array, Int64s
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError
 from snapdb.graph.features import ArrayFeature
 from snapdb.graph.view import Feature, GraphView
@@ -31,19 +32,25 @@ _ROWS = 1 << 14
 """Rows per record batch."""
 
 
+@document_attributes
 @dataclass(frozen=True, eq=False, repr=False)
 class Inferred:
-    """The last layer's states of all vertices of a type."""
+    """The outputs of a model for all vertices of a type, as `db.infer` returns them.
+
+    It is an Arrow stream: `db.register`, polars, DuckDB and pyarrow read it as a table.
+    """
 
     node_type: str
+    """The vertex type."""
     key: tuple[str, ...]
     """The names of the key's columns."""
     ids: pa.Array
-    """[nodes] the user's ids: of the key's type, or structs for a composite key."""
+    """[nodes] your own keys: of the key's type, or structs for a composite key."""
     states: Tensor
-    """[nodes, width], or [nodes], in the order of `ids`. Large ones are in a file that is removed with them."""
+    """[nodes, width] or [nodes]: the outputs in the order of `ids`. Large ones are in a file, which is removed with the
+    tensor."""
     column: str
-    """What the states are called in a table."""
+    """The name of the column of outputs in the table."""
 
     def __repr__(self) -> str:
         shape = tuple(self.states.shape)
@@ -54,21 +61,21 @@ class Inferred:
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's: the key's columns, then the states as fixed-size lists, or as numbers."""
+        """The Arrow schema of the table: the key's columns, then the outputs as fixed-size lists or numbers."""
         return pa.schema(self._batch(0, 0).schema)
 
     def reader(self) -> pa.RecordBatchReader:
-        """The table's rows, batch by batch: it need not fit in memory."""
+        """Return the table as a reader of record batches, so that it need not fit in memory."""
         starts = range(0, len(self), _ROWS)
         batches: Iterator[pa.RecordBatch] = (self._batch(start, start + _ROWS) for start in starts)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
     def arrow(self) -> pa.Table:
-        """The table: the key's columns and the states."""
+        """Return the table: the key's columns and the outputs."""
         return self.reader().read_all()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The table as Arrow's C stream, for polars, DuckDB, pyarrow and others that read it."""
+        """Return the table as an Arrow C stream, for polars, DuckDB, pyarrow and others."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _batch(self, start: int, stop: int) -> pa.RecordBatch:
@@ -89,31 +96,36 @@ def _column(states: Tensor) -> pa.Array:
 _Features = Mapping[str, Mapping[str, Feature]]
 
 
+@document_attributes
 @dataclass(frozen=True)
 class Passes:
-    """Passes over the nodes of a snapshot, one for each layer and node type that is needed."""
+    """Layer-wise inference: one pass over the nodes of a snapshot per layer and node type. `db.infer` runs it."""
 
     view: GraphView
+    """The snapshot as arrays."""
     spec: SampleSpec
-    """How a layer's batches are sampled, whatever the seeds."""
+    """The sampler of a layer's batches, whatever the seeds."""
     layers: Layers
+    """The layers of the model."""
     folder: Path
-    """Where states are kept, in files without a name, which are removed when their readers end."""
+    """The directory of the files with states, which have no name and are removed when their readers end."""
     transform: Callable[[Any], Any] | None
-    """Changes what the first layer reads."""
+    """A function of the features that the first layer reads. None: the features as they are."""
     threads: int | None
+    """The number of threads that build batches. None: one per core, at most `most`."""
     most: int | None
-    """Threads at most, where `threads` does not say how many."""
+    """The upper bound of threads if `threads` is None. None: the number of cores."""
     device: str | None
+    """The device of the batches. None: the device of the model's weights."""
     step: Callable[[str, float], None]
-    """Called with what is being done and the share of all work that is done; it may raise to stop."""
+    """Called with the current step and the share of all work that is done, 0 to 1. It may raise an error to stop."""
 
     def states(self, node_type: str) -> Tensor:
-        """[nodes, width], or [nodes]: the last layer's states of all nodes of a type, by dense id.
+        """Return the last layer's states of all nodes of a type, by dense id: [nodes, width] or [nodes].
 
         Raises:
-            InputError: there are no such nodes, or a layer does not give a row of numbers for each seed.
-            DatabaseError: the disk has no room for the states.
+            InputError: There are no such nodes, or a layer does not return one row per seed.
+            DatabaseError: The disk has no space for the states.
         """
         plan = self._needed(node_type)
         total = sum(self._batches(kind) for kinds in plan for kind in kinds)
@@ -138,7 +150,7 @@ class Passes:
         return torch.from_numpy(fresh[node_type])
 
     def nodes(self, kind: str) -> Int64s:
-        """The dense ids of all nodes of a type, ascending."""
+        """Return the dense ids of all nodes of a type, ascending: [nodes] int64."""
         alive = self.view.alive[kind]
         return np.arange(self.view.node_counts[kind]) if alive is None else np.flatnonzero(alive)
 

@@ -1,4 +1,4 @@
-"""A reference training loop, prediction and scoring over streams of batches, and torch's random numbers and threads."""
+"""Training, prediction and evaluation over streams of batches; torch's seed and threads for a `with` block."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,20 +11,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """A block in which torch's CPU generator starts from `seed`; the caller's random numbers go on undisturbed.
+    """Seed torch's CPU generator for a `with` block; the generator's state is restored after it.
 
-    >>> with seeded(3):
-    ...     first = torch.rand(2)
-    >>> with seeded(3):
-    ...     again = torch.rand(2)
-    >>> bool((first == again).all())
-    True
+    Args:
+        seed: The seed of the generator.
+
+    Examples:
+        >>> with seeded(3):
+        ...     first = torch.rand(2)
+        >>> with seeded(3):
+        ...     again = torch.rand(2)
+        >>> bool((first == again).all())
+        True
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -33,14 +38,18 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """A block in which torch computes with `count` threads; the old number comes back after it.
+    """Let torch compute with `count` threads in a `with` block; the old number is restored after it.
 
-    One is best for small networks: the threads of a stream need the cores, and torch's own spend more time waiting
-    for each other than working (measured: six times slower with two threads on two busy cores).
+    One thread is best for small networks: the threads of a stream need the cores, and torch's own threads spend more
+    time waiting for each other than working (measured: six times slower with two threads on two busy cores).
 
-    >>> with torch_threads(1):
-    ...     torch.get_num_threads()
-    1
+    Args:
+        count: The number of threads.
+
+    Examples:
+        >>> with torch_threads(1):
+        ...     torch.get_num_threads()
+        1
     """
     before = torch.get_num_threads()
     torch.set_num_threads(count)
@@ -56,30 +65,32 @@ _Transform = Callable[[Tensor], Tensor]
 _Metric = Callable[[Tensor, Tensor], float]
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class History:
-    """The course of a training run."""
+    """The losses and scores of a training run, as `fit` returns them."""
 
     losses: tuple[float, ...]
-    """Mean loss of the seeds' labels, epoch by epoch."""
+    """The mean loss of the seeds' labels, one per epoch."""
     scores: tuple[float, ...]
-    """The score that `validate` returned after each epoch; empty without it."""
+    """The scores that `validate` returned, one per epoch. Empty without `validate`."""
     best: int
-    """The epoch whose weights the model now has: the best score's, or the last."""
+    """The epoch whose weights the model has: the one with the best score, or the last one without `validate`."""
     seconds: float
-    """Wall-clock time of the whole run, validation included."""
+    """The wall-clock time of the run in seconds, validation included."""
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A model's logits for every seed of a stream, in the order of `input_id`."""
+    """A model's logits for every seed of a stream, in the order of the seed set."""
 
     input_id: Tensor
-    """[seeds] int64: positions in the stream's seed set, ascending."""
+    """[seeds] int64: the position of each seed in the stream's seed set, ascending."""
     logits: Tensor
-    """[seeds, classes] float32."""
+    """[seeds, classes] float32: the model's output for each seed."""
     y: Tensor | None
-    """[seeds] targets, when the batches carry them."""
+    """[seeds] or [seeds, n]: the targets. None if the batches have none."""
 
 
 def fit(
@@ -95,23 +106,35 @@ def fit(
     weight: str | None = None,
     transform: _Transform | None = None,
 ) -> History:
-    """Trains `model` in place with Adam, one step a batch, and returns its history.
+    """Train `model` in place with Adam, one optimizer step per batch.
 
-    Integer targets are classes (cross-entropy), or several a seed a yes or no for each label (binary cross-entropy);
-    -1 means unlabelled. Float targets are regressed (squared error); NaN means unlabelled. The same model, stream and
-    `seed` give the same weights: dropout draws from `seed`, and epoch i of a stream is always its epoch i.
+    The dtype and shape of the targets select the loss:
+
+    - int64 [seeds]: classes, by cross-entropy. -1 means unlabelled.
+    - int64 [seeds, n]: n binary labels per seed, by binary cross-entropy. -1 means unlabelled.
+    - float32: values to regress, by squared error. NaN means unlabelled.
+
+    The same model, stream and `seed` give the same weights.
 
     Args:
-        model: called as `model(batch, x)`, returns logits of the seeds.
-        stream: a `BatchStream`, or a list of batches to go through again and again.
-        epochs: the most passes over the stream.
-        lr: Adam's step size.
-        weight_decay: Adam's L2 penalty.
-        validate: called after each epoch, returns a score, higher is better; the best epoch's weights stay.
-        patience: epochs without a better score after which training stops.
-        seed: of dropout.
-        weight: the column of SEEDS by which each seed counts in the mean loss; without it all count the same.
-        transform: maps a batch's node features [nodes, width] to what the model reads.
+        model: Called as `model(batch, x)`; returns the logits of the seeds.
+        stream: A `BatchStream`, or a list of batches, which is repeated each epoch.
+        epochs: The number of passes over the stream at most.
+        lr: The learning rate of Adam.
+        weight_decay: The L2 penalty of Adam.
+        validate: Called after each epoch; returns a score, higher is better. The model keeps the weights of the best
+            epoch. None: it keeps those of the last epoch.
+        patience: Stop after this number of epochs without a better score. None: never.
+        seed: The seed of dropout.
+        weight: The column of SEEDS that weighs each seed in the mean loss. None: all seeds weigh the same.
+        transform: Maps a batch's node features [nodes, width] to the model's input. None: the model reads those of the
+            batch.
+
+    Returns:
+        The losses, the scores and the best epoch.
+
+    Raises:
+        InputError: The stream has no targets, or no seed has a label.
     """
     started = time.perf_counter()
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
@@ -135,9 +158,20 @@ def fit(
 
 
 def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform | None = None) -> Predictions:
-    """The model's logits for every seed of one epoch (epoch 0) of the stream, by `input_id`; nothing is learned.
+    """Compute the model's logits for every seed of epoch 0 of a stream, without gradients.
 
-    Batches that only pad a rank are left out, so that no seed counts twice.
+    Batches that pad a rank are skipped, so that no seed counts twice.
+
+    Args:
+        model: Called as `model(batch, x)` in evaluation mode; returns the logits of the seeds.
+        stream: A `BatchStream`, or a list of batches.
+        transform: Maps a batch's node features [nodes, width] to the model's input.
+
+    Returns:
+        The logits in the order of the seed set.
+
+    Raises:
+        InputError: The stream has no batch.
     """
     batches = _at(stream, 0)
     order: list[Tensor] = []
@@ -166,7 +200,20 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform 
 def evaluate(
     model: nn.Module, stream: Iterable[Batch], metrics: Mapping[str, _Metric], *, transform: _Transform | None = None
 ) -> dict[str, float]:
-    """Each metric's value over all seeds of the stream: name → `metric(y, logits)`."""
+    """Compute metrics over all seeds of a stream.
+
+    Args:
+        model: See `predict`.
+        stream: See `predict`.
+        metrics: Name → function of (y, logits), such as `accuracy`.
+        transform: See `predict`.
+
+    Returns:
+        Name → value of the metric.
+
+    Raises:
+        InputError: The stream has no targets or no batch.
+    """
     seen = predict(model, stream, transform=transform)
     if seen.y is None:
         raise InputError(_NO_TARGETS, code="targets-missing")

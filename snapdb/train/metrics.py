@@ -1,7 +1,7 @@
-"""Scores of predictions: accuracy, area under the ROC curve, average precision, and ranks with what sums them up.
+"""Metrics: accuracy, area under the ROC curve, average precision, ranks, mean reciprocal rank and hits at k.
 
-Every metric takes the true targets first and answers with one float; `ranks` answers one for each target, which
-`mean_reciprocal_rank` and `hits_at` then read. Tensors, arrays and lists are all welcome.
+Every metric takes tensors, arrays or lists, the true targets first, and returns one float. `ranks` returns one rank per
+target, which `mean_reciprocal_rank` and `hits_at` read.
 """
 
 from typing import Any
@@ -13,16 +13,17 @@ from snapdb.errors import InputError
 
 
 def accuracy(y: Any, logits: Any) -> float:
-    """The share of rows whose largest logit, or whose given class, is the target.
+    """Return the share of rows whose predicted class is the target.
 
     Args:
-        y: [n] class numbers.
-        logits: [n, classes] numbers, or [n] predicted classes.
+        y: [n] classes.
+        logits: [n, classes] logits, of which the largest is the prediction, or [n] predicted classes.
 
-    >>> accuracy([0, 1, 1, 0], [0, 1, 0, 0])
-    0.75
-    >>> accuracy([0, 1], [[2.0, 1.0], [3.0, -1.0]])
-    0.5
+    Examples:
+        >>> accuracy([0, 1, 1, 0], [0, 1, 0, 0])
+        0.75
+        >>> accuracy([0, 1], [[2.0, 1.0], [3.0, -1.0]])
+        0.5
     """
     truth, guess = np.asarray(y), np.asarray(logits)
     if guess.ndim == 2:
@@ -32,16 +33,20 @@ def accuracy(y: Any, logits: Any) -> float:
 
 
 def roc_auc(y: Any, scores: Any) -> float:
-    """The chance that a positive scores above a negative; a tie counts half.
+    """Return the area under the ROC curve: the probability that a positive scores above a negative; a tie counts half.
 
     Args:
-        y: [n] 0 or 1.
-        scores: [n] numbers, higher for the positive class, or [n, 2] logits.
+        y: [n] targets, 0 or 1.
+        scores: [n] scores, higher for the positive class, or [n, 2] logits.
 
-    >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
-    0.75
-    >>> roc_auc([0, 1, 1], [1, 1, 2])  # one tie of two pairs
-    0.75
+    Raises:
+        InputError: Only one class is present, a target is not 0 or 1, or a score is NaN.
+
+    Examples:
+        >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+        0.75
+        >>> roc_auc([0, 1, 1], [1, 1, 2])  # one tie of two pairs
+        0.75
     """
     truth, score = _binary(y, scores)
     _, group, count = np.unique(score, return_inverse=True, return_counts=True)
@@ -54,16 +59,20 @@ def roc_auc(y: Any, scores: Any) -> float:
 
 
 def average_precision(y: Any, scores: Any) -> float:
-    """The sum of precision times the step in recall over falling thresholds, as scikit-learn defines it.
+    """Return the average precision as scikit-learn defines it: precision times the step in recall, over all thresholds.
 
     Args:
-        y: [n] 0 or 1.
-        scores: [n] numbers, higher for the positive class, or [n, 2] logits. Equal scores are one threshold.
+        y: [n] targets, 0 or 1.
+        scores: [n] scores, higher for the positive class, or [n, 2] logits. Equal scores are one threshold.
 
-    >>> average_precision([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])  # 1/2 * 1 + 1/2 * 2/3
-    0.8333333333333333
-    >>> average_precision([1, 0, 0, 1], [1, 1, 0, 0])  # 1/2 * 1/2 + 1/2 * 2/4
-    0.5
+    Raises:
+        InputError: Only one class is present, a target is not 0 or 1, or a score is NaN.
+
+    Examples:
+        >>> average_precision([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])  # 1/2 * 1 + 1/2 * 2/3
+        0.8333333333333333
+        >>> average_precision([1, 0, 0, 1], [1, 1, 0, 0])  # 1/2 * 1/2 + 1/2 * 2/4
+        0.5
     """
     truth, score = _binary(y, scores)
     order = np.argsort(-score, kind="stable")
@@ -77,18 +86,22 @@ def average_precision(y: Any, scores: Any) -> float:
 
 
 def ranks(target: Any, scores: Any, known: Any = None) -> Float64s:
-    """[n] each target's rank among the candidates of its row, from 1; of equal scores, the middle of theirs.
+    """Return the rank of each target among the candidates of its row, from 1. Equal scores share their middle rank.
 
     Args:
-        target: [n] column numbers of the true candidates.
-        scores: [n, candidates] numbers, higher is better.
-        known: [2, m] row and column numbers of candidates that are true as well: they leave the contest, and what is
-            left are *filtered* ranks. A pair may stand there twice, and the target itself too: it stays.
+        target: [n] columns of the true candidates.
+        scores: [n, candidates] scores, higher is better.
+        known: [2, m] rows and columns of other true candidates, which are left out: this gives *filtered* ranks. A pair
+            may be listed twice; a target that is listed is kept. None: no candidate is left out.
 
-    >>> ranks([2, 0], [[0.9, 0.8, 0.7], [0.5, 0.5, 0.1]])
-    array([3. , 1.5])
-    >>> ranks([2, 0], [[0.9, 0.8, 0.7], [0.5, 0.5, 0.1]], known=[[0, 0], [0, 2]])
-    array([2. , 1.5])
+    Returns:
+        [n] float64 ranks.
+
+    Examples:
+        >>> ranks([2, 0], [[0.9, 0.8, 0.7], [0.5, 0.5, 0.1]])
+        array([3. , 1.5])
+        >>> ranks([2, 0], [[0.9, 0.8, 0.7], [0.5, 0.5, 0.1]], known=[[0, 0], [0, 2]])
+        array([2. , 1.5])
     """
     column, score = np.asarray(target, dtype=np.int64), np.asarray(scores)
     _same_length(column, score)
@@ -108,19 +121,28 @@ def ranks(target: Any, scores: Any, known: Any = None) -> Float64s:
 
 
 def mean_reciprocal_rank(ranks: Any) -> float:
-    """The mean of 1 / rank, from ranks that count from 1.
+    """Return the mean of 1 / rank.
 
-    >>> mean_reciprocal_rank([1, 2, 4])
-    0.5833333333333334
+    Args:
+        ranks: [n] ranks, from 1.
+
+    Examples:
+        >>> mean_reciprocal_rank([1, 2, 4])
+        0.5833333333333334
     """
     return float((1 / _ranks(ranks)).mean())
 
 
 def hits_at(k: int, ranks: Any) -> float:
-    """The share of ranks that are `k` or better.
+    """Return the share of ranks that are `k` or better.
 
-    >>> hits_at(3, [1, 2, 4, 3.5])
-    0.5
+    Args:
+        k: The worst rank that counts as a hit.
+        ranks: [n] ranks, from 1.
+
+    Examples:
+        >>> hits_at(3, [1, 2, 4, 3.5])
+        0.5
     """
     return float((_ranks(ranks) <= k).mean())
 

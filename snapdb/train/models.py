@@ -1,7 +1,7 @@
 """Two small graph neural networks that read a `Batch`, GraphSAGE and GCN, in plain torch, and layers for `db.infer`.
 
-Both take batches with one vertex type. Several relations are summed. Messages flow from row 0 of `edge_index` to row 1,
-toward the seeds, and each layer computes only the nodes that later layers need.
+Both take batches with one vertex type. Messages of several edge types are summed. They are passed from row 0 of
+`edge_index` to row 1, toward the seeds. Each layer computes only the nodes that later layers need.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError
 from snapdb.loading import Batch
 from snapdb.train.loop import seeded
@@ -27,21 +28,27 @@ dict by node type. Its result, a tensor or such a dict, begins with the states o
 _OWN = "layers=[…], a function of (batch, x) for each layer that gives the seeds' next states"
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What is to be applied, one after another, to the states of all nodes."""
+    """The layers of a model, which layer-wise inference applies to all nodes one after another."""
 
     functions: tuple[_Layer, ...]
+    """One function of (batch, x) per layer, which returns the next states of the seeds."""
     modules: tuple[nn.Module, ...]
-    """What has weights in them, as far as it is known."""
+    """The torch modules with the weights of the layers, as far as they are known."""
 
     @staticmethod
     def of(model: Any, layers: Sequence[_Layer] | None) -> Layers:
-        """The given layers, or those of the model: of its method `layerwise`, or as PyG's models give them.
+        """Return the given layers, or those of the model: of its method `layerwise`, or of a BasicGNN of PyG.
+
+        Args:
+            model: The model. Its modules are put into evaluation mode during inference.
+            layers: One function of (batch, x) per layer. None: the layers of the model.
 
         Raises:
-            InputError: the layers of the model are not known.
-            TypeError: a layer is no function, or there is none.
+            InputError: The layers of the model are not known.
+            TypeError: A layer is not a function, or the sequence is empty.
         """
         if layers is None:
             return _of_model(model)
@@ -52,12 +59,12 @@ class Layers:
 
     @property
     def device(self) -> str:
-        """Where the weights are."""
+        """The device of the weights: 'cpu' if there are none."""
         return next((str(p.device) for module in self.modules for p in module.parameters()), "cpu")
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
-        """A block in which nothing is learned and nothing is dropped; each part's mode comes back after it."""
+        """Enter evaluation mode without gradients for a `with` block; the mode of each module is restored after it."""
         before = [(part, part.training) for module in self.modules for part in module.modules()]
         try:
             for module in self.modules:
@@ -141,10 +148,13 @@ def _modules(*candidates: Any) -> tuple[nn.Module, ...]:
 
 
 class GraphSAGE(nn.Module):
-    """An encoder, `layers` rounds of "my state and the mean of my neighbours'", and a read-out for the seeds.
+    """GraphSAGE: an encoder, `layers` rounds of mean aggregation, and a linear read-out for the seeds.
 
-    >>> GraphSAGE(features=10, classes=2, layers=3).depth
-    3
+    Hamilton, Ying and Leskovec, "Inductive Representation Learning on Large Graphs", 2017.
+
+    Examples:
+        >>> GraphSAGE(features=10, classes=2, layers=3).depth
+        3
     """
 
     def __init__(
@@ -159,7 +169,18 @@ class GraphSAGE(nn.Module):
         residual: bool = True,
         seed: int = 0,
     ) -> None:
-        """Weights follow from `seed` alone. `norm` puts a LayerNorm before each round, `residual` adds its input."""
+        """Initialize the weights, which depend on `seed` only.
+
+        Args:
+            features: The width of the node feature x.
+            classes: The number of logits per seed.
+            hidden: The width of the states.
+            layers: The number of rounds: the hops of the sampler.
+            dropout: The probability of dropout after each round.
+            norm: Put a LayerNorm before each round.
+            residual: Add the input of each round to its output.
+            seed: The seed of the weights.
+        """
         super().__init__()
         self.depth = layers
         self.residual = residual
@@ -172,7 +193,15 @@ class GraphSAGE(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: Batch, x: Tensor | None = None) -> Tensor:
-        """Logits [batch_size, classes] of the seeds. `x` replaces the batch's own node features [nodes, features]."""
+        """Return the logits of the seeds: [batch_size, classes] float32.
+
+        Args:
+            batch: A batch of one vertex type.
+            x: [nodes, features] node features. None: `batch.x` of the type.
+
+        Raises:
+            InputError: The batch has several vertex types, or there is no feature x.
+        """
         state = torch.relu(self.encode(_features(batch, x, self.depth)))
         for i in range(self.depth):
             state = self._round(i, state, _LayerEdges.of(batch, self.depth - i))
@@ -180,7 +209,7 @@ class GraphSAGE(nn.Module):
         return logits
 
     def layerwise(self) -> list[_Layer]:
-        """Each round as a function of (batch, x), for `db.infer`: the first one encodes, the last one reads out."""
+        """Return each round as a function of (batch, x), for `db.infer`. The first encodes, the last reads out."""
         return [partial(self._layer, i) for i in range(self.depth)]
 
     def _layer(self, i: int, batch: Batch, x: Tensor | None) -> Tensor:
@@ -201,13 +230,15 @@ class GraphSAGE(nn.Module):
 
 
 class GCN(nn.Module):
-    """Kipf and Welling's network: each layer mixes a node with its neighbours, then applies a linear map.
+    """GCN: each layer averages a node with its neighbours and applies a linear map.
 
-    `normalize="symmetric"` weighs an edge by 1 / sqrt(degree · degree), self loops counted. Degrees are counted in
-    the batch, so they are true for nodes whose neighbours were all drawn (FULL) and too small for the nodes of the
-    last hop, which were not expanded. Sample one hop more than there are layers and the result is exactly that of the
-    whole graph, as it is under `db.infer`. `normalize="mean"` weighs by 1 / degree of the receiver: every receiver
-    was expanded, so it is exact with as many hops as layers.
+    Kipf and Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017.
+
+    `normalize="symmetric"` weighs an edge by 1 / sqrt(degree of source · degree of destination), self loops counted.
+    Degrees are counted in the batch: they are exact for nodes whose neighbours were all sampled (FULL), and too small
+    for nodes of the last hop, which are not expanded. With one hop more than layers the result is exactly that of the
+    whole graph, as under `db.infer`. `normalize="mean"` weighs an edge by 1 / degree of the destination, which is
+    always expanded: the result is exact with as many hops as layers.
     """
 
     def __init__(
@@ -221,7 +252,20 @@ class GCN(nn.Module):
         normalize: str = "symmetric",
         seed: int = 0,
     ) -> None:
-        """Weights follow from `seed` alone. `normalize` is 'symmetric' or 'mean'."""
+        """Initialize the weights, which depend on `seed` only.
+
+        Args:
+            features: The width of the node feature x.
+            classes: The number of logits per seed.
+            hidden: The width of the states between layers.
+            layers: The number of layers.
+            dropout: The probability of dropout before each layer.
+            normalize: 'symmetric' or 'mean'.
+            seed: The seed of the weights.
+
+        Raises:
+            InputError: `normalize` has another value.
+        """
         super().__init__()
         if normalize not in ("symmetric", "mean"):
             raise InputError(f"normalize is 'symmetric' or 'mean', not {normalize!r}", code="model-inputs")
@@ -237,7 +281,15 @@ class GCN(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: Batch, x: Tensor | None = None) -> Tensor:
-        """Logits [batch_size, classes] of the seeds. `x` replaces the batch's own node features [nodes, features]."""
+        """Return the logits of the seeds: [batch_size, classes] float32.
+
+        Args:
+            batch: A batch of one vertex type.
+            x: [nodes, features] node features. None: `batch.x` of the type.
+
+        Raises:
+            InputError: The batch has several vertex types, or there is no feature x.
+        """
         state = _features(batch, x, self.depth)
         degree = _degree(batch)
         for i in range(self.depth):
@@ -245,7 +297,7 @@ class GCN(nn.Module):
         return state[: batch.batch_size]
 
     def layerwise(self) -> list[_Layer]:
-        """The layers as functions of (batch, x), for `db.infer`: degrees are counted first, and go with the states."""
+        """Return the layers as functions of (batch, x), for `db.infer`. The first one counts degrees."""
         return [self._counted, *(partial(self._layer, i) for i in range(self.depth))]
 
     def _counted(self, batch: Batch, x: Tensor | None) -> Tensor:

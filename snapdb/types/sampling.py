@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.types.graph import Direction, EdgeType
 
 _NODES = ("batch", "batch_size", "hop", "id", "input_id", "n_id", "num_nodes", "num_sampled_nodes", "seed_time", "y")
@@ -118,14 +119,15 @@ class Drawing:
         return self.method == "LATEST" and relation.direction == "BOTH"
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """Each seed has a tree of its own, which holds nothing from beyond the seed's time."""
+    """The TEMPORAL clause: each seed has its own tree, which has no edge and no node after the seed's time."""
 
     inclusive: bool
-    """TEMPORAL <=: what happens at the seed's time is still seen."""
+    """Whether a tree includes edges at the seed's time: TEMPORAL <= and not TEMPORAL <."""
     within: int | None
-    """Nothing older than this before the seed's time, in the unit of event times; None: all that is before."""
+    """The greatest age of an edge at the seed's time, in the unit of event times. None: unbounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +362,7 @@ class Cache:
     author: str
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class CacheStats:
     """How far a stream's cache is filled, and what it was good for since the stream was opened."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from snapdb.attribute_docs import document_attributes
 from snapdb.types.graph import PropertyGraph
 from snapdb.types.task import Period
 
@@ -19,15 +20,17 @@ FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
 """From the cheapest to the dearest on the disk."""
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The event times a snapshot holds: start ≤ t < stop; None is unbounded."""
+    """The event times of a snapshot: start ≤ t < stop, in microseconds since 1970 UTC or in integers of the column."""
 
     start: int | None = None
-    """Microseconds since 1970 UTC for timestamps and dates, else the user's integer."""
+    """The first event time. None: unbounded."""
     stop: int | None = None
+    """The end, which is not included. None: unbounded."""
     closed: bool = False
-    """The last moment was specified as included (AS OF, BETWEEN, WINDOW): it is stop - 1."""
+    """Whether the statement included the last moment (AS OF, BETWEEN, WINDOW), which is stop - 1."""
 
     @property
     def until_after(self) -> int | None:
@@ -105,25 +108,31 @@ class Snapshot:
         return self.created if self.refreshed is None else self.refreshed
 
 
+@document_attributes
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A snapshot as CREATE SNAPSHOT, or a REFRESH that moved something, left it."""
+    """A publication of a snapshot: the result of CREATE SNAPSHOT, or of a REFRESH SNAPSHOT that changed it."""
 
     name: str
+    """The name of the snapshot."""
     graph: str
+    """The name of its property graph."""
     version: int
+    """The version of the database that it reads."""
     window: Window
+    """Its range of event times."""
     time: datetime
-    """When it was created or refreshed, in UTC."""
+    """The time at which it was created or refreshed, in UTC."""
     id: int
-    """Grows with every snapshot that is created or refreshed in its database."""
+    """A number that grows with each snapshot created or refreshed in the database."""
     content: str
-    """A digest of what is pinned: the same where nothing moved."""
+    """A digest of the pinned data: equal if nothing changed."""
 
     def newer_than(self, other: Published | int | datetime | None) -> bool:
-        """Whether it was published later than another one, is of a later version, or came after a moment.
+        """Return whether this publication is newer than another one, a version or a moment.
 
-        Of the same snapshot with the same content none is newer: nothing moved. Every one is newer than None.
+        Publications of one snapshot with equal content are never newer than each other. Every publication is newer
+        than None.
         """
         match other:
             case None:
