@@ -19,7 +19,7 @@ from snapdb.attribute_docs import document_attributes
 from snapdb.builders.context import Progress
 from snapdb.catalog import Catalog
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
-from snapdb.errors import BindError
+from snapdb.errors import BindError, brief_traceback
 from snapdb.execute import samples
 from snapdb.execute.results import Result
 from snapdb.execute.session import DatabaseSession, ExecutionContext
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from snapdb.loading.stream import Given
 
 
+@brief_traceback
 def connect(
     path: str | Path | None = None,
     *,
@@ -123,7 +124,7 @@ class Database:
             disk: Performs all operations on files; tests pass one that fails.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise ValueError(f"threads is 1 or more, or None for all cores, found {threads!r}")
+            raise ValueError(f"threads must be 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
         own = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._process = os.getpid()
@@ -156,6 +157,7 @@ class Database:
         """'idle' outside a transaction, 'open' inside one, 'failed' after an error in it."""
         return self._session.transactions.state
 
+    @brief_traceback
     def execute(self, sql: str, params: Parameters = None) -> Result:
         """Run exactly one statement.
 
@@ -173,9 +175,10 @@ class Database:
             SnapdbError: The statement failed otherwise; `error.code` names the reason.
         """
         if not isinstance(sql, str):
-            raise TypeError(f"execute takes the text of a statement, found {sql!r}")
+            raise TypeError(f"the argument of execute must be the text of a statement, found {sql!r}")
         return self.run(parse_one(sql), params)
 
+    @brief_traceback
     def script(self, text: str, params: Parameters = None) -> list[Result]:
         """Run several statements in order. All of them are parsed before the first one runs.
 
@@ -196,10 +199,12 @@ class Database:
             results.append(result)
         return results
 
+    @brief_traceback
     def run(self, statement: Statement, params: Parameters = None) -> Result:
         """Run a parsed statement."""
         return self._session.run(statement, params)
 
+    @brief_traceback
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
         """Return the plan of a statement without running it. An open transaction is unchanged."""
         return self._session.plan(statement, params)
@@ -233,6 +238,7 @@ class Database:
             raise
         self._session.transactions.commit(message)
 
+    @brief_traceback
     def stream(
         self,
         query: str,
@@ -308,6 +314,7 @@ class Database:
             follow=follow,
         )
 
+    @brief_traceback
     def wait_for(
         self, snapshot: str, newer_than: Published | int | datetime | None = None, timeout: float | None = None
     ) -> Published:
@@ -328,6 +335,7 @@ class Database:
         """
         return samples.wait_for(self._session, snapshot, newer_than, timeout)
 
+    @brief_traceback
     def replay(
         self,
         lineage: Mapping[str, object],
@@ -343,6 +351,7 @@ class Database:
         """
         return samples.replay_batch(self._session, lineage, batch, epoch, seeds, params)
 
+    @brief_traceback
     def replay_rows(self, lineage: Mapping[str, object], batch: int, *, epoch: int | None = None) -> pa.Table:
         """Return the rows that SAMPLE returns for a batch of an earlier stream: one per sampled edge.
 
@@ -353,6 +362,7 @@ class Database:
         """
         return samples.replay_rows(self._session, lineage, batch, epoch)
 
+    @brief_traceback
     def infer(
         self,
         model: Any,
@@ -409,6 +419,7 @@ class Database:
         )
         return samples.run_inference(self._session, wanted)
 
+    @brief_traceback
     def open_snapshot(self, name: str) -> OpenSnapshot:
         """Open a snapshot as arrays: topology, features, targets, times of vertices, keys.
 
@@ -420,6 +431,7 @@ class Database:
         """
         return samples.open_named_snapshot(self._session, name)
 
+    @brief_traceback
     def register(self, name: str, data: Any) -> None:
         """Make `data` available to SQL as a table.
 
@@ -432,7 +444,7 @@ class Database:
             BindError: A table, graph or snapshot has the name.
         """
         if kind := self._session.catalog().kind_of(name):
-            raise BindError(f'there is a {kind} "{name}" already; register the data by another name', code="exists")
+            raise BindError(f'{kind} "{name}" already exists; register the data by another name', code="exists")
         self._session.sources[name] = as_source(data)
 
     def names(self) -> Vocabulary:

@@ -13,18 +13,21 @@
     ├── LockedError           a lock was not free in time (retryable)
     └── WaitTimeout           what was waited for did not come in time (retryable)
 
-Every error tells what was asked, what was found and what to do, and has a stable `code` for programs, all of which
-errors.toml lists. One that came from a statement carries the text and the span of the place, and shows it:
+The message of an error states what was requested, what was found and how to correct it. Each error has a stable `code`
+for programs; errors.toml lists all codes. An error of a statement has its text and the span of the place, and shows it:
 
     >>> text = "SELECT agee FROM person"
-    >>> print(BindError('no column "agee" in person; did you mean "age"?', span=Span(7, 11), text=text))
-    BindError: no column "agee" in person; did you mean "age"?
+    >>> print(BindError('column "agee" does not exist; did you mean "age"?', span=Span(7, 11), text=text))
+    column "agee" does not exist; did you mean "age"?
       SELECT agee FROM person
              ^^^^
 """
 
+import functools
+import os
 import unicodedata
-from typing import NamedTuple, Self
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 from snapdb.attribute_docs import document_attributes
 from snapdb.on_first_use import public_names
@@ -110,13 +113,50 @@ class SnapdbError(Exception):
         return (self.text or "")[:place]
 
     def __str__(self) -> str:
-        headline = f"{type(self).__name__}: {_visible(_cut(self.message), lines=True)}"
+        headline = _visible(_cut(self.message), lines=True)
         if self.span is None or self.text is None:
             return headline
         return f"{headline}\n{_excerpt(self.text, self.span)}"
 
+    def report(self) -> str:
+        """The class, the message and the place, as the command line shows the error.
+
+        >>> WaitTimeout("waited 5 s for snapshot now").report()
+        'WaitTimeout: waited 5 s for snapshot now'
+        """
+        return f"{type(self).__name__}: {self}"
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self.span, self.text, self.code)
+
+
+def report(error: BaseException) -> str:
+    """The text of any error for a log: that of snapdb's with its class."""
+    return error.report() if isinstance(error, SnapdbError) else str(error)
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def brief_traceback(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The function, with a traceback of snapdb's errors that ends at its call: the mistake is in the arguments.
+
+    Errors of the database directory and of the operating system keep their cause. With SNAPDB_TRACEBACK in the
+    environment tracebacks are whole.
+    """
+
+    @functools.wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except SnapdbError as error:
+            if os.environ.get("SNAPDB_TRACEBACK"):
+                raise
+            keeps = isinstance(error, DatabaseError) or isinstance(error.__cause__, OSError)
+            raise error.with_traceback(None) from (error.__cause__ if keeps else None)
+
+    return called
 
 
 def _rebuild(kind: type[SnapdbError], message: str, span: Span | None, text: str | None, code: str) -> SnapdbError:

@@ -44,7 +44,8 @@ def _data_module() -> Any:
             if not name.startswith(f"{error.name}"):
                 raise
     raise InputError(
-        "snapdb.lightning needs lightning or pytorch_lightning, and neither is here: pip install 'snapdb[lightning]'",
+        "snapdb.lightning needs lightning or pytorch_lightning, which are not installed: pip install "
+        "'snapdb[lightning]'",
         code="package-missing",
     )
 
@@ -122,8 +123,8 @@ class StageLoader(Iterable[Any]):
         self._taken, here = 0, self.stream.sharing.world_size
         if state["consumed"] and state.get("ranks", here) != here:
             raise InputError(
-                f"this checkpoint was saved in mid-epoch on {state['ranks']} ranks, here are {here}, and Lightning "
-                "counts the batches of one rank; go on with as many ranks, or from a checkpoint of an epoch's end",
+                f"this checkpoint was saved in mid-epoch on {state['ranks']} ranks, but here are {here}, and Lightning "
+                "counts the batches of one rank; use the same number of ranks, or a checkpoint of an epoch's end",
                 code="stream-state",
             )
 
@@ -244,8 +245,7 @@ class SnapDataModule(LightningDataModule):
     def _evaluated(self, stage: str) -> StageLoader:
         if self.seeds[stage] is None:
             raise InputError(
-                f"batches of the {stage} seeds are asked for, and there are none; say SnapDataModule(…, {stage}=…), "
-                "a SELECT or ids",
+                f"the data module has no {stage} seeds; write SnapDataModule(…, {stage}=…), a SELECT or ids",
                 code="no-seeds",
             )
         return self._loader(stage, lambda: 0)

@@ -67,8 +67,8 @@ def at_lineage(lineage: Mapping[str, object], place: str | Path | None = None) -
     """
     path = Path(read_lineage(lineage).database if place is None else place)
     if not (path / CATALOG).exists():
-        said = ", where this lineage says that it was" if place is None else ""
+        said = ", the path in this lineage" if place is None else ""
         raise DatabaseError(
-            f"there is no database at {path}{said}; say where it is now: database=… (--database)", code="no-database"
+            f"no database exists at {path}{said}; pass its new path: database=… (--database)", code="no-database"
         )
     return connect(path, read_only=not os.access(path, os.W_OK))

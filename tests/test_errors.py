@@ -10,6 +10,7 @@ import pickle
 import re
 import shutil
 import subprocess
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -160,7 +161,7 @@ def page(failures: dict[str, SnapdbError]) -> str:
             parts.append(f"## {kind}\n\n{inspect.getdoc(KINDS[kind])}\n")
         parts.append(f"### {code.code}\n\n{code.meaning} {code.remedy}\n")
         if code.example is not None:
-            parts.append(f"```sql no-run\n{code.example}\n```\n\n```text\n{failures[code.code]}\n```\n")
+            parts.append(f"```sql no-run\n{code.example}\n```\n\n```text\n{failures[code.code].report()}\n```\n")
     return "\n".join(parts)
 
 
@@ -171,9 +172,12 @@ KINDS_IN_ORDER = (
 HEAD = """# Errors
 
 Every error is a `SnapdbError` of one of these classes. `error.code` is one of {count} stable words for programs,
-`error.message` says what was asked, what was found and what to do, and `error.span`, `error.line` and `error.column`
-say where in `error.text`, the statement; `str(error)` shows the place. `error.retryable` is true where the same
-statement may succeed later. `SELECT * FROM snapdb.errors` lists the codes.
+`error.message` states what was requested, what was found and how to correct it. `error.span`, `error.line` and
+`error.column` are the place in `error.text`, the statement. `str(error)` is the message with an excerpt of the
+statement, and `error.report()` begins with the class, as below. `error.retryable` is true if the same statement may
+succeed later. `SELECT * FROM snapdb.errors` lists the codes.
+
+In Python the traceback of an error ends at the call of snapdb; set SNAPDB_TRACEBACK=1 for the whole traceback.
 
 ```text
 {tree}
@@ -214,7 +218,7 @@ def test_the_caret_stands_under_its_word_after_wide_characters_and_marks() -> No
 
 def test_tabs_and_control_characters_take_one_cell_and_move_no_cursor() -> None:
     assert excerpt("SELECT\t\x1b[2J\u202e agee", "agee") == ["  SELECT �[2J� agee", " " * 15 + "^^^^"]
-    assert str(BindError("no \x1b[2J here")) == "BindError: no �[2J here"
+    assert str(BindError("no \x1b[2J here")) == "no �[2J here"
 
 
 def test_a_text_of_several_lines_shows_the_line_and_its_number() -> None:
@@ -263,3 +267,31 @@ def test_opening_a_database_reads_no_codes(fresh_process: Callable[[str], subpro
         "from snapdb import error_codes\nprint(error_codes.load_codes.cache_info().currsize)"
     )
     assert (ended.returncode, ended.stdout) == (0, "0\n"), ended.stderr
+
+
+def test_a_traceback_ends_at_the_call_and_names_the_class_once(db: snapdb.Database) -> None:
+    for text in ("SELEC 1", "SELECT * FROM nowhere", "SELECT 'x'::INTEGER", "COMMIT", "DROP TABLE nowhere"):
+        with pytest.raises(SnapdbError) as caught:
+            db.execute(text)
+        error = caught.value
+        shown = "".join(traceback.format_exception(error))
+        assert len(traceback.extract_tb(error.__traceback__)) <= 3, shown
+        assert shown.count("Traceback") == 1, shown
+        assert shown.count(f"{type(error).__name__}: ") == 1, shown
+
+
+def test_errors_of_the_disk_keep_their_cause(tmp_path: Path, db: snapdb.Database) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_bytes(b"")
+    (tmp_path / "catalog.sqlite").write_bytes(b"no catalog")
+    with pytest.raises(SnapdbError) as caught:
+        snapdb.connect(tmp_path)
+    assert caught.value.__cause__ is not None
+
+
+def test_a_whole_traceback_can_be_asked_for(db: snapdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPDB_TRACEBACK", "1")
+    with pytest.raises(SnapdbError) as caught:
+        db.execute("SELECT * FROM nowhere")
+    assert caught.value.__cause__ is not None
+    assert len(traceback.extract_tb(caught.value.__traceback__)) > 3

@@ -153,7 +153,7 @@ def _verdict(error: BaseException) -> tuple[ExitCode, str]:
         case KeyboardInterrupt() | SnapdbError(code="interrupted"):
             return ExitCode.INTERRUPTED, "interrupted"
         case SnapdbError():
-            return ExitCode.RETRYABLE if error.retryable else ExitCode.FAILED, str(error)
+            return ExitCode.RETRYABLE if error.retryable else ExitCode.FAILED, error.report()
         case OSError(strerror=str(reason)):
             place = "" if error.filename is None else f": {os.fspath(error.filename)}"
             return ExitCode.FAILED, f"{type(error).__name__}: {reason}{place}"

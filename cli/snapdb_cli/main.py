@@ -17,21 +17,21 @@ from .diagnostics import Diagnostics, ExitCode, Terminated, terminable, worse
 _EXAMPLES = """\b
 Examples:
   snapdb                                      a prompt on a temporary database
-  snapdb shop.snapdb                          a prompt on that database, created where it does not exist
+  snapdb shop.snapdb                          a prompt on that database, created if it does not exist
   snapdb shop.snapdb -c "SHOW SNAPSHOTS"      run a statement
   snapdb shop.snapdb -f load.sql -f report.sql --format csv > report.csv
   snapdb shop.snapdb -o q3.parquet -c "SELECT * FROM q3.bought"
   snapdb shop.snapdb --param day=2026-07-01 -c "SELECT count(*) FROM bought WHERE ts >= $day"
   echo "SELECT 42 AS answer" | snapdb --format json
-  snapdb demo                                 the whole job on generated data
-  snapdb export shop.snapdb june --to out     a snapshot, or a sampler's batches, as files
-  snapdb schedule run shop.snapdb             fire its tasks by the clock, until stopped
-  snapdb check shop.snapdb                    is every file as it was published?
-  snapdb replay lineage.json --batch 17       a batch that was made before, again
+  snapdb demo                                 an example on generated data
+  snapdb export shop.snapdb june --to out     export a snapshot, or batches of a sampler
+  snapdb schedule run shop.snapdb             run its tasks on schedule until stopped
+  snapdb check shop.snapdb                    check all files against their checksums
+  snapdb replay lineage.json --batch 17       replay a batch from its lineage
 
 \b
-Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 worth a retry (a lock, a lost race, a wait in vain),
-130 interrupted, 141 the reader of stdout went away, 143 terminated, 129 its terminal was closed.
+Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 retryable (lock, conflict or timeout),
+130 interrupted, 141 the reader of stdout closed it, 143 terminated, 129 the terminal was closed.
 """
 
 
@@ -81,7 +81,7 @@ class _Cli(click.Group):
 
 
 _format = click.option(
-    "--format", type=click.Choice(FORMATS), help="How results look.  [default: by the suffix of -o, else table]"
+    "--format", type=click.Choice(FORMATS), help="Output format.  [default: by the file extension of -o, or table]"
 )
 
 
@@ -94,7 +94,7 @@ _format = click.option(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
-@click.option("-c", "--command", "texts", metavar="SQL", multiple=True, help="Run these statements and leave.")
+@click.option("-c", "--command", "texts", metavar="SQL", multiple=True, help="Run these statements and exit.")
 @click.option(
     "-f",
     "--file",
@@ -109,7 +109,7 @@ _format = click.option(
     "given",
     metavar="NAME=VALUE",
     multiple=True,
-    help="The value of $NAME: a number, true, false, null or 'text' as in SQL; anything else is text as it stands.",
+    help="The value of $NAME: a number, true, false, null or 'text' as in SQL; any other value is text.",
 )
 @_format
 @click.option(
@@ -117,28 +117,33 @@ _format = click.option(
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write results to FILE, which is replaced when all statements ran and stays as it was when one failed.",
+    help="Write results to FILE, which is replaced only if all statements succeed.",
 )
-@click.option("--null", metavar="TEXT", help="What stands for NULL in table, csv, tsv and markdown.")
-@click.option("--no-header", "header", flag_value=False, default=True, help="Leave out the first line of csv and tsv.")
-@click.option("--max-rows", metavar="N", type=click.IntRange(min=1), help="Show N rows of a table and count the rest.")
+@click.option("--null", metavar="TEXT", help="Text for NULL in table, csv, tsv and markdown.")
+@click.option("--no-header", "header", flag_value=False, default=True, help="Omit the header line of csv and tsv.")
+@click.option(
+    "--max-rows",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Show at most N rows of a table, and the number of all rows.",
+)
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
     default="stop",
     show_default=True,
-    help="stop: run nothing unless all statements can be read, and nothing after one that fails.",
+    help="stop: parse all statements before the first runs, and stop at the first error.",
 )
-@click.option("--read-only", is_flag=True, help="Never write to the database; COPY … TO still writes files elsewhere.")
+@click.option("--read-only", is_flag=True, help="Open the database read-only; COPY … TO still writes files elsewhere.")
 @click.option(
     "--folder",
     "folders",
     metavar="DIR",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="Restrict statements to this directory or file, besides the database; may be given more than once.",
+    help="Restrict access of statements to this directory or file, and the database; may be repeated.",
 )
-@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Use so many threads.  [default: all cores]")
+@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Number of threads.  [default: all cores]")
 @quiet
 @click.option("--no-config", "config", flag_value=False, default=True, help="Do not read the prompt's configuration.")
 @click.version_option(package_name="snapdb", message="%(prog)s %(version)s", prog_name="snapdb")
@@ -146,9 +151,9 @@ _format = click.option(
 def main(ctx: click.Context, /, **given: Any) -> ExitCode | None:
     """A SQL-like database engine for snapshots of graphs that change.
 
-    Runs statements in the database directory DB, or in a temporary one without DB. Where DB does not exist, a first
-    statement that writes creates it, and one that only reads is an error. Statements come from -c and -f, from stdin
-    when that is no terminal, and else from a prompt.
+    Runs statements in the database directory DB, or in a temporary database. If DB does not exist, the first statement
+    that writes creates it, and a statement that only reads fails. Statements are read from -c and -f, from stdin if it
+    is not a terminal, or else from a prompt.
     """
     return _run(ctx, **given) if ctx.invoked_subcommand is None else None
 
@@ -199,8 +204,8 @@ def _check_database(ctx: click.Context, database: Path | None, read_only: bool) 
     meant = difflib.get_close_matches(str(database), group.commands, n=1, cutoff=0.75)
     if meant and not database.exists():
         raise click.UsageError(
-            f"{str(database)!r} is no database; for the command put {meant[0]!r} first, "
-            f"for a new database of that name write ./{database}",
+            f"{str(database)!r} is not a database; to run the command write {meant[0]!r} first, "
+            f"to create a database of that name write ./{database}",
             ctx,
         )
 
@@ -208,9 +213,9 @@ def _check_database(ctx: click.Context, database: Path | None, read_only: bool) 
 def _check_prompt(output: Path | None, header: bool) -> None:
     """Raise for options that a prompt has commands for."""
     if output is not None:
-        raise click.UsageError("-o is for the statements of -c, -f and stdin; at the prompt \\o FILE does that")
+        raise click.UsageError("-o needs statements of -c, -f or stdin; at the prompt write \\o FILE")
     if not header:
-        raise click.UsageError("--no-header is for the statements of -c, -f and stdin")
+        raise click.UsageError("--no-header needs statements of -c, -f or stdin")
 
 
 def _open_what_is_closed() -> None:

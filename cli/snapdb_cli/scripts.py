@@ -68,9 +68,9 @@ def parameters(arguments: Iterable[str]) -> dict[str, Value]:
         name, equals, value = text.partition("=")
         name = name.removeprefix("$")
         if not equals or not _PARAMETER.fullmatch(name):
-            raise click.UsageError(f"--param takes name=value, found {text!r}")
+            raise click.UsageError(f"--param must be name=value, found {text!r}")
         if name in values:
-            raise click.UsageError(f"--param {name} was given twice")
+            raise click.UsageError(f"--param {name} is specified twice")
         values[name] = value_of(_unescaped(value))
     return values
 
@@ -81,15 +81,15 @@ def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) 
     for mark in named:
         name = mark.removeprefix("$")
         if not _PARAMETER.fullmatch(name):
-            raise click.UsageError(f"{mark} has no value on a command line; write $name, and --param name=value")
+            raise click.UsageError(f"{mark} has no value on the command line; write $name, and --param name=value")
         if name not in values:
             close = difflib.get_close_matches(name, list(values), n=1)
-            hint = f" (there is {close[0]})" if close else ""
+            hint = f" (did you mean {close[0]}?)" if close else ""
             raise click.UsageError(f"{mark} has no value; add --param {name}=…{hint}")
     for name in values:
         if f"${name}" not in named:
-            hint = f"; they name {', '.join(named)}" if named else "; they have no parameters"
-            raise click.UsageError(f"no statement names ${name}, which --param gives{hint}")
+            hint = f"; their parameters are {', '.join(named)}" if named else "; they have no parameters"
+            raise click.UsageError(f"no statement uses ${name}, which --param passes{hint}")
 
 
 def _unescaped(text: str) -> str:
@@ -107,4 +107,4 @@ def _decoded(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise click.UsageError(f"{name} is not valid UTF-8: {error.reason} at byte {error.start}") from None

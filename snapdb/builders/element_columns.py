@@ -66,7 +66,7 @@ class Reading:
         """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
         context, id_map = self.context, self.id_maps[rows.element.name]
         check_table(context.store.db_dir, rows.table)
-        check_files(context.store.db_dir, f"the ids of {rows.element.name}", id_map.segments)
+        check_files(context.store.db_dir, f"the id map of {rows.element.name}", id_map.segments)
         data = VertexData(rows, id_map, id_map.sql(context.store.db_dir))
         count = self.view.node_counts[rows.element.name]
         with context.store.sql_engine.session() as session:
@@ -76,7 +76,7 @@ class Reading:
                 ids = batch.column(0).to_numpy()
                 if ids.size and int(ids.max()) >= count:
                     raise CorruptError(
-                        f"snapshot {self.snapshot.name} is damaged: it holds {count} of the "
+                        f"snapshot {self.snapshot.name} is damaged: it has {count} of the "
                         f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again",
                         code="damaged-snapshot",
                     )
@@ -148,7 +148,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
             where = f"of {name} in snapshot {reading.snapshot.name}"
             edges = counted(count, f"edge {where} has", f"edges {where} have")
             raise DataError(
-                f"{edges} NULL as {column} (e_id {shown}), by which edges are weighed; give each a weight or delete it",
+                f"{edges} NULL as {column} (e_id {shown}), the weight of edges; set a weight, or delete them",
                 code="bad-weight",
             )
     return weights
@@ -161,8 +161,8 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
     weights = _vertex_weights(reading, link.edge.destination, column)
     if weights.size and not weights.any():
         raise DataError(
-            f"no vertex of {link.edge.destination} has a {column} above 0, so no negative can be drawn by "
-            "it; correct it, or weigh by another column",
+            f"no vertex of {link.edge.destination} has a {column} above 0, so it cannot weight "
+            "negatives; correct it, or choose another column",
             code="bad-negatives",
         )
     return weights
@@ -182,8 +182,8 @@ def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
         shown = ", ".join(f"{key}: {weights[i]}" for key, i in zip(keys, wrong.tolist(), strict=False))
         vertices = counted(wrong.size, f"vertex of {name} has", f"vertices of {name} have")
         raise DataError(
-            f"{vertices} a {column} that is no weight ({shown}; NULL shows as nan): negatives need one "
-            "that is finite, and 0 or more; correct it, or weigh by another column",
+            f"{vertices} an invalid weight {column} ({shown}; nan is NULL): weights of negatives must be "
+            "finite, and 0 or more; correct them, or choose another column",
             code="bad-negatives",
         )
     return weights

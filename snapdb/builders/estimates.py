@@ -81,7 +81,7 @@ def _topology(
     wanted = wanted_topology(data)
     artifact = None if full else find_artifact(context.store.catalog_db, wanted.digest)
     if artifact is not None:
-        return "a topology that is there", 0, 0.0, int(artifact.facts["edges"]), artifact.base is not None
+        return "an existing topology", 0, 0.0, int(artifact.facts["edges"]), artifact.base is not None
     rows = data.rows.table.rows
     if data.rows.element.on_dangling == "SKIP":
         (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
@@ -94,7 +94,7 @@ def _topology(
         ]
         come, gone = (0 if p is None else int(session.rows(f"SELECT count(*) FROM ({p})")[0][0]) for p in parts)
         patch = (come + gone) * edge_width(data)
-        what = f"the topology of version {base.version} with a patch: {come:,} edges come, {gone:,} go"
+        what = f"the topology of version {base.version} with a patch: {come:,} edges added, {gone:,} removed"
         return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
     # Rows plus `indptr`: the sizes of the files, without their headers.
     whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)

@@ -134,9 +134,9 @@ def graph_data(
     for vertex in graph.vertices:
         table = tables[vertex.table.lower()]
         check_table(context.store.db_dir, table)
-        context.report(f"numbering the keys of {vertex.name}", None)
+        context.report(f"assigning ids to the keys of {vertex.name}", None)
         id_map = _ensure(context, session, table, vertex.key)
-        check_files(context.store.db_dir, f"the ids of {vertex.name}", id_map.segments)
+        check_files(context.store.db_dir, f"the id map of {vertex.name}", id_map.segments)
         vertices[vertex.name] = VertexData(VertexRows(vertex, table, root), id_map, id_map.sql(context.store.db_dir))
     edges = {}
     for edge in graph.edges:
@@ -192,7 +192,7 @@ def _check_classes(session: SqlSession, element: VertexElement, target: str, cla
         named = ", ".join(text_literal(value) for (value,) in shown) + (", …" if distinct > 3 else "")
         raise DataError(
             f"{_having(count, 'row', element)} {counted(distinct, 'class', 'classes')} in {target} that the graph does "
-            f"not declare ({named}); change them, or name them in CLASSES",
+            f"not declare ({named}); change them, or add them to CLASSES",
             code="undeclared-class",
         )
 
@@ -209,7 +209,7 @@ def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> Non
     if count:
         shown = _shown(session, element.key, f"FROM ({twice}) ORDER BY {keys} LIMIT 3")
         raise DataError(
-            f"{_having(count, 'key', element)} more than one row ({shown}); make them unique, or say "
+            f"{_having(count, 'key', element)} more than one row ({shown}); make them unique, or write "
             "ON DUPLICATE KEY FIRST or LAST in the graph",
             code="duplicate-key",
         )
@@ -241,7 +241,7 @@ def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
         if nulls:
             raise DataError(
                 f"{_having(nulls, 'row', element)} NULL or NaN as weight ({element.weight}); "
-                "delete them or give them a weight",
+                "delete them, or set a weight",
                 code="bad-weight",
             )
 
@@ -255,10 +255,9 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
     (nulls,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time} IS NULL{static}")[0]
     if nulls:
         what = "infinity" if element.nulls_static else "NULL or infinity"
-        more = "" if element.nulls_static else ", or say NULLS STATIC in the graph"
+        more = "" if element.nulls_static else ", or write NULLS STATIC in the graph"
         raise DataError(
-            f"{_having(nulls, 'row', element)} {what} as event time ({column.name}); "
-            f"delete them or give them a time{more}",
+            f"{_having(nulls, 'row', element)} {what} as event time ({column.name}); delete them, or set a time{more}",
             code="no-event-time",
         )
     end = rows.end if isinstance(rows, EdgeRows) else None
@@ -268,8 +267,8 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
         (wrong,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {before}")[0]
         if wrong:
             raise DataError(
-                f"{_having(wrong, 'row', element)} an end before the begin ({end.name} < {column.name}); "
-                "swap or delete them",
+                f"{_having(wrong, 'row', element)} an end before the start ({end.name} < {column.name}); "
+                "swap the times, or delete them",
                 code="ends-before-it-begins",
             )
 
@@ -298,8 +297,8 @@ def _check_ends(
     if count:
         shown = _shown(session, key, f"FROM (SELECT DISTINCT {quote_all(key)} {dangling} ORDER BY ALL LIMIT 3)")
         raise DataError(
-            f"{_having(count, 'edge', element)} a {side} that is not in {vertices.rows.element.name} "
-            f"({shown}); add the vertices, or say ON DANGLING SKIP in the graph",
+            f"{_having(count, 'edge', element)} a {side} that does not exist in {vertices.rows.element.name} "
+            f"({shown}); add the vertices, or write ON DANGLING SKIP in the graph",
             code="dangling-edges",
         )
 

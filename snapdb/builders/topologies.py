@@ -152,7 +152,7 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
         before = None if base is None else edges_at(context, data, base.version)
     if base is None or before is None or rows_apart(before, data) > REBUILD_SHARE * base.facts["edges"]:
         return None
-    context.report(f"finding what changed in {data.rows.element.name}", None)
+    context.report(f"finding the changes of {data.rows.element.name}", None)
     directory = base.base or base.path
     root = read_rows(directory)
     former = None if base.base is None else read_patch(base.path, root)
@@ -195,7 +195,7 @@ def rows_apart(one: EdgeData, other: EdgeData) -> int:
 
 def _work_text(done: str, change: _Change) -> str:
     """How a topology was obtained, for the user."""
-    return f"{done}: {change.added.edge_id.size:,} edges came, {change.removed.edge_id.size:,} went"
+    return f"{done}: {change.added.edge_id.size:,} edges added, {change.removed.edge_id.size:,} removed"
 
 
 # Edges that were added and removed between two versions, at a cost proportional to the change.
@@ -276,8 +276,9 @@ def _removed(
     late = _at(patch.rows, find_ids(patch.rows.edge_id, missing), patch.nodes)
     if late.edge_id.size < missing.size:
         raise CorruptError(
-            f"{counted(missing.size - late.edge_id.size, 'edge')} of {before.rows.element.name} to leave a topology "
-            "that does not hold them; CHECK DATABASE names the file",
+            f"{counted(missing.size - late.edge_id.size, 'edge')} of {before.rows.element.name} to be removed from a "
+            "topology "
+            "that does not contain them; CHECK DATABASE lists the file",
             code="damaged-snapshot",
         )
     return _joined(edges, late), ids.size

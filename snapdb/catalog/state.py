@@ -74,13 +74,13 @@ class Catalog:
 
     def sampler(self, name: str) -> Sampler:
         """The sampler of that name, or BindError."""
-        hint = f"; {name} is a snapshot: SAMPLE FROM {name} samples it" if name.lower() in self.snapshots else None
+        hint = f"; {name} is a snapshot, write SAMPLE FROM {name}" if name.lower() in self.snapshots else None
         return _find("sampler", self.samplers, name, hint)
 
     def cache(self, name: str) -> Cache:
         """The cache of that name, or BindError."""
         is_sampler = name.lower() in self.samplers
-        hint = f"; {name} is a sampler: CREATE CACHE {name} ON SAMPLER {name} keeps its rows" if is_sampler else None
+        hint = f"; {name} is a sampler, write CREATE CACHE {name} ON SAMPLER {name}" if is_sampler else None
         return _find("cache", self.caches, name, hint)
 
     def task(self, name: str) -> Task:
@@ -103,10 +103,25 @@ class Catalog:
         if (thing := known.get(name.lower())) is not None:
             return thing
         other = self.kind_of(name)
-        hint = f"; {name} is a {other}" if other else _near(name, known)
+        hint = self._other_kind(kind, other, name) if other else _near(name, known)
         if kind == "snapshot" and not other and name.lower() in self.samplers:
-            hint = f"; {name} is a sampler: SAMPLE USING {name} samples by it"
-        raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
+            hint = f"; {name} is a sampler, write SAMPLE USING {name}"
+        raise BindError(f'{kind} "{name}" does not exist{hint}', code=f"unknown-{kind}")
+
+    def _other_kind(self, kind: str, other: str, name: str) -> str:
+        """The hint for a name of another kind: what to write for it."""
+        match kind, other:
+            case "table", "snapshot":
+                graph = self.snapshots[name.lower()].graph
+                return f"; {name} is a snapshot, which is read-only: change its tables ({_tables_of(graph)})"
+            case "table", "graph":
+                graph = self.graphs[name.lower()]
+                return f"; {name} is a property graph, its tables are {_tables_of(graph)}"
+            case "snapshot", "graph":
+                return f"; {name} is a property graph, create a snapshot: CREATE SNAPSHOT s OF {name}"
+            case "graph", "snapshot":
+                return f"; {name} is a snapshot of graph {self.snapshots[name.lower()].graph.name}"
+        return f"; {name} is a {'property graph' if other == 'graph' else other}"
 
     def with_changes(self, changes: Iterable[Change]) -> Self:
         """The catalog after changes that are not committed. New rows follow the table's own, as if they were next."""
@@ -149,7 +164,7 @@ def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None
     if (thing := known.get(name.lower())) is not None:
         return thing
     hint = hint or _near(name, [one.name for one in known.values()])
-    raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
+    raise BindError(f'{kind} "{name}" does not exist{hint}', code=f"unknown-{kind}")
 
 
 def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
@@ -297,9 +312,14 @@ def _stamp(connection: sqlite3.Connection) -> tuple[int, int]:
     return int(written), int(replaced)
 
 
+def _tables_of(graph: PropertyGraph) -> str:
+    tables = list(dict.fromkeys(element.table for element in graph.elements))
+    return ", ".join(tables[:8]) + ", …" * (len(tables) > 8)
+
+
 def _near(name: str, known: Iterable[str]) -> str:
     known = list(known)
-    return did_you_mean(name, known) or (f"; there are: {', '.join(known[:8])}" if known else "; there is none yet")
+    return did_you_mean(name, known) or (f"; available: {', '.join(known[:8])}" if known else "; none exists yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +339,8 @@ class VersionHistory:
         )
         if not rows:
             first = self.catalog_db.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
-            hint = f"; the first was at {_iso(first[0]['time'])}" if first else ""
-            raise BindError(f"there was no version yet at {_iso(time)}{hint}", code="unknown-version")
+            hint = f"; the first version was created at {_iso(first[0]['time'])}" if first else ""
+            raise BindError(f"no version existed at {_iso(time)}{hint}", code="unknown-version")
         return int(rows[0]["version"])
 
     def version_of_tag(self, name: str) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from snapdb.daemon.log import Clock, Field, Intervals, Log, iso
 from snapdb.daemon.worker_pool import Died, WorkerPool
-from snapdb.errors import CommitConflict, SnapdbError
+from snapdb.errors import CommitConflict, SnapdbError, report
 from snapdb.execute.tasks.runs import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -88,7 +88,7 @@ def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> N
     if waits:
         query += " UNION ALL SELECT 1 FROM runs WHERE task = ?1 AND retry IS NOT NULL"
     if connection.execute(query, (task.id,)).fetchone() is not None:
-        raise CommitConflict(f"task {task.name} moved: a run of it began meanwhile; look again", code="task-moved")
+        raise CommitConflict(f"a run of task {task.name} was started concurrently; check again", code="task-moved")
 
 
 class _SchedulerState(NamedTuple):
@@ -148,7 +148,7 @@ def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | 
     run, considered = None, decision.considered
     for moment in decision.run:
         if busy is not None and task.overlap == "skip" and moment >= awake_since:
-            missed.append((moment, f"the run before it {busy}, and overlap = skip"))
+            missed.append((moment, f"the previous run {busy}, and overlap = skip"))
         elif busy is None and free:
             run, busy = moment, "had yet to begin"
         else:
@@ -162,7 +162,9 @@ def _missed(decision: Decision) -> list[tuple[int, str]]:
     older = decision.older
     if older is None:
         return list(decision.missed)
-    several = f"{older.total:,} firings from {iso(older.first)} to {iso(older.last)}: " if older.total > 1 else ""
+    several = (
+        f"{older.total:,} scheduled runs from {iso(older.first)} to {iso(older.last)}: " if older.total > 1 else ""
+    )
     return [(older.last, several + older.why), *decision.missed]
 
 
@@ -176,7 +178,7 @@ _LISTED = 5
 _MOST = 30.0
 """The most seconds between attempts to write after the disk failed."""
 
-_GOES_ON, _WAITS = "still went", "waits to be tried again"
+_GOES_ON, _WAITS = "still went", "waited for its next attempt"
 """Reasons why a task is busy, for the log of fire times that are missed for it."""
 
 _Key = tuple[int, int, int]
@@ -374,7 +376,7 @@ class Loop:
             )
             moment, first = min(((at, name) for at, name in after if at is not None), default=(None, None))
             at = None if moment is None else iso(moment)
-            why = None if state.tasks else "there is no task; CREATE TASK makes one"
+            why = None if state.tasks else "the database has no tasks; CREATE TASK creates one"
             self._log.info("tasks", active=len(self._next), of=len(state.tasks), next=at, task=first, why=why)
 
     def _log_missed(self, task: Task, missed: tuple[tuple[int, str], ...]) -> None:
@@ -399,7 +401,7 @@ class Loop:
             self._log.warn("clock.jump", seconds=moved, why=why)
             self._awake_since = now
         elif late > self._intervals.gap:
-            self._log.warn("clock.jump", seconds=late, why="the daemon was suspended, or waited for the catalog")
+            self._log.warn("clock.jump", seconds=late, why="the scheduler was suspended, or waited for the catalog")
             self._awake_since = now
         elif self._trouble is not None and monotonic - self._troubled > self._intervals.gap:
             self._awake_since = now
@@ -409,8 +411,8 @@ class Loop:
         """The seconds until the next attempt: fire times stay due, and ends are kept, until they are on record."""
         if self._trouble is None:
             self._troubled, self._patience = monotonic, 0.0
-        if self._trouble != str(error):
-            self._trouble = str(error)
+        if self._trouble != report(error):
+            self._trouble = report(error)
             self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
         self._patience = min(max(1.0, 2 * self._patience), _MOST)
         return self._patience

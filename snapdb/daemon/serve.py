@@ -16,7 +16,7 @@ from types import FrameType
 from snapdb.daemon.log import Clock, Intervals, Log, LogFormat
 from snapdb.daemon.loop import Loop
 from snapdb.daemon.worker_pool import WorkerPool
-from snapdb.errors import CommitConflict, SnapdbError
+from snapdb.errors import CommitConflict, SnapdbError, report
 from snapdb.release import __version__
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
@@ -46,11 +46,11 @@ class _Heartbeat:
         A leader whose heartbeats fail counts as dead here too, as it does for the others.
         """
         if self._deposed:
-            return "another daemon took over"
-        # Measured from before the write: others count from when they see the beat, which is later, so this leader stops
-        # first.
+            return "another scheduler took over"
+        # Measured from before the write: others count from when they see the heartbeat, which is later, so this leader
+        # stops first.
         silent = self._clock.monotonic() - self._written
-        return f"the catalog took no beat for {silent:.0f} s" if silent >= self._intervals.lease_ttl else None
+        return f"no heartbeat could be written for {silent:.0f} s" if silent >= self._intervals.lease_ttl else None
 
     def stop(self, *, resign: bool = False) -> None:
         """Stops the heartbeats. Without `resign` the lease expires by itself; with it, others may lead at once."""
@@ -202,9 +202,9 @@ class _Daemon:
             while not self._signals:
                 self._clock.wait(self._turn())
         except SnapdbError as error:
-            self._log.error("error", error=str(error), code=error.code)
+            self._log.error("error", error=report(error), code=error.code)
             self._worker_pool.kill()
-            self._log.info("daemon.stop", why=str(error), finished=0, rolled_back=0)
+            self._log.info("daemon.stop", why=report(error), finished=0, rolled_back=0)
             return 1
         except BaseException:
             self._log.error("error", error=traceback.format_exc(), code="internal")
@@ -247,9 +247,9 @@ class _Daemon:
         return 0.0
 
     def _log_trouble(self, error: Exception) -> None:
-        """Logs an error of reading or writing, once."""
-        if self._trouble != str(error):
-            self._trouble = str(error)
+        """Log what cannot be read or written at the moment, once."""
+        if self._trouble != report(error):
+            self._trouble = report(error)
             self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
 
     def _depose(self, why: str) -> None:

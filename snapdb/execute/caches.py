@@ -18,7 +18,9 @@ def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
         context.caches.drop(plan.replaces)
     room = "all rows" if cache.room is None else f"up to {size_words(cache.room)}"
     where = "memory" if cache.place == "MEMORY" else "a file"
-    return Outcome(f"cache {cache.name} on sampler {cache.sampler}: {room} in {where}, filled by streams of it")
+    return Outcome(
+        f"cache {cache.name} on sampler {cache.sampler}: {room} in {where}, filled by streams of the sampler"
+    )
 
 
 def refresh_cache(plan: RefreshCachePlan, context: ExecutionContext) -> Rows:
@@ -30,6 +32,6 @@ def refresh_cache(plan: RefreshCachePlan, context: ExecutionContext) -> Rows:
     done = f"cache {cache.name}: generation {sampler.generation} of sampler {sampler.name}"
     if plan.concurrently:
         return Outcome(done)
-    context.report(f"drawing the rows of {cache.name}", None)
+    context.report(f"sampling the rows of cache {cache.name}", None)
     drawn = context.caches.refill(cache, sampler.generation, context.check_stopped)
-    return Outcome(f"{done}, {counted(drawn, 'row')} drawn" if drawn else done)
+    return Outcome(f"{done}, {counted(drawn, 'row')} sampled" if drawn else done)

@@ -41,7 +41,7 @@ _EXPIRE_FIELDS = [
 ]
 
 _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
-_MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile, or what keeps snapshots changed"
+_MOVED = "it was refreshed, replaced, dropped or given a sampler concurrently, or the retention changed"
 _NAMED = 8
 """Snapshots that a line of a log names; the rest is counted."""
 
@@ -84,7 +84,7 @@ def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
     how = f", {counted(done.linked, 'hard link')}" if done.linked else ""
     return Outcome(
         f"backup of version {done.version} at {plan.path}: {counted(done.files, 'file')}, "
-        f"{size_words(done.bytes)}{how}; all checked"
+        f"{size_words(done.bytes)}{how}; all verified"
     )
 
 
@@ -94,7 +94,7 @@ def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -
     by_retention = isinstance(plan, RetainPlan)
     done = _expected(decisions) if plan.dry_run else _expire(context, decisions, by_retention=by_retention)
     yield listing(_EXPIRE_FIELDS, list(_rows(decisions, done)))
-    more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
+    more = "; VACUUM removes shared files that no snapshot uses" if done.gone else ""
     return Outcome(_summary(decisions, done, plan.dry_run) + more)
 
 
@@ -153,7 +153,7 @@ def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[S
 def _rows(decisions: _Decisions, done: _Expired) -> Iterator[tuple[Any, ...]]:
     for s, stays in decisions:
         moved = stays is None and s.id not in done.gone
-        reason = _MOVED if moved else "its files stay until who reads them is done" if s.id in done.held else stays
+        reason = _MOVED if moved else "its files are kept until their readers finish" if s.id in done.held else stays
         action = "expire" if s.id in done.gone else "keep"
         yield s.name, action, s.graph.name, s.version, moment(s.created), s.bytes, reason
 
@@ -161,7 +161,7 @@ def _rows(decisions: _Decisions, done: _Expired) -> Iterator[tuple[Any, ...]]:
 def _summary(decisions: _Decisions, done: _Expired, dry_run: bool) -> str:
     freed = sum(s.bytes for s, _ in decisions if s.id in done.gone and s.id not in done.held)
     would = "would expire" if dry_run else "expired"
-    return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes of their own"
+    return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes not shared with other snapshots"
 
 
 def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
@@ -173,13 +173,15 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
     if plan.dry_run and retention is not None:
         rows, summary = _preview(context, RetainPlan({graph.name.lower(): retention}, dry_run=True))
         yield rows
-        return Outcome(f"{summary}; the retention of graph {graph.name} is as it was")
+        return Outcome(f"{summary}; the retention of graph {graph.name} is unchanged")
     row = (None if retention is None else encode(retention), graph.name.lower())
     with context.store.catalog_db.writing(publishes=True) as connection:
         if not connection.execute("UPDATE graphs SET retention = ? WHERE folded = ?", row).rowcount:
-            raise CommitConflict(f"graph {graph.name} was dropped meanwhile; nothing was changed", code="graph-moved")
+            raise CommitConflict(
+                f"graph {graph.name} was dropped concurrently; nothing was changed", code="graph-moved"
+            )
     if retention is None:
-        return Outcome(f"graph {graph.name} has no retention any more: its snapshots stay until they are dropped")
+        return Outcome(f"graph {graph.name} has no retention any more: its snapshots are kept until they are dropped")
     return Outcome(f"graph {graph.name} keeps {retention}; {_now(context, graph.name, retention)}")
 
 
@@ -189,8 +191,8 @@ def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
         reason is None for _, reason in _retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
     if not going:
-        return "no snapshot is to go yet"
-    go = f"{counted(going, 'snapshot')} {'goes' if going == 1 else 'go'}"
+        return "no snapshot expires yet"
+    go = f"{counted(going, 'snapshot')} {'expires' if going == 1 else 'expire'}"
     return f"{go} after the next run of a task, or by EXPIRE SNAPSHOTS OF {quote_odd(graph)} BY RETENTION"
 
 
@@ -214,7 +216,7 @@ def _retained(
         reasons = kept([(s.built_at, s.version in tagged) for s in snapshots], retention, as_of)
         for snapshot, reason in zip(snapshots, reasons, strict=True):
             sampler = samplers.get(snapshot.name.lower())
-            of_it = None if sampler is None else f"sampler {sampler} is of it"
+            of_it = None if sampler is None else f"sampler {sampler} uses it"
             decisions.append((snapshot, reason or of_it))
     return decisions
 
@@ -233,13 +235,13 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
         done = _expire(context, decisions, by_retention=True, publishes=False)
         shared = _remove_shared(context) if done.gone or deleted else 0
     except (CommitConflict, LockedError) as error:
-        return [f"retention waits for the next run: {error.message}"]
+        return [f"retention is postponed to the next run: {error.message}"]
     lines = [line for graph in catalog.retentions if (line := _line(_of(decisions, graph), done))]
     if deleted:
-        lines.append(f"files of {counted(deleted, 'expired snapshot')} went, which nobody reads any more")
+        lines.append(f"removed the files of {counted(deleted, 'expired snapshot')}, which have no readers any more")
     if shared:
         lines.append(
-            f"{counted(shared, 'shared directory', 'shared directories')} went, which no snapshot uses any more"
+            f"removed {counted(shared, 'shared directory', 'shared directories')}, which no snapshot uses any more"
         )
     return lines
 
@@ -264,7 +266,7 @@ def _line(snapshots: Sequence[Snapshot], done: _Expired) -> str:
         return ""
     held = [s for s in gone if s.id in done.held]
     freed = sum(s.bytes for s in gone if s.id not in done.held)
-    waits = f"; the files of {_listed(held)} stay until who reads them is done" if held else ""
+    waits = f"; the files of {_listed(held)} are kept until their readers finish" if held else ""
     return f"retention of graph {gone[0].graph.name}: expired {_listed(gone)}, {freed:,} bytes{waits}"
 
 

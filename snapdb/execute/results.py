@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.errors import InputError, QueryError
+from snapdb.errors import InputError, QueryError, brief_traceback
 from snapdb.execute.rendering import page, render
 from snapdb.sql_engine.values import empty, plain, plain_schema, python_rows
 from snapdb.types.text import block
@@ -105,7 +105,7 @@ class Result:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._started:
-            raise QueryError("this result was read already; call .arrow() first to read it twice", code="consumed")
+            raise QueryError("this result has already been read; call .arrow() first to read it twice", code="consumed")
         self._started = True
         batch = self._first
         self._first = None
@@ -147,7 +147,7 @@ class Result:
             polars = importlib.import_module("polars")
         except ModuleNotFoundError:
             raise InputError(
-                "pl() needs polars, which is not here: pip install polars", code="package-missing"
+                "pl() needs polars, which is not installed: pip install polars", code="package-missing"
             ) from None
         return _frame("polars", self.arrow(), polars.from_arrow)
 
@@ -162,7 +162,7 @@ class Result:
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
         """Return the next rows, at most `size`, as tuples of Python values. The list is empty after the last row."""
         if size < 0:
-            raise ValueError(f"size is 0 or more, found {size}")
+            raise ValueError(f"size must be 0 or more, found {size}")
         while len(self._ready) < size:
             start = self._fetched + len(self._ready)
             rows = python_rows(self._whole().slice(start, max(size - len(self._ready), _AHEAD)))
@@ -212,9 +212,10 @@ class Result:
         if not self.is_query:
             return str(self.message)
         if self._started and self._table is None:
-            return f"<result with columns {', '.join(self.columns)}, read already>"
+            return f"<result with columns {', '.join(self.columns)}, already read>"
         return None
 
+    @brief_traceback
     def _advance(self) -> pa.RecordBatch | None:
         try:
             return next(self._rows)
@@ -236,7 +237,8 @@ def _frame(library: str, table: pa.Table, convert: Callable[[pa.Table], Any]) ->
     except Exception as error:  # each library raises errors of its own
         column = next((n for i, n in enumerate(table.column_names) if not _converts(table.select([i]), convert)), None)
         raise QueryError(
-            f"{library} cannot hold {'this result' if column is None else f'column {column}'}: {error}; cast it to "
+            f"{library} cannot represent {'this result' if column is None else f'column {column}'}: {error}; cast it "
+            "to "
             "VARCHAR, or read the result with arrow() or fetchall()",
             code="not-in-a-frame",
         ) from error

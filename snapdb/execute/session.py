@@ -202,7 +202,7 @@ class DatabaseSession:
 
     def _context(self, params: Parameters, lock: TablesLock, *, committed: bool = False) -> ExecutionContext:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
-            raise ValueError(f"params is a mapping for $name or a sequence for ?, found {params!r}")
+            raise ValueError(f"params must be a mapping for $name or a sequence for ?, found {params!r}")
         catalog = self.head() if committed else self.catalog()
         bind_context = BindContext(self.store, catalog, self.sources, params, due=_next_firing)
         return ExecutionContext(

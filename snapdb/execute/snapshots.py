@@ -102,13 +102,13 @@ def _record(context: ExecutionContext, plan: CreateSnapshotPlan, built: Snapshot
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
-                raise moved(f"{plan.name} moved: it was replaced or dropped meanwhile", code="snapshot-moved")
+                raise moved(f"snapshot {plan.name} was replaced or dropped concurrently", code="snapshot-moved")
             forget_deleted(connection, context.store.db_dir)
             add_pending_deletes(connection, [plan.replaces.path])
         check_free(connection, plan.name)
         if not connection.execute("SELECT 1 FROM graphs WHERE folded = ?", (plan.graph.name.lower(),)).fetchone():
             raise CommitConflict(
-                f"graph {plan.graph.name} was dropped meanwhile; nothing was changed", code="graph-moved"
+                f"graph {plan.graph.name} was dropped concurrently; nothing was changed", code="graph-moved"
             )
         number = connection.execute(
             "INSERT INTO snapshots (name, folded, definition, path) VALUES (?, ?, '', ?)",
@@ -149,7 +149,7 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
     counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
     known = context.catalog.graphs.get(plan.create.graph.name.lower())
     older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
-    hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT takes the new one"
+    hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT uses the new graph"
     parts = [f"snapshot {snapshot.name}: {moved}", counts, works, hint if older else ""]
     return Outcome("; ".join(part for part in parts if part))
 

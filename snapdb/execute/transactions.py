@@ -66,7 +66,7 @@ class TransactionManager:
     def begin(self, catalog: Catalog) -> None:
         """Open a transaction at the head."""
         if self._open is not None:
-            raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction-open")
+            raise QueryError("a transaction is already open; COMMIT or ROLLBACK it first", code="transaction-open")
         self._open = _Open(catalog, catalog, TablesLock(self._store.db_dir))
         self._store.sql_engine.set_clock(datetime.now(UTC))
 
@@ -85,7 +85,7 @@ class TransactionManager:
         opened = self._ending("COMMIT")
         if opened.failed:
             self._drop()
-            raise QueryError("the transaction had failed, so nothing of it was committed", code="aborted")
+            raise QueryError("the transaction was aborted by an error, so it was rolled back", code="aborted")
         text = message if message is not None else "; ".join(opened.messages) or None
         changes, opened.changes = opened.changes, []
         try:
@@ -111,7 +111,9 @@ class TransactionManager:
         """Nothing unless the open transaction has failed: then no statement may act as if it were alone."""
         if self.state == "failed":
             raise QueryError(
-                "an error ended this transaction and nothing of it is kept; say ROLLBACK to go on", code="aborted"
+                "the current transaction is aborted by an error, and its changes are discarded; write ROLLBACK to "
+                "continue",
+                code="aborted",
             )
 
     def close(self) -> bool:
@@ -144,7 +146,7 @@ class TransactionManager:
     def _ending(self, word: str) -> _Open:
         if self._open is None:
             raise QueryError(
-                f"no transaction is open, so there is nothing to {word}; BEGIN opens one", code="no-transaction"
+                f"no transaction is open, so there is nothing to {word}; write BEGIN to open one", code="no-transaction"
             )
         return self._open
 
@@ -263,8 +265,9 @@ class TransactionManager:
         if common:
             (name,) = self._store.catalog_db.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
             raise CommitConflict(
-                f"{name} moved: expected {change.base}, found {version}, which removed {common:,} of "
-                "the rows that this statement removes or updates; run it again",
+                f"table {name} was changed concurrently: expected version {change.base}, found {version}, which "
+                f"removed {common:,} of "
+                "the rows that this statement deletes or updates; run it again",
                 code="rows-moved",
             )
 

@@ -15,7 +15,7 @@ def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
             connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
         row = (tag.name.lower(), tag.name, tag.version)
         if not connection.execute("INSERT INTO tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
-            raise moved(f"tag {tag.name} moved: it was created meanwhile", code="tag-moved")
+            raise moved(f"tag {tag.name} was created concurrently", code="tag-moved")
     return Outcome(f"tag {tag.name} is version {tag.version}")
 
 

@@ -58,7 +58,7 @@ class _TableKeys:
         """All keys, in the order of dense ids."""
         root = self.db_dir.path
         with raise_if_replaced(root):
-            check_files(self.db_dir, f"the ids of {self.vertex}", self.id_map.segments)
+            check_files(self.db_dir, f"the id map of {self.vertex}", self.id_map.segments)
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
         # Closed here: an engine that the garbage collector closes later would crash a DataLoader worker that is forked
@@ -141,7 +141,7 @@ def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Ite
         # A drop removes the snapshot's files at once, unless a lease holds them.
         if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise
-        what = f"{snapshot.name} moved: it was replaced or dropped while it was opened"
+        what = f"snapshot {snapshot.name} was replaced or dropped while it was opened"
         raise moved(what, code="snapshot-replaced") from None
 
 
@@ -169,7 +169,9 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
     try:
         # The snapshot may have been dropped between reading its row and taking the lease.
         if lease.missing and not catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
-            raise CorruptError(f"{lease.missing[0]} is gone; create the snapshot again", code="missing-file")
+            raise CorruptError(
+                f"{lease.missing[0]} does not exist any more; create the snapshot again", code="missing-file"
+            )
         return OpenSnapshot(_view(db_dir, snapshot, directory, layout, maps, reverse, opens), maps, lease)
     except BaseException:
         lease.release()
@@ -269,7 +271,7 @@ def _check_names(names: Sequence[str]) -> None:
     """
     if odd := [name for name in names if "/" in name]:
         raise CorruptError(
-            f"the manifest of a snapshot is damaged: it names a feature {odd[0]!r}; create it again",
+            f"the manifest of a snapshot is damaged: it lists a feature {odd[0]!r}; create it again",
             code="damaged-snapshot",
         )
 

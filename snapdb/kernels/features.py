@@ -62,7 +62,7 @@ def _gather_rows(rows: Array, numbers: Array, out: Array) -> None:
     else:
         bad = _gather_bytes(_as_words(_as_bytes(rows)), rows.shape[0], numbers, _as_bytes(out))
     if bad >= 0:
-        raise IndexError(f"row {numbers[bad]} was asked, but there are {rows.shape[0]} rows (ids count from 0)")
+        raise IndexError(f"row {numbers[bad]} does not exist: there are {rows.shape[0]} rows (numbered from 0)")
 
 
 def _as_words(array: Array) -> Array:
@@ -269,7 +269,7 @@ def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int
     target = out.reshape(numbers.size, width).view(blank.dtype)
     bad = _gather_over(old, new, marks, blank, count, _read_only(numbers), target)
     if bad >= 0:
-        raise IndexError(f"row {numbers[bad]} was asked, but there are {count} rows (ids count from 0)")
+        raise IndexError(f"row {numbers[bad]} does not exist: there are {count} rows (numbered from 0)")
     return out
 
 
@@ -285,15 +285,15 @@ def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, wi
     old, new = _plain(rows), _plain(newer)
     bad = _measure(old, new, marks, count, numbers, starts, indptr)
     if bad >= 0 and not 0 <= numbers[bad] < count:
-        raise IndexError(f"row {numbers[bad]} was asked, but there are {count} rows (ids count from 0)")
+        raise IndexError(f"row {numbers[bad]} does not exist: there are {count} rows (numbered from 0)")
     values = np.empty(int(indptr[-1]), rows.values.dtype)
     indices = np.empty(values.size, np.int64)
     if bad < 0:
         bad = _copy(old, new, starts, width, Csr(indptr, indices, values.view(old.values.dtype)))
     if bad >= 0:
         raise CorruptError(
-            f"the sparse feature of row {numbers[bad]} is damaged: it leads out of its arrays; "
-            "CHECK DATABASE names the file"
+            f"the sparse feature of row {numbers[bad]} is damaged: an index is out of range; "
+            "CHECK DATABASE lists the file"
         )
     return Csr(indptr, indices, values)
 
@@ -409,10 +409,10 @@ def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int
     )
     bad = _last_before(rows, times, wanted, bounds, out)
     if bad >= 0 and not 0 <= numbers[bad] < indptr.size - 1:
-        raise IndexError(f"row {numbers[bad]} was asked, but there are {indptr.size - 1} rows (ids count from 0)")
+        raise IndexError(f"row {numbers[bad]} does not exist: there are {indptr.size - 1} rows (numbered from 0)")
     if bad >= 0:
         raise CorruptError(
-            f"the history of row {numbers[bad]} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+            f"the history of row {numbers[bad]} is damaged: an index is out of range; CHECK DATABASE lists the file"
         )
     return out
 

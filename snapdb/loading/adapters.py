@@ -43,7 +43,7 @@ def pyg_package(wish: str) -> Any:
         return importlib.import_module("torch_geometric.data")
     except ImportError as error:
         raise InputError(
-            f"{wish} needs torch_geometric, which is not here: pip install 'snapdb[pyg]'", code="package-missing"
+            f"{wish} needs torch_geometric, which is not installed: pip install 'snapdb[pyg]'", code="package-missing"
         ) from error
 
 
@@ -149,8 +149,8 @@ def to_pyg(batch: Batch) -> Any:
     """
     if batch.layout == "BLOCKS":
         raise InputError(
-            "to_pyg() was asked of a batch of LAYOUT BLOCKS, which draws nodes anew at every hop: PyG would add the "
-            "hops up; take to_blocks(), or sample with LAYOUT NODES",
+            "to_pyg() does not support LAYOUT BLOCKS, which repeats nodes at every hop, so that PyG would add up the "
+            "hops; call to_blocks(), or sample with LAYOUT NODES",
             code="not-for-pyg",
         )
     pyg, batch = pyg_package("to_pyg()"), _with_int64(batch)
@@ -205,8 +205,7 @@ def _add_columns(store: Any, batch: Batch) -> None:
     """Adds the other columns of the seed query to the seeds' store."""
     if clash := [name for name in batch.seed_columns if name in store]:
         raise InputError(
-            f"SEEDS gives {clash[0]!r}, and PyG keeps a feature of that name in the same place; select it AS another "
-            "name",
+            f"column {clash[0]!r} of SEEDS has the name of a feature in PyG's batch; select it AS another name",
             code="not-for-pyg",
         )
     _fill(store, batch.seed_columns)

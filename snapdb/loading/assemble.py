@@ -24,10 +24,10 @@ from snapdb.types import EdgeType
 _Nodes = Mapping[str, Callable[[], Int64s]]
 """Node type → a function that returns the nodes' dense ids in the host's memory."""
 
-_NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
-_NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
-_NO_WEIGHT = "an edge type has weights when its table says WEIGHT (column) in CREATE PROPERTY GRAPH"
-_NO_TYPE = "a batch holds the node and edge types that its sampler reaches"
+_NO_FEATURE = "features are declared by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
+_NO_TIME = "times are declared by EVENT TIME (column) of an edge table in CREATE PROPERTY GRAPH"
+_NO_WEIGHT = "weights are declared by WEIGHT (column) of an edge table in CREATE PROPERTY GRAPH"
+_NO_TYPE = "a batch contains the node and edge types that its sampler reaches"
 
 
 def assemble(

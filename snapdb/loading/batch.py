@@ -23,11 +23,11 @@ from snapdb.types import EdgeType, Temporal
 _K = TypeVar("_K")
 _OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 """Fields that are a tensor or None."""
-_NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
-NO_SEED_COLUMN = "SEEDS gives seeds further columns after the key, beside seed_time and y"
-_NO_AGE = "an edge has an age when its table says EVENT TIME in CREATE PROPERTY GRAPH, and the sampler TEMPORAL"
-NO_TREES = "nodes belong to the tree of one seed when the sampler says TEMPORAL"
-_NO_EDGE_ATTR = "an edge type has edge_attr when its table says FEATURES (… AS edge_attr) in CREATE PROPERTY GRAPH"
+_NO_X = "x is declared by FEATURES (… AS x) of a vertex table in CREATE PROPERTY GRAPH"
+NO_SEED_COLUMN = "seeds have the further columns that SEEDS returns after the key, other than seed_time and y"
+_NO_AGE = "edges have an age if their table has EVENT TIME in CREATE PROPERTY GRAPH, and the sampler TEMPORAL"
+NO_TREES = "each node belongs to the tree of one seed if the sampler has TEMPORAL"
+_NO_EDGE_ATTR = "edge_attr is declared by FEATURES (… AS edge_attr) of an edge table in CREATE PROPERTY GRAPH"
 
 
 @document_attributes
@@ -135,7 +135,7 @@ class Batch:
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
         edges = ", ".join(f"{index.shape[1]} {key.edge}" for key, index in self.edge_index.items())
-        trees = "; one tree a seed" if self.batch else ""
+        trees = "; one tree per seed" if self.batch else ""
         return f"Batch({self.index}: {self._seeds()}{trees}; nodes: {nodes}; edges: {edges})"
 
     def _repr_html_(self) -> str:
@@ -311,7 +311,7 @@ class _Only:
         if len(keys) != 1:
             found = ", ".join(repr(tuple(key) if isinstance(key, tuple) else key) for key in keys)
             raise BindError(
-                f"`only` needs one type for {name}, but the batch has {found}: say batch.{name}[type]",
+                f"`only` needs one type for {name}, but the batch has {found}; write batch.{name}[type]",
                 code="several-types",
             )
         return value[next(iter(keys))]
@@ -351,8 +351,8 @@ class _Age:
 def _collated(batches: list[Batch], **_: Any) -> None:
     """Raise an error: a DataLoader of batch_size=1 or more would collate several batches into one."""
     raise InputError(
-        "a DataLoader would collate batches, but each is whole already, of as many seeds as BATCH says; "
-        "say DataLoader(…, batch_size=None)",
+        "DataLoader must not collate batches, as each one is complete and has the number of seeds of BATCH; "
+        "write DataLoader(…, batch_size=None)",
         code="collate",
     )
 

@@ -179,7 +179,7 @@ class BatchBuilder:
             with enough_memory(*seeds.index), self._transfer.working():
                 yield
         except Exception as error:
-            error.add_note(f"while making batch {seeds.index[1]} of epoch {seeds.index[0]}")
+            error.add_note(f"while building batch {seeds.index[1]} of epoch {seeds.index[0]}")
             if visits is not None:
                 visits.fail()
             raise
@@ -191,7 +191,10 @@ class BatchBuilder:
         except Exception as error:
             error.add_note(f"in the transform of batch {batch.index[1]} of epoch {batch.index[0]}")
             if isinstance(error, AttributeError) and isinstance(error.obj, Batch):
-                error.add_note("a transform takes a snapdb.Batch; for one of PyG's say lambda batch: T(batch.to_pyg())")
+                error.add_note(
+                    "the argument of a transform is a snapdb.Batch; for transforms of PyG write lambda batch: "
+                    "T(batch.to_pyg())"
+                )
             raise
 
     def _sampled(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> tuple[SamplerInput, Subgraph, int]:
@@ -263,7 +266,7 @@ def _check_picklable(transform: Callable[[Batch], Any] | None) -> None:
         ForkingPickler.dumps(transform)
     except Exception as error:
         raise InputError(
-            f"the stream is sent to another process, but its transform {transform!r} cannot be ({error}); define it at "
+            f"cannot pickle the transform {transform!r} of a stream for another process ({error}); define it at "
             "the top of a module, or let the DataLoader fork: multiprocessing_context='fork'",
             code="transform",
         ) from error

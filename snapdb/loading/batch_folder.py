@@ -80,7 +80,7 @@ class BatchFolder(Dataset[Batch]):
         lineage = folder.manifest.get("lineage")
         if None in places or len(places) < len(folder.files) or not isinstance(lineage, Mapping):
             raise CorruptError(
-                f"the manifest of {folder.path} does not tell which batch is where; export it again",
+                f"the manifest of {folder.path} does not list the files of batches; export it again",
                 code="damaged-file",
             )
         self.lineage = lineage
@@ -105,7 +105,7 @@ class BatchFolder(Dataset[Batch]):
         """
         if number not in self.epochs:
             raise IndexError(
-                f"epoch {number} was asked, but the folder has {', '.join(map(str, self.epochs)) or 'none'}"
+                f"epoch {number} does not exist: the folder has {', '.join(map(str, self.epochs)) or 'none'}"
             )
         files = {name: facts for name, facts in self._folder.files.items() if facts["epoch"] == number}
         return BatchFolder(self._folder._replace(files=files), verify=self._verify)
@@ -121,20 +121,22 @@ class BatchFolder(Dataset[Batch]):
             IndexError: The folder has fewer batches.
         """
         if isinstance(index, bool) or not isinstance(index, int):
-            raise TypeError(f"batches are numbered from 0: a whole number is needed, found {index!r}")
+            raise TypeError(f"the index of a batch must be an integer from 0, found {index!r}")
         if not -len(self) <= index < len(self):
-            raise IndexError(f"batch {index} was asked, but there are {len(self)} here (they count from 0)")
+            raise IndexError(f"batch {index} does not exist: there are {len(self)} (numbered from 0)")
         name = self._names[index]
         content = self._folder.checked(name, digest=self._verify)
         try:
             batch = read(self._format, content).restored()
         except Exception as error:  # a parser may raise any exception for damaged bytes
             raise CorruptError(
-                f"{self._folder.path / name} is no {self._format} file of a batch; export it again", code="damaged-file"
+                f"{self._folder.path / name} is not a valid {self._format} file of a batch; export it again",
+                code="damaged-file",
             ) from error
         if batch.index != self._places[index]:
             raise CorruptError(
-                f"{self._folder.path / name} holds batch {batch.index[1]} of epoch {batch.index[0]}; export it again",
+                f"{self._folder.path / name} contains batch {batch.index[1]} of epoch {batch.index[0]}; export it "
+                "again",
                 code="damaged-file",
             )
         return batch

@@ -49,11 +49,16 @@ class MemoryBudget:
         """
         self._batch, self._scratch = max(self._batch, batch), max(self._scratch, scratch)
         if self.limit is not None and batch + scratch > self.limit:
-            parts = f"({_said(batch)}, and {_said(scratch)} as its thread's scratch)"
-            # The scratch is measured before the first batch is built, with batch = 0.
-            takes = f"{_said(batch + scratch)} {parts}" if batch else f"at least {_said(scratch)}, its thread's scratch"
+            parts = f"({_said(batch)}, and {_said(scratch)} for the scratch of its thread)"
+            # Scratch is there before the first batch is made.
+            takes = (
+                f"{_said(batch + scratch)} {parts}"
+                if batch
+                else f"at least {_said(scratch)} for the scratch of its thread"
+            )
             raise InputError(
-                f"a stream was given {_said(self.limit)} of memory, but a batch takes {takes}; give it more, or make "
+                f"the memory limit of the stream is {_said(self.limit)}, but a batch needs {takes}; increase memory, "
+                "or make "
                 "batches smaller by BATCH, FANOUT or NEGATIVES",
                 code="memory",
             )

@@ -215,7 +215,7 @@ class _Filler(threading.Thread):
         """Stops filling: batches draw what is missing. Warns once, and reports the error in the cache's state."""
         with suppress(Warning):  # where warnings are errors, this thread could not report it
             warnings.warn(
-                f"cache {self._reservation.cache.name} is filled no further, and batches are made without: {error}",
+                f"cache {self._reservation.cache.name} is disabled, and batches are built without it: {error}",
                 RuntimeWarning,
                 stacklevel=1,
             )

@@ -213,15 +213,13 @@ def usable(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ValueError(f"{name!r} is not the name of a device: say 'cpu', 'cuda' or 'cuda:1'") from error
+        raise ValueError(f"{name!r} is not a valid device; pass 'cpu', 'cuda' or 'cuda:1'") from error
     try:
         return torch.empty(0, device=device).device
     except (AssertionError, ImportError, RuntimeError) as error:
         # torch was built without the device, lacks its module, has no operators for it, or finds none.
         reason = str(error).partition("\n")[0]
-        raise InputError(
-            f"device {name!r} was asked, but is not usable here ({reason}); say device='cpu'", code="device"
-        ) from error
+        raise InputError(f"device {name!r} is not available ({reason}); pass device='cpu'", code="device") from error
 
 
 def _room(device: torch.device) -> int:
@@ -241,14 +239,15 @@ def _zero_copy(device: torch.device) -> GatherZeroCopy:
     """
     if device.type != "cuda":
         raise InputError(
-            f"zero_copy is for streams to a GPU, but the device is {device.type!r}; leave it out, or say device='cuda'",
+            f"zero_copy is supported only for GPUs, but the device is {device.type!r}; leave it out, or pass "
+            "device='cuda'",
             code="zero-copy",
         )
     try:
         module = importlib.import_module("snapdb.kernels.triton_gather")
     except ImportError as error:
         raise InputError(
-            f"zero_copy needs Triton, which is not usable here ({error}); pip install triton, or leave it out",
+            f"zero_copy needs Triton, which is not available ({error}); pip install triton, or leave it out",
             code="package-missing",
         ) from error
     gather: GatherZeroCopy = module.gather_zero_copy

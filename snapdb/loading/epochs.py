@@ -64,12 +64,10 @@ class Epochs:
             TypeError: the index is no whole number.
         """
         if isinstance(index, bool) or not isinstance(index, int):
-            raise TypeError(f"batches are numbered from 0: a whole number is needed, found {index!r}")
+            raise TypeError(f"the index of a batch must be an integer from 0, found {index!r}")
         places = self.share(epoch).places
         if not -len(places) <= index < len(places):
-            raise IndexError(
-                f"batch {index} was asked, but an epoch has {len(places)} batches here (they count from 0)"
-            )
+            raise IndexError(f"batch {index} does not exist: an epoch has {len(places)} batches here (numbered from 0)")
         return next(self.batches_at(epoch, [places[index]]))
 
     def batches_at(self, epoch: int, places: Iterable[int]) -> Iterator[BatchSeeds]:

@@ -94,7 +94,7 @@ class Held(dict[_K, _V]):
 
     def __missing__(self, key: _K) -> _V:
         found = ", ".join(map(_plain, self)) or "none"
-        raise MissingEntryError(f"nothing for {_plain(key)} here, which has {found}")
+        raise MissingEntryError(f"{_plain(key)} does not exist here; available: {found}")
 
 
 class Lazy(Mapping[_K, _V], Generic[_K, _V]):
@@ -121,7 +121,7 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
             return self._kept[key]
         if key not in self._readers:
             found = ", ".join(map(_plain, self._readers)) or "none"
-            raise MissingEntryError(f"nothing for {_plain(key)} here, which has {found}; {self._hint}")
+            raise MissingEntryError(f"{_plain(key)} does not exist here; available: {found}; {self._hint}")
         # No lock: readers are pure, and setdefault is atomic, so that the first value is the one that all threads get.
         return self._kept.setdefault(key, self._readers[key]())
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _K = TypeVar("_K")
 
 _HEADS = (Head("of"), Head("tensor"), Head("shape"), Head("type"), Head("device"), Head("hop by hop"))
-_LATER = "read when asked for"
+_LATER = "read on access"
 
 _Row = tuple[str, str, str, str, str, str]
 

@@ -140,15 +140,15 @@ def loaded(
         InputError: the state belongs to another stream or another DataLoader worker, or is not a state.
     """
     if not isinstance(state, Mapping):
-        raise _refused(f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned")
+        raise _refused(f"the state of a stream must be a result of state_dict(), found {state!r:.60}")
     said = {**_LATER, **state}
     for name, here in expected.items():
         if name not in said:
-            raise _refused(f"this is not a stream's state: it has no {name!r}; give what state_dict() returned")
+            raise _refused(f"the state of a stream must be a result of state_dict(), but it has no {name!r}")
         if said[name] != here:
             raise _refused(
-                f"this state is of another stream: its {name} is {said[name]!r}, here it is {here!r}; "
-                f"open the stream as it was opened then, or start anew{_going_on(name, said, here)}"
+                f"this state is of another stream: its {name} is {said[name]!r}, but here {here!r}; "
+                f"open the stream with the same arguments, or start again{_going_on(name, said, here)}"
             )
     # In states of older releases, with `world_size`, each rank counted its own batches.
     epoch, consumed, ranks = state.get("epoch"), state.get("consumed"), state.get("world_size", 1)
@@ -165,18 +165,18 @@ def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
     then = said[name]
     if name == "zero_weight" and then is None:
         return (
-            "; it was saved when edges of weight 0 were delivered to nodes of few edges, which they no more are: "
-            "set_epoch(n) begins an epoch without them"
+            "; it was saved by a version that returned edges of weight 0 for nodes with few edges: "
+            "set_epoch(n) starts an epoch without them"
         )
     if name != "snapshot" or not isinstance(then, Mapping) or then.get("snapshot") != here["snapshot"]:
         return ""
     if not _epoch(epoch := said.get("epoch")):
         return ""
     if not said.get("consumed"):
-        return f"; the snapshot was published anew since: set_epoch({epoch}) begins that epoch over what it is now"
+        return f"; the snapshot was published again since: set_epoch({epoch}) starts that epoch on the new version"
     return (
-        f"; the snapshot was published anew since, and the rest of epoch {epoch} is gone: set_epoch({epoch + 1}) "
-        "begins the next one over what it is now"
+        f"; the snapshot was published again since, and the rest of epoch {epoch} is lost: set_epoch({epoch + 1}) "
+        "starts the next epoch on the new version"
     )
 
 
@@ -188,8 +188,9 @@ def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
         raise _refused(f"this state is damaged: its worker is {of!r}")
     if worker is None or {**worker, "taken": of["taken"]} != of:
         raise _refused(
-            f"this state is of {_named(of)}, here is {_named(worker)}; let a loader of as many workers and ranks load "
-            "it, or save stream.state_dict(consumed=…) in the loop, which fits any number of them"
+            f"this state is of {_named(of)}, but here is {_named(worker)}; load it with the same number of workers "
+            "and ranks, "
+            "or save stream.state_dict(consumed=…) in the loop, which fits any number of them"
         )
     return int(of["taken"])
 
@@ -209,7 +210,7 @@ def checked_epoch(epoch: int) -> int:
         ValueError: it is not the number of an epoch.
     """
     if not _epoch(epoch):
-        raise ValueError(f"an epoch is a whole number from 0 up to 2^31, found {epoch!r}")
+        raise ValueError(f"an epoch must be an integer from 0 to 2^31 - 1, found {epoch!r}")
     return epoch
 
 
@@ -221,7 +222,9 @@ def checked_count(consumed: int, share: Share) -> int:
     """
     most = len(share.places)
     if not _count(consumed) or consumed > most:
-        raise ValueError(f"consumed counts the batches that this rank took, from 0 to {most}, found {consumed!r}")
+        raise ValueError(
+            f"consumed, the number of batches that this rank used, must be from 0 to {most}, found {consumed!r}"
+        )
     return consumed
 
 

@@ -45,13 +45,13 @@ class Sharing:
     def __post_init__(self) -> None:
         for name, value in (("rank", self.rank), ("world_size", self.world_size)):
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError(f"{name} is a whole number, found {value!r}")
+                raise ValueError(f"{name} must be an integer, found {value!r}")
         if self.world_size < 1:
-            raise ValueError(f"world_size is 1 or more, found {self.world_size}")
+            raise ValueError(f"world_size must be 1 or more, found {self.world_size}")
         if not 0 <= self.rank < self.world_size:
-            raise ValueError(f"rank is 0 ≤ rank < world_size = {self.world_size}, found {self.rank}")
+            raise ValueError(f"rank must be 0 ≤ rank < world_size = {self.world_size}, found {self.rank}")
         if self.drop_last and self.pad:
-            raise ValueError("drop_last leaves batches out and pad adds some: say one of them, found both")
+            raise ValueError("drop_last and pad exclude each other; pass one of them")
 
     def words(self, batches: int) -> str:
         """This rank among the others in words, of an epoch with this number of batches.
@@ -138,21 +138,23 @@ class StreamOptions:
         for name in _NUMBERS:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-                raise ValueError(f"{name} is a whole number, found {value!r}")
+                raise ValueError(f"{name} must be an integer, found {value!r}")
         if self.threads is not None and self.threads < 0:
-            raise ValueError(f"threads is 0 or more, or None for all cores, found {self.threads}")
+            raise ValueError(f"threads must be 0 or more, or None for all cores, found {self.threads}")
         if self.prefetch is not None and self.prefetch < 1:
-            raise ValueError(f"prefetch is 1 or more, or None for one more than the threads, found {self.prefetch}")
+            raise ValueError(
+                f"prefetch must be 1 or more, or None for one more than the threads, found {self.prefetch}"
+            )
         if self.memory is not None and self.memory < 1:
-            raise ValueError(f"memory is 1 byte or more, found {self.memory}")
+            raise ValueError(f"memory must be 1 byte or more, found {self.memory}")
         if self.ids not in (None, "int64", "int32"):
-            raise ValueError(f"ids is 'int64' or 'int32', found {self.ids!r}")
+            raise ValueError(f"ids must be 'int64' or 'int32', found {self.ids!r}")
         if self.transform is not None and not callable(self.transform):
-            raise TypeError(f"transform is a function of a batch, found {self.transform!r}")
+            raise TypeError(f"transform must be a function of a batch, found {self.transform!r}")
         if self.follow and self.sharing.world_size > 1:
             raise ValueError(
-                f"a stream that follows its snapshot is read by one process, found {self.sharing.world_size} ranks, "
-                "which might find different publications; let each rank call stream.renew() after a barrier, and "
+                f"follow=True supports one process, found {self.sharing.world_size} ranks, "
+                "which might read different publications; call stream.renew() in each rank after a barrier, and "
                 "compare stream.published.id over the ranks before the epoch"
             )
 

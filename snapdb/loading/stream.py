@@ -343,7 +343,7 @@ class BatchStream(IterableDataset[Given]):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SnapdbError("this stream is closed; open another one with db.stream(…)", code="stream-closed")
+            raise SnapdbError("this stream is closed; open a new stream with db.stream(…)", code="stream-closed")
 
 
 class MapStyle(Dataset[Given], Generic[Given]):
@@ -365,8 +365,8 @@ class MapStyle(Dataset[Given], Generic[Given]):
 
 def _cannot_renew() -> InputError:
     return InputError(
-        "only the process that opened a stream of a database can look for what was published since; read it without "
-        "workers (num_workers=0: the stream has threads of its own), or open it without follow=True and call "
+        "follow=True is supported only in the process that opened the stream; read it without "
+        "workers (num_workers=0, as the stream has its own threads), or open it without follow=True and call "
         "stream.renew() in the process of the loop before each epoch, with workers that are not persistent",
         code="cannot-follow",
     )

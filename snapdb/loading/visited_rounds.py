@@ -137,13 +137,14 @@ class VisitedRounds:
             while window not in self._windows:
                 if window < self._last:
                     raise InputError(
-                        "under SCOPE VISITED batches are made in their order, and another iteration of this stream "
-                        "has gone on to later ones; open a stream for each iteration",
+                        "SCOPE VISITED needs batches in order, but another iteration of this stream "
+                        "has advanced to later ones; open a stream for each iteration",
                         code="batches-in-order",
                     )
                 if self._failed:
                     raise InputError(
-                        "a batch before this one failed, and rows depend on what it visits", code="batches-in-order"
+                        "a previous batch failed, and pool rows depend on the nodes that it visits",
+                        code="batches-in-order",
                     )
                 self._changed.wait()
             return self._windows[window].rounds
@@ -188,8 +189,8 @@ def check_any_order(spec: SampleSpec, what: str) -> None:
     """
     if spec.in_order:
         raise InputError(
-            f"{what} asks for batches by number, but under SCOPE VISITED a batch depends on those before it; "
-            "iterate over the stream, or say SCOPE ALL, under which any batch can be made alone",
+            f"{what} needs batches by number, but under SCOPE VISITED a batch depends on those before it; "
+            "iterate over the stream, or write SCOPE ALL, which allows access to any batch",
             code="batches-in-order",
         )
 
@@ -239,9 +240,9 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
         expected = {(*relation.edge, relation.direction, slot): (relation, slot) for relation, slot in nodes}
         # The state may come from a file that someone edited, or from a graph that has changed since.
         if not isinstance(window, int) or not 0 < window < 2**31 or texts.keys() != expected.keys():
-            raise ValueError("it is of other rows")
+            raise ValueError("it has other rows")
         if saved["checksum"] != _checksum(window, saved["rounds"]):
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum differs")
         return window, {rows: _values(texts[name], nodes[rows], window) for name, rows in expected.items()}
     except (KeyError, TypeError, ValueError, RecursionError, zlib.error) as error:
         raise InputError(

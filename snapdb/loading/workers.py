@@ -66,7 +66,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
             # Another thread may call `close` at any of the steps above, which then fail in one of these ways.
             if self._closed and isinstance(error, CancelledError | IndexError | RuntimeError | StopIteration):
                 raise SnapdbError(
-                    "the stream was closed while it was read; open another one", code="stream-closed"
+                    "the stream was closed while it was read; open a new stream", code="stream-closed"
                 ) from error
             raise
         return outcome
@@ -320,7 +320,7 @@ class OrderedWorkers:
         try:
             for count, _ in enumerate(sampled):
                 if self.options.progress is not None:
-                    self.options.progress("sampling the batches before, on which rows depend", count / many)
+                    self.options.progress("sampling the skipped batches, on which pool rows depend", count / many)
         finally:
             if isinstance(sampled, OrderedMap):
                 sampled.close()

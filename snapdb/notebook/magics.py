@@ -25,12 +25,12 @@ _FORMATS = ("result", "df", "arrow", "polars")
 
 _USAGE = f"""\
 %load_ext snapdb
-%snap shop.snapdb                    open a database (--read-only: never write to it), or use the one of a variable
+%snap shop.snapdb                    open a database (--read-only: never write to it), or the one in a variable
 %snap SELECT …                       run a statement; rows = %snap SELECT … keeps its result
 %%snap [OPTIONS]                     run the statements of the cell
   -o, --out NAME                     keep the last result in the variable NAME instead of showing it
-  -f, --format {"|".join(_FORMATS)}   what a result is
-  -p, --param NAME[=VALUE]           the value of $NAME; without VALUE that of the variable NAME, and of no other
+  -f, --format {"|".join(_FORMATS)}   type of the result
+  -p, --param NAME[=VALUE]           the value of $NAME; without VALUE, the value of the variable NAME
 %snap --close                        close the database"""
 
 _WORD = re.compile(r"\s*('(?:[^']|'')*'|\"[^\"]*\"|\S+)")
@@ -67,13 +67,14 @@ def _read(line: str, variables: Mapping[str, Any]) -> _MagicOptions:
         name, equals, value = word.partition("=")
         if name not in _OPTIONS:
             raise InputError(
-                f"no option {name} of snap{did_you_mean(name, _OPTIONS)}; %snap --help lists them", code="notebook-line"
+                f"unknown option {name} of %snap{did_you_mean(name, _OPTIONS)}; %snap --help lists the options",
+                code="notebook-line",
             )
         option, takes = _OPTIONS[name]
         if takes and not equals:
             value, rest = _word(rest)
             if not value:
-                raise InputError(f"{name} needs {takes}; %snap --help tells how", code="notebook-line")
+                raise InputError(f"{name} needs {takes}; see %snap --help", code="notebook-line")
         if option == "parameters":
             parameters |= _parameter(value, variables)
         else:
@@ -92,9 +93,9 @@ def _word(text: str) -> tuple[str, str]:
 
 def _checked(option: str, value: str) -> str:
     if option == "out" and (not value.isidentifier() or iskeyword(value)):
-        raise InputError(f"--out takes the name of a variable, found {value!r}", code="notebook-line")
+        raise InputError(f"--out must be the name of a variable, found {value!r}", code="notebook-line")
     if option == "format" and value not in _FORMATS:
-        raise InputError(f"--format takes {', '.join(_FORMATS)}, found {value!r}", code="notebook-line")
+        raise InputError(f"--format must be one of {', '.join(_FORMATS)}, found {value!r}", code="notebook-line")
     return value
 
 
@@ -103,10 +104,12 @@ def _parameter(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     name, equals, value = text.partition("=")
     name = name.removeprefix("$")
     if not _NAME.fullmatch(name):
-        raise InputError(f"--param takes NAME or NAME=VALUE, found {text!r}", code="notebook-line")
+        raise InputError(f"--param must be NAME or NAME=VALUE, found {text!r}", code="notebook-line")
     if not equals and name not in variables:
         known = [known for known in variables if not known.startswith("_")]
-        raise InputError(f"there is no variable {name} for $" + name + did_you_mean(name, known), code="notebook-line")
+        raise InputError(
+            f"variable {name} does not exist for $" + name + did_you_mean(name, known), code="notebook-line"
+        )
     return {name: value_of(value) if equals else variables[name]}
 
 
@@ -146,7 +149,7 @@ class _SnapMagics:
             return self._snap(line, cell)
         except SnapdbError as error:
             # The mistake is in the statement and not in Python: IPython lets the error render itself
-            shown = str(error).splitlines()
+            shown = error.report().splitlines()
             vars(error)["_render_traceback_"] = lambda: shown
             raise error.with_traceback(None) from None
 
@@ -194,7 +197,7 @@ class _SnapMagics:
     def _connected(self) -> Database:
         if self.database is None:
             self.database, self._own = connect(), True
-            print("snapdb: a temporary database, gone when the kernel ends; %snap PATH opens another", file=sys.stderr)
+            print("snapdb: temporary database, removed when the kernel ends; %snap PATH opens another", file=sys.stderr)
         return self.database
 
     def _run(self, text: str, options: _MagicOptions) -> Any:
@@ -219,7 +222,7 @@ class _SnapMagics:
             return parse(text)
         except ParseError as error:
             if len(text.split()) == 1:
-                error.message += f"; to open a new database of that name say %snap ./{text}"
+                error.message += f"; to create a database of that name write %snap ./{text}"
             raise
 
     def _result(self, database: Database, statement: Statement, parameters: Mapping[str, Any]) -> Result:
@@ -238,18 +241,18 @@ def _check_parameters(statements: Sequence[Statement], given: Mapping[str, Any])
     named = {mark.removeprefix("$"): mark for statement in statements for mark in marks_of(statement)}
     for name, mark in named.items():
         if name.startswith("?"):
-            raise InputError(f"{mark} has no value in a notebook; write $name and say -p name", code="notebook-line")
+            raise InputError(f"{mark} has no value in a notebook; write $name and pass -p name", code="notebook-line")
         if name not in given:
             raise InputError(
-                f"{mark} has no value; say -p {name} for the variable {name}, or -p {name}=value", code="notebook-line"
+                f"{mark} has no value; pass -p {name} for the variable {name}, or -p {name}=value", code="notebook-line"
             )
     if unused := [name for name in given if name not in named]:
-        raise InputError(f"no statement names ${unused[0]}, which -p gives", code="notebook-line")
+        raise InputError(f"no statement uses ${unused[0]}, which -p passes", code="notebook-line")
 
 
 def _path(text: str) -> Path:
     if text.startswith("-"):
-        raise InputError(f"{text!r} is no database; %snap --help tells how to say it", code="notebook-line")
+        raise InputError(f"{text!r} is not a database; see %snap --help", code="notebook-line")
     return Path(text.strip("'\"")).expanduser()
 
 

@@ -48,7 +48,7 @@ class ExplainPlan(Plan):
         return replace(self, bound=self.plan, plan=optimized, rules=tuple(names))
 
     def describe(self) -> PlanNode:
-        return PlanNode("Explain", "and do it" if self.analyze else "", (self.plan.describe(),))
+        return PlanNode("Explain", "analyze" if self.analyze else "", (self.plan.describe(),))
 
 
 def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
@@ -56,7 +56,9 @@ def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
     inner = statement.statement
     if isinstance(inner, RefreshSnapshot) and inner.dry_run:
         raise BindError(
-            "EXPLAIN and DRY RUN both tell without doing; write one of them", span=inner.span, code="explained-twice"
+            "EXPLAIN and DRY RUN cannot be combined, as neither executes the statement; keep one of them",
+            span=inner.span,
+            code="explained-twice",
         )
     plan = bind_unlocated(inner, context)
     if isinstance(plan, SamplePlan):  # what it takes is told of a stream, which gathers features too

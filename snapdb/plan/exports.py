@@ -101,7 +101,7 @@ _SPLIT = "split"
 _COPY_SAMPLE = "COPY (SAMPLE …) TO"
 _BATCH_FORMATS: dict[str, _BatchFormat] = by_word(_BatchFormat)
 _BATCH_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
-_VALUE_WORDS = {bool: "true or false", int: "a whole number", str: "one name"}
+_VALUE_WORDS = {bool: "true or false", int: "an integer", str: "one name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def _mask_note(column: str | None) -> str:
 
 def _bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
     if not statement.path.strip():
-        raise BindError("COPY TO needs a path", span=statement.path_span, code="bad-path")
+        raise BindError("COPY TO must have a path", span=statement.path_span, code="bad-path")
     format_ = _file_format(statement)
     writer = [_WRITERS[format_], *_writer_options(statement, format_)]
     rows = _copied_rows(statement, context)
@@ -217,9 +217,9 @@ def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> t
     snapshot = find_named(context.catalog.snapshot, name)
     known = {e.name.lower(): e.name for e in snapshot.graph.elements}
     if (element := known.get(element_name.text.lower())) is None:
-        hint = did_you_mean(element_name.text, known.values()) or f"; it has {', '.join(known.values())}"
+        hint = did_you_mean(element_name.text, known.values()) or f"; the snapshot has {', '.join(known.values())}"
         raise BindError(
-            f'snapshot {snapshot.name} has no element "{element_name}"{hint}',
+            f'element "{element_name}" does not exist in snapshot {snapshot.name}{hint}',
             span=element_name.span,
             code="unknown-element",
         )
@@ -231,8 +231,8 @@ def _system_table(context: BindContext, name: Name) -> tuple[str, Names]:
     table = name.text.lower()
     if table not in SYSTEM_TABLES:
         known = ", ".join(f"{SCHEMA}.{known}" for known in SYSTEM_TABLES)
-        hint = did_you_mean(table, SYSTEM_TABLES) or f"; there are {known}"
-        raise BindError(f"no table {SCHEMA}.{table}{hint}", span=name.span, code="unknown-table")
+        hint = did_you_mean(table, SYSTEM_TABLES) or f"; available: {known}"
+        raise BindError(f"table {SCHEMA}.{table} does not exist{hint}", span=name.span, code="unknown-table")
     views, sources = context.facts({table})
     return f"{SCHEMA}.{table}", Names(schemas={SCHEMA: views}, sources=sources)
 
@@ -242,8 +242,10 @@ def _chosen_columns(statement: CopyTo, context: BindContext, source: str, names:
         known = {column.name.lower(): column.name for column in session.describe(f"SELECT * FROM {source}")}
     for name in statement.columns:
         if name.text.lower() not in known:
-            hint = did_you_mean(name.text, known.values()) or f"; it has {', '.join(known.values())}"
-            raise BindError(f'no column "{name}" in {statement.table}{hint}', span=name.span, code="unknown-column")
+            hint = did_you_mean(name.text, known.values()) or f"; the columns are {', '.join(known.values())}"
+            raise BindError(
+                f'column "{name}" does not exist in {statement.table}{hint}', span=name.span, code="unknown-column"
+            )
     return quote_all(known[name.text.lower()] for name in statement.columns)
 
 
@@ -256,12 +258,14 @@ def _file_format(statement: CopyTo) -> FileFormat:
         if ending is None:
             return "parquet"
         if (implied := _ENDINGS.get(ending[1])) is None:
-            hint = did_you_mean(ending[1], _ENDINGS) or f"; say which, e.g. (FORMAT {next(iter(_FILE_FORMATS))})"
-            raise BindError(f"the ending .{ending[1][:40]} tells no format{hint}", span=place, code="unknown-format")
+            hint = (
+                did_you_mean(ending[1], _ENDINGS) or f"; specify a format, such as (FORMAT {next(iter(_FILE_FORMATS))})"
+            )
+            raise BindError(f"unknown file extension .{ending[1][:40]}{hint}", span=place, code="unknown-format")
         return implied
     if (format_ := _FILE_FORMATS.get(str(option).lower())) is None:
-        hint = did_you_mean(str(option), _FILE_FORMATS) or f"; it writes {', '.join(_FILE_FORMATS)}"
-        raise BindError(f"cannot COPY TO format {str(option)[:40]!r}{hint}", span=place, code="unknown-format")
+        hint = did_you_mean(str(option), _FILE_FORMATS) or f"; the formats are {', '.join(_FILE_FORMATS)}"
+        raise BindError(f"unknown format {str(option)[:40]!r} of COPY TO{hint}", span=place, code="unknown-format")
     return format_
 
 
@@ -273,7 +277,7 @@ def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
         if option != "format" and option not in _FILE_OPTIONS[format_]:
             raise _unknown_option(name, format_)
         if (same := _DUCKDB_NAMES.get(option, option)) in options:
-            raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
+            raise ParseError(f"{name} is specified twice; keep one", span=name.span, code="duplicate-clause")
         options[same] = f"{same.upper()} {_option_literal(value)}"
     return [text for option, text in options.items() if option != "format"]
 
@@ -281,13 +285,13 @@ def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
 def _unknown_option(name: Name, format_: FileFormat) -> ParseError:
     if name.text.lower() in _FOLDER_OPTIONS:
         return ParseError(
-            f"COPY TO writes one file, and {name} would make a folder of them; leave it out, or write one COPY a part",
+            f"{name} is not supported, as COPY TO writes one file; leave it out, or write one COPY per part",
             span=name.span,
             code="unknown-option",
         )
     known = ("format", *_FILE_OPTIONS[format_])
-    hint = did_you_mean(name.text, known) or f"; it takes {', '.join(known)}"
-    return ParseError(f"COPY TO has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")
+    hint = did_you_mean(name.text, known) or f"; the options are {', '.join(known)}"
+    return ParseError(f"unknown option {name} of COPY TO for {format_}{hint}", span=name.span, code="unknown-option")
 
 
 def _option_literal(value: str | bool | int | float | ColumnList) -> str:
@@ -326,16 +330,16 @@ def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | N
         return text
     if not matches:
         known = {name for _, name, column in columns if SqlType(column.type).key_family() == "VARCHAR"}
-        hint = did_you_mean(option.value, known) or "; SPLIT names a column of text of a vertex type"
+        hint = did_you_mean(option.value, known) or "; SPLIT must be a text column of a vertex type"
         raise BindError(
-            f'no vertex type of {snapshot.name} shows a column "{option.value}"{hint}',
+            f'column "{option.value}" does not exist in the vertex types of {snapshot.name}{hint}',
             span=option.span,
             code="unknown-column",
         )
     if not text:
         element, column = matches[0]
         raise BindError(
-            f'column "{column.name}" of {element} is {column.type}; a split is text, such as train and test',
+            f'column "{column.name}" of {element} is {column.type}; a split must be text, such as train and test',
             span=option.span,
             code="column-type",
         )
@@ -369,10 +373,10 @@ def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamp
 def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
     """Raise for an invalid number of epochs, and where SAMPLE itself gives one."""
     if epochs.value < 1:
-        raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
+        raise BindError(f"EPOCHS must be at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
     if statement.sample.clauses.epochs is not None:
         raise ParseError(
-            "EPOCHS is given in SAMPLE and as an option; keep one", span=epochs.span, code="duplicate-clause"
+            "EPOCHS is specified in SAMPLE and as an option; keep one", span=epochs.span, code="duplicate-clause"
         )
 
 
@@ -398,17 +402,17 @@ def _export_options(
         ParseError: there is no such option, it is given twice, or its value is of another type.
     """
     if not copy.path.strip():
-        raise BindError(f"{statement} needs a path", span=copy.path_span, code="bad-path")
+        raise BindError(f"{statement} must have a path", span=copy.path_span, code="bad-path")
     options: dict[str, _Chosen] = {}
     for name, value in copy.options:
         option = name.text.lower()
         if option not in kinds:
-            hint = did_you_mean(name.text, kinds) or f"; it takes {', '.join(kinds)}"
-            raise ParseError(f"{statement} has no option {name}{hint}", span=name.span, code="unknown-option")
+            hint = did_you_mean(name.text, kinds) or f"; the options are {', '.join(kinds)}"
+            raise ParseError(f"unknown option {name} of {statement}{hint}", span=name.span, code="unknown-option")
         if option in options:
-            raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
+            raise ParseError(f"{name} is specified twice; keep one", span=name.span, code="duplicate-clause")
         if type(value) is not kinds[option]:  # True is an int too
-            raise ParseError(f"{name} takes {_VALUE_WORDS[kinds[option]]}", span=name.span, code="bad-option")
+            raise ParseError(f"{name} must be {_VALUE_WORDS[kinds[option]]}", span=name.span, code="bad-option")
         options[option] = _Chosen(value, name.span)
     return options
 
@@ -423,8 +427,8 @@ def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Coll
         return next(iter(formats))
     text, span = options["format"]
     if (format_ := text.lower()) not in formats:
-        hint = did_you_mean(text, formats) or f"; it writes {', '.join(formats)}"
-        raise BindError(f"{statement} has no format {text[:40]!r}{hint}", span=span, code="unknown-format")
+        hint = did_you_mean(text, formats) or f"; the formats are {', '.join(formats)}"
+        raise BindError(f"unknown format {text[:40]!r} of {statement}{hint}", span=span, code="unknown-format")
     return str(format_)
 
 

@@ -112,11 +112,11 @@ def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
     for element in graph.elements:
         table = tables.get(element.table.lower())
         if table is None:
-            yield f'there is no table "{element.table}"'
+            yield f'table "{element.table}" does not exist'
             continue
         columns = {name: table.column(name) for name in element.columns}
         missing = [name for name, column in columns.items() if column is None]
-        yield from (f'table {table.name} has no column "{name}"' for name in missing)
+        yield from (f'column "{name}" does not exist in table {table.name}' for name in missing)
         if not missing:
             present = {name: column for name, column in columns.items() if column is not None}
             yield from _wrong_types(graph, element, table, present, tables)
@@ -141,7 +141,7 @@ def _wrong_types(
         times = [element.event_time]
     else:
         if table.column("e_id") is not None:
-            yield f"edge table {table.name} has a column e_id, a name that snapshots need"
+            yield f"edge table {table.name} has a column e_id, a name that is reserved in snapshots"
         roles += [(element.weight, "a weight", SqlType.is_weight)] if element.weight else []
         for key, end in ((element.source_key, element.source), (element.destination_key, element.destination)):
             yield from _wrong_keys(graph, table, key, end, tables)
@@ -149,7 +149,7 @@ def _wrong_types(
     roles += [(name, "an event time", SqlType.is_event_time) for name in times if name is not None]
     yield from _wrong_roles(table, columns, roles)
     if len({SqlType(columns[name].type).time_unit() for name in times if name is not None}) > 1:
-        yield f"the event times of {element.name} differ in kind: integers and timestamps"
+        yield f"the event times of {element.name} are integers and timestamps"
 
 
 def _feature_roles(spec: FeatureSpec) -> list[_Role]:
@@ -170,10 +170,12 @@ def _wrong_history(
 ) -> Iterator[str]:
     table = tables.get(history.table.lower())
     if table is None:
-        yield f'there is no table "{history.table}", where {element.name}.{spec.name} has its history'
+        yield f'table "{history.table}", the history of {element.name}.{spec.name}, does not exist'
         return
     named = {name: table.column(name) for name in (*history.key, history.event_time, *spec.columns)}
-    yield from (f'table {table.name} has no column "{name}"' for name, column in named.items() if column is None)
+    yield from (
+        f'column "{name}" does not exist in table {table.name}' for name, column in named.items() if column is None
+    )
     if any(column is None for column in named.values()):
         return
     columns = {name: column for name, column in named.items() if column is not None}
@@ -191,7 +193,7 @@ def _wrong_units(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[
     known = {unit for _, _, unit in graph_times(graph, tables, histories=False)}
     for name, table, unit in graph_times(graph, tables, elements=False):
         if known and unit not in known:
-            yield f"{name} has a history in table {table} whose event times differ in kind from the graph's"
+            yield f"the event times of table {table}, the history of {name}, differ in type from the graph's"
 
 
 def _wrong_keys(

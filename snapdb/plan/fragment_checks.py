@@ -17,7 +17,7 @@ from snapdb.sql_engine import SqlEngine
 _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _ALSO = frozenset(("current_localtime", "current_localtimestamp"))
 """Functions of the clock that DuckDB does not list as such. age() of one argument is another."""
-_INSTEAD = "store its result in a table, or choose by a column or hash()"
+_INSTEAD = "store its result in a table, or select by a column or hash()"
 _MARKED = re.compile(r"[*?[]")
 _LOCAL = re.compile(r"file:(//(localhost)?)?")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -39,7 +39,7 @@ def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, ins
             at = fragment.span.start + token.span.start
             what = "rows" if instead == _INSTEAD else "values"
             raise BindError(
-                f"{token.text} gives other {what} each time, and {why}; {instead}",
+                f"{token.text} returns different {what} each time, but {why}; {instead}",
                 span=Span(at, at + len(token.text)),
                 code="not-repeatable",
             )
@@ -52,8 +52,8 @@ def _check_facts(tokens: Sequence[Token], fragment: SqlFragment, why: str) -> No
         if dot.text == "." and names and names[0] == SCHEMA and names[-1] in SYSTEM_TABLES:
             at = fragment.span.start
             raise BindError(
-                f"{SCHEMA}.{names[-1]} tells what there is now, and {why}; store its rows in a table, or write the "
-                "values themselves",
+                f"{SCHEMA}.{names[-1]} shows the current state, but {why}; store its rows in a table, or write the "
+                "values",
                 span=Span(at + first.span.start, at + name.span.stop),
                 code="not-repeatable",
             )
@@ -107,7 +107,7 @@ def check_foreign_path(own: Path, path: str, span: Span | None) -> None:
     """Nothing when a path or glob means no file of the database at `own`; else InputError."""
     if _leads_into(path, os.path.realpath(own)):
         raise InputError(
-            f"'{path[:80]}' leads to the files of this database, which only snapdb opens; query its tables, name other "
+            f"'{path[:80]}' leads to files of this database, which only snapdb may open; query its tables, use other "
             "files, or copy the database with BACKUP DATABASE",
             span=span,
             code="own-file",

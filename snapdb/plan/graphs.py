@@ -79,12 +79,12 @@ def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
     replacing = ("graph",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
-        return NothingPlan(f'there is a graph "{statement.name}" already')
+        return NothingPlan(f'graph "{statement.name}" already exists')
     vertices = tuple(_vertex(context, clause, _vertex_key(statement, clause)) for clause in statement.vertices)
     graph = PropertyGraph(statement.name.text, vertices, ())
     edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
     aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
-    _check_unique(aliases, "the graph has two elements called {}; give one another name with AS")
+    _check_unique(aliases, "two elements of the graph have the name {}; rename one with AS")
     graph = PropertyGraph(statement.name.text, vertices, edges)
     _check_histories(context, statement, graph)
     return CreateGraphPlan(graph, replaces=exists)
@@ -93,7 +93,7 @@ def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
 def _vertex(context: BindContext, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
     table = find_named(context.catalog.table, clause.table)
     key = [_key_column(table, name) for name in key_names]
-    _check_unique(key_names, "column {} is named twice")
+    _check_unique(key_names, "column {} is specified twice")
     target = _target(table, clause.target)
     element = VertexElement(
         name=str(clause.alias or table.name),
@@ -116,7 +116,7 @@ def _edge(context: BindContext, graph: PropertyGraph, clause: EdgeClause) -> Edg
     table = find_named(context.catalog.table, clause.table)
     if taken := table.column("e_id"):
         raise BindError(
-            f'edge table {table.name} has a column "{taken.name}", a name that snapshots need; rename it',
+            f'edge table {table.name} has a column "{taken.name}", a name that is reserved in snapshots; rename it',
             span=clause.table.span,
             code="reserved-name",
         )
@@ -154,7 +154,7 @@ def _target(table: Table, name: Name | None) -> str | None:
     column = find_column(table, name)
     if not SqlType(column.type).is_target():
         raise BindError(
-            f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
+            f'column "{column.name}" of type {column.type} cannot be TARGET, which must be a number or a string',
             span=name.span,
             code="column-type",
         )
@@ -168,13 +168,15 @@ def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] 
     column = table.column(target)
     if column is not None and not SqlType(column.type).is_text():
         raise BindError(
-            f'CLASSES declares the codes of a text, and column "{column.name}" is {column.type}: a number '
+            f'CLASSES requires a text column, but column "{column.name}" is {column.type}: a number '
             "is its own code; leave CLASSES out",
             span=clause.span,
             code="column-type",
         )
     if twice := next((value for i, value in enumerate(clause.value) if value in clause.value[:i]), None):
-        raise BindError(f"CLASSES names {twice!r} twice; keep one", span=clause.span, code="duplicate-name")
+        raise BindError(
+            f"class {twice!r} is specified twice in CLASSES; keep one", span=clause.span, code="duplicate-name"
+        )
     return clause.value
 
 
@@ -188,14 +190,14 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
         place = clause.columns[1].span
         if start == end:
             raise BindError(
-                f'column "{end.name}" is named twice: an edge would end when it begins',
+                f'column "{end.name}" is specified twice: the end of an edge must be another column than its start',
                 span=place,
                 code="duplicate-name",
             )
         if SqlType(start.type).time_unit() != SqlType(end.type).time_unit():
             raise BindError(
-                f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: an edge begins and ends '
-                "in times of one kind; cast one of them when loading",
+                f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: the start and the end of an edge '
+                "must be of one kind; cast one of them when loading",
                 span=place,
                 code="mixed-times",
             )
@@ -212,8 +214,8 @@ def _check_histories(context: BindContext, statement: CreateGraph, graph: Proper
             if known and unit not in known:
                 other, owner = next(iter(known.items()))
                 raise BindError(
-                    f"event times differ in kind: {owner} has {other}s, the history {history.table} has "
-                    f"{unit}s; load one in the other's kind",
+                    f"event times must be of one kind: {owner} has {other}s, the history {history.table} has "
+                    f"{unit}s; cast one of them when loading",
                     span=history.event_time.span,
                     code="mixed-times",
                 )
@@ -226,7 +228,7 @@ def _weight(table: Table, name: Name | None) -> str | None:
     column = find_column(table, name)
     if not SqlType(column.type).is_weight():
         raise BindError(
-            f'column "{column.name}" of type {column.type} cannot be WEIGHT, which is a number',
+            f'column "{column.name}" of type {column.type} cannot be WEIGHT, which must be a number',
             span=name.span,
             code="column-type",
         )
@@ -280,15 +282,13 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     place = clause.columns[0].span
     if before.name != spec.name:
         raise BindError(
-            f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or name one otherwise',
+            f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or rename one',
             span=place,
             code="duplicate-name",
         )
     if before.sparse or spec.sparse:
         raise BindError(
-            f'feature "{spec.name}" is sparse and given twice; name one of them otherwise',
-            span=place,
-            code="duplicate-name",
+            f'sparse feature "{spec.name}" is specified twice; rename one', span=place, code="duplicate-name"
         )
     for what, here, there in (
         ("DEFAULTs", before.default, spec.default),
@@ -297,7 +297,7 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     ):
         if here != there:
             raise BindError(
-                f'feature "{spec.name}" is built from columns with different {what}; give them one',
+                f'feature "{spec.name}" has columns with different {what}; specify the same for all',
                 span=place,
                 code="feature-mix",
             )
@@ -306,16 +306,20 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
 
 def _name(name: Name) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*", name.text, re.ASCII):
-        raise BindError(f'a feature is named with letters, digits and _, not "{name}"', span=name.span, code="bad-name")
+        raise BindError(
+            f'the name of a feature must consist of letters, digits and _, found "{name}"',
+            span=name.span,
+            code="bad-name",
+        )
     if len(name.text) > _LONGEST:
         raise BindError(
-            f"a feature's name has at most {_LONGEST} letters, this one has {len(name.text)}",
+            f"the name of a feature must have at most {_LONGEST} characters, found {len(name.text)}",
             span=name.span,
             code="bad-name",
         )
     if name.text in BATCH_NAMES:
         raise BindError(
-            f'a batch gives "{name}" to something else; name the feature otherwise',
+            f'"{name}" is another attribute of batches; choose another name for the feature',
             span=name.span,
             code="reserved-name",
         )
@@ -324,8 +328,8 @@ def _name(name: Name) -> str:
 
 def _dtype(name: Name) -> str:
     if (dtype := _DTYPES.get(name.text.lower())) is None:
-        hint = did_you_mean(name.text, _DTYPES) or f"; TYPE takes {', '.join(_DTYPES)}"
-        raise BindError(f'no feature type "{name}"{hint}', span=name.span, code="unknown-feature-type")
+        hint = did_you_mean(name.text, _DTYPES) or f"; the types are {', '.join(_DTYPES)}"
+        raise BindError(f'unknown feature type "{name}"{hint}', span=name.span, code="unknown-feature-type")
     return dtype
 
 
@@ -333,7 +337,7 @@ def _column(table: Table, name: Name) -> str:
     column = find_column(table, name)
     if not SqlType(column.type).is_feature():
         raise BindError(
-            f'column "{column.name}" of type {column.type} cannot be a feature, which is a number or a '
+            f'column "{column.name}" of type {column.type} cannot be a feature, which must be a number or a '
             "list of numbers; encode it when loading",
             span=name.span,
             code="column-type",
@@ -346,21 +350,20 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
     assert clause.sparse is not None
     if dense:
         raise BindError(
-            "in this version sparse features are those of vertices, without a history; leave SPARSE out, "
-            "or keep them in the vertex table",
+            "SPARSE is supported only for features of vertices without a history; leave SPARSE out, "
+            "or store the feature in the vertex table",
             span=clause.sparse.span,
             code="not-supported",
         )
     if clause.default is not None:
         raise BindError(
-            f'feature "{name}" is sparse: what is not said in it is 0; leave DEFAULT out',
+            f'DEFAULT is not supported for sparse feature "{name}", whose missing values are 0; leave DEFAULT out',
             span=clause.default_span,
             code="feature-default",
         )
     if len(clause.columns) > 2:
         raise BindError(
-            "SPARSE takes a list of indices and, where values are not all 1, a list of these: (idx, val) "
-            f"AS {name} SPARSE",
+            f"SPARSE must have a column of indices, and may have a column of values: (idx, val) AS {name} SPARSE",
             span=clause.sparse.span,
             code="sparse-columns",
         )
@@ -388,13 +391,13 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
     low, high = _RANGES[dtype]
     if not dtype.startswith("float") and value != int(value):
         raise BindError(
-            f'feature "{name}" is {dtype}: its DEFAULT is a whole number, not {value:g}',
+            f'feature "{name}" is {dtype}: its DEFAULT must be an integer, found {value:g}',
             span=clause.default_span,
             code="feature-default",
         )
     if not low <= value <= high:
         raise BindError(
-            f'feature "{name}" is {dtype}: its DEFAULT is from {low:g} to {high:g}, not {value:g}',
+            f'feature "{name}" is {dtype}: its DEFAULT must be from {low:g} to {high:g}, found {value:g}',
             span=clause.default_span,
             code="feature-default",
         )
@@ -406,8 +409,7 @@ def _history(
     """The table of a feature's changes, and how its rows refer to the vertices."""
     if key is None:
         raise BindError(
-            "in this version only features of vertices have a history; keep what changes on an edge in the "
-            "edge's own row, which is one event",
+            "FROM is supported only for features of vertices; store features of an edge in its own row",
             span=clause.span,
             code="not-supported",
         )
@@ -416,13 +418,13 @@ def _history(
     if len(columns) != len(key):
         keys = ", ".join(column.name for column in key)
         raise BindError(
-            f"{own.name} has KEY ({keys}); its history must name as many columns, in that order",
+            f"{own.name} has KEY ({keys}); its history must have the same number of columns, in that order",
             span=clause.key[0].span,
             code="key-mismatch",
         )
     for name, column, referred in zip(clause.key, columns, key, strict=True):
         if columns.count(column) > 1:
-            raise BindError(f'column "{column.name}" is named twice', span=name.span, code="duplicate-name")
+            raise BindError(f'column "{column.name}" is specified twice', span=name.span, code="duplicate-name")
         if SqlType(column.type).key_family() != SqlType(referred.type).key_family():
             differ = f"{table.name}.{column.name} is {column.type}, but {own.name}.{referred.name} is {referred.type}"
             raise BindError(f"{differ}; cast one of them when loading", span=name.span, code="key-mismatch")
@@ -439,7 +441,7 @@ def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
     written = quote_odd(name.text)
     if not referred:
         raise BindError(
-            f"{name} has no KEY, and no edge says REFERENCES {written} (columns); write {written} KEY (columns)",
+            f"{name} has no KEY, and no edge specifies REFERENCES {written} (columns); write {written} KEY (columns)",
             span=name.span,
             code="missing-key",
         )
@@ -447,7 +449,7 @@ def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
         if _folded(other) != _folded(referred[0]):
             ways = f"({_listed(referred[0])}) and by ({_listed(other)})"
             raise BindError(
-                f"the edges refer to {name} by {ways}; write which is its KEY, and refer to that",
+                f"the edges refer to {name} by {ways}; specify one of them as its KEY, and refer to that",
                 span=other[0].span,
                 code="key-mismatch",
             )
@@ -476,7 +478,7 @@ def _check_ends(clause: EdgeClause) -> None:
     if not keys and clause.source.text.lower() == clause.destination.text.lower():
         vertex = quote_odd(clause.source.text)
         raise BindError(
-            f"{clause.table} would go from each {clause.source} to itself; say which columns are which "
+            f"{clause.table} would connect each {clause.source} to itself; specify the columns of each "
             f"end: SOURCE KEY (columns) REFERENCES {vertex} DESTINATION KEY (columns) REFERENCES {vertex}",
             span=clause.source.span,
             code="missing-key",
@@ -492,7 +494,9 @@ def _bind_end(
         known = [v.name for v in graph.vertices]
         hint = did_you_mean(name.text, known) or f"; the graph has {', '.join(known)}"
         raise BindError(
-            f'no vertex type "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-vertex-type"
+            f'vertex type "{name}" does not exist in graph {graph.name}{hint}',
+            span=name.span,
+            code="unknown-vertex-type",
         )
     key = key or [_same_name(table, column, name) for column in vertex.key]
     vertices = context.catalog.table(vertex.table)
@@ -501,7 +505,7 @@ def _bind_end(
     if sorted(wanted) != sorted(vertex.key) or len(columns) != len(wanted):
         keys = ", ".join(vertex.key)
         raise BindError(
-            f"{vertex.name} has KEY ({keys}); {table.name} must refer to just these columns",
+            f"{vertex.name} has KEY ({keys}); {table.name} must refer to exactly these columns",
             span=(named or key)[0].span,
             code="key-mismatch",
         )
@@ -519,7 +523,7 @@ def _same_name(table: Table, column: str, vertex: Name) -> Name:
     """Return the edge table's column with the name of a key column, with the vertex's span."""
     if table.column(column) is None:
         raise BindError(
-            f'table {table.name} has no column "{column}", the key of {vertex}; write KEY (columns) '
+            f'column "{column}", the key of {vertex}, does not exist in table {table.name}; write KEY (columns) '
             f"REFERENCES {quote_odd(vertex.text)}",
             span=vertex.span,
             code="unknown-column",
@@ -533,7 +537,7 @@ def _key_column(table: Table, name: Name) -> Column:
     if not SqlType(column.type).is_key():
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be a key; '
-            "keys are integers, strings, UUIDs, dates, timestamps or decimals",
+            "keys must be integers, strings, UUIDs, dates, timestamps or decimals",
             span=name.span,
             code="column-type",
         )
@@ -547,7 +551,9 @@ def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
     for label in clause.labels:
         name = (label.name or own).text
         if name.lower() in {before.lower() for before in labels}:
-            raise BindError(f'{own} has the label "{name}" twice; keep one', span=label.span, code="duplicate-name")
+            raise BindError(
+                f'label "{name}" is specified twice in {own}; keep one', span=label.span, code="duplicate-name"
+            )
         labels.append(name)
     return tuple(labels)
 
@@ -580,7 +586,7 @@ def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> 
         column, name = find_column(table, listed).name, alias or listed
         if edge and name.text.lower() == "e_id":
             raise BindError(
-                "a property cannot be called e_id, a name that snapshots need; give it another with AS",
+                "e_id is reserved in snapshots, and cannot be the name of a property; rename it with AS",
                 span=name.span,
                 code="reserved-name",
             )
@@ -604,7 +610,7 @@ def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: Ver
 
 
 def _taken(name: Name, before: str, column: str) -> BindError:
-    message = f'two properties are called "{name}": {before} and {column}; give one another name with AS'
+    message = f'two properties have the name "{name}": {before} and {column}; rename one with AS'
     return BindError(message, span=name.span, code="duplicate-name")
 
 

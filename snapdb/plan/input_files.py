@@ -75,7 +75,7 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
     names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.options})")}
     if "json" in names and len(names) == 1 and table.column("json") is None:
         raise BindError(
-            f"{label} holds no JSON objects, whose keys would be the columns of {table.name}", code="file-columns"
+            f"{label} does not contain JSON objects, whose keys are the columns of {table.name}", code="file-columns"
         )
     extra = [name for folded, name in names.items() if table.column(folded) is None]
     types = {names.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
@@ -92,13 +92,15 @@ def _by_name(
     table, wanted = file.table, file.wanted
     named = {name.lower(): name for name in names}
     if missing := [w for w in wanted if w.lower() not in named]:
-        hint = did_you_mean(missing[0], names) or f"; it has {', '.join(names)}"
-        raise BindError(f'{label} has no column "{missing[0]}" for table {table.name}{hint}', code="unknown-column")
+        hint = did_you_mean(missing[0], names) or f"; its columns are {', '.join(names)}"
+        raise BindError(
+            f'column "{missing[0]}" of table {table.name} does not exist in {label}{hint}', code="unknown-column"
+        )
     extra = [name for name in names if table.column(name) is None]
     if extra:
-        hint = f"name the columns to load: COPY {table.name} ({', '.join(wanted)}) FROM {label}"
+        hint = f"list the columns to load: COPY {table.name} ({', '.join(wanted)}) FROM {label}"
         raise BindError(
-            f'{label} has a column "{extra[0]}" that table {table.name} has not; {hint}', code="file-columns"
+            f'column "{extra[0]}" of {label} does not exist in table {table.name}; {hint}', code="file-columns"
         )
     chosen = ", ".join(quote(named[w.lower()]) for w in wanted)
     return Matched(chosen, reader, options, tuple(wanted), types)
@@ -117,13 +119,13 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in columns):
         names = ", ".join(c.name for c in columns)
         raise BindError(
-            f"{label} seems to begin with names ({names}) of which table {table.name} has none; say HEADER "
-            "false if they are data, HEADER true to load by position",
+            f"{label} seems to have a header ({names}), but table {table.name} has none of these columns; write HEADER "
+            "false if the first line is data, HEADER true to load by position",
             code="file-columns",
         )
     if len(columns) != len(wanted):
         raise BindError(
-            f"{label} has {len(columns)} columns without the names of table {table.name}, which takes "
+            f"{label} has {len(columns)} columns without the names of table {table.name}, which needs "
             f"{len(wanted)} here ({', '.join(wanted)})",
             code="file-columns",
         )
@@ -155,8 +157,8 @@ class NewFiles(NamedTuple):
         >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
         '; left for the next time: day3.parquet (half written)'
         """
-        left = f"; left for the next time: {_first_names(self.unfinished)}" if self.unfinished else ""
-        old = f"; not loaded again, though changed: {_first_names(self.changed)}" if self.changed else ""
+        left = f"; postponed to the next run: {_first_names(self.unfinished)}" if self.unfinished else ""
+        old = f"; changed, but not loaded again: {_first_names(self.changed)}" if self.changed else ""
         return left + old
 
     def check_unmoved(self) -> None:

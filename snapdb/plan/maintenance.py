@@ -34,7 +34,7 @@ class CheckPlan(Plan):
     reads: ClassVar[bool] = True
 
     def describe(self) -> PlanNode:
-        return PlanNode("Check", "every file and every row of the catalog")
+        return PlanNode("Check", "all files and all rows of the catalog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class RetainPlan(Plan):
 
     def describe(self) -> PlanNode:
         rules = (PlanNode("Retention", f"of {graph}: {retention}") for graph, retention in self.retentions.items())
-        return PlanNode("Expire", "what retention does not keep", tuple(rules))
+        return PlanNode("Expire", "snapshots that retention does not keep", tuple(rules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
     before = None if statement.older is None else _oldest_moment(context, statement.older)
     if statement.last is not None and statement.last < 1:
         raise BindError(
-            "RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
+            "RETAIN LAST must be greater than zero; DROP SNAPSHOT drops a snapshot by its name",
             span=statement.last_span,
             code="out-of-range",
         )
@@ -149,7 +149,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
         elif snapshot.version in names:
             reason = f"version {snapshot.version} is tagged {names[snapshot.version]}"
         elif (sampler := samplers.get(snapshot.name.lower())) is not None:
-            reason = f"sampler {sampler} is of it"
+            reason = f"sampler {sampler} uses it"
         decisions.append((snapshot, reason))
     return ExpirePlan(tuple(decisions), statement.dry_run)
 
@@ -178,11 +178,11 @@ def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
     """Return the time before which a snapshot is old; an interval counts back from now."""
     query = context.bind_query(older)
     if context.type_of(query) != "INTERVAL":
-        return context.time_value(older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
+        return context.time_value(older, "timestamp", "OLDER THAN must be INTERVAL '30 days' or a timestamp")
     now = context.number(context.bind_query(SqlFragment("now()", older.span)), "SELECT epoch_us(", ")")
     before = context.number(query, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
     if before > now:
-        raise BindError("OLDER THAN takes an interval that is not negative", span=older.span, code="out-of-range")
+        raise BindError("the interval of OLDER THAN must not be negative", span=older.span, code="out-of-range")
     return before
 
 
@@ -202,7 +202,7 @@ def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Re
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
         way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
         raise BindError(
-            f"graph {graph.name} has no retention: its snapshots stay until they are dropped; {way}",
+            f"graph {graph.name} has no retention, so its snapshots are kept until they are dropped; {way}",
             span=name.span,
             code="no-retention",
         )
@@ -213,7 +213,7 @@ def _retention_rule(context: BindContext, rule: RetentionRule) -> Rule:
     length = context.period_of_text(rule.length, rule.span)
     if length is None:
         raise BindError(
-            f"{rule.keeps} takes a length of time greater than zero, with no part below it, found "
+            f"{rule.keeps} must be a duration greater than zero without negative parts, found "
             f"'{rule.length[:40]}'; write one such as '7 days'",
             span=rule.span,
             code="bad-length",
@@ -223,7 +223,7 @@ def _retention_rule(context: BindContext, rule: RetentionRule) -> Rule:
 
 def _bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
     if not statement.path.strip():
-        raise BindError("BACKUP DATABASE needs a path", span=statement.path_span, code="bad-path")
+        raise BindError("BACKUP DATABASE must have a path", span=statement.path_span, code="bad-path")
     return BackupPlan(statement.path, statement.path_span, statement.copies)
 
 
@@ -233,9 +233,7 @@ def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
     grace = _HOUR if statement.retain is None else context.duration(statement.retain)
     if grace < 0:
         assert statement.retain is not None
-        raise BindError(
-            "RETAIN takes an interval that is not negative", span=statement.retain.span, code="out-of-range"
-        )
+        raise BindError("the interval of RETAIN must not be negative", span=statement.retain.span, code="out-of-range")
     return VacuumPlan(table, grace, statement.dry_run)
 
 

@@ -35,11 +35,13 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
     """The snapshot's vertex type of that name, or BindError at its place with the nearest."""
     if (vertex := snapshot.graph.vertex(name.text)) is None:
         known = [v.name for v in snapshot.graph.vertices]
-        hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
+        hint = did_you_mean(name.text, known) or f"; the snapshot has {', '.join(known)}"
         if snapshot.graph.edge(name.text) is not None:
-            hint = f"; {name} is an edge type: write SEEDS EDGES {quote_odd(name.text)} (SELECT e_id FROM …)"
+            hint = f"; {name} is an edge type, write SEEDS EDGES {quote_odd(name.text)} (SELECT e_id FROM …)"
         raise BindError(
-            f'no vertex type "{name}" in snapshot {snapshot.name}{hint}', span=name.span, code="unknown-vertex-type"
+            f'vertex type "{name}" does not exist in snapshot {snapshot.name}{hint}',
+            span=name.span,
+            code="unknown-vertex-type",
         )
     return vertex
 
@@ -54,18 +56,25 @@ def find_edge_type(context: BindContext, snapshot: Snapshot, name: Name) -> Edge
 def _no_edge(name: str, snapshot: Snapshot, context: BindContext) -> str:
     graph = context.catalog.graphs.get(snapshot.graph.name.lower())
     if graph is not None and graph.edge(name) is not None:
-        return f'snapshot {snapshot.name} leaves out edge type "{name}" of graph {graph.name}; sample another snapshot'
+        return (
+            f'snapshot {snapshot.name} does not contain edge type "{name}" of graph {graph.name}; '
+            "sample another snapshot"
+        )
     known = [e.name for e in snapshot.graph.edges]
-    hint = did_you_mean(name, known) or (f"; it has {', '.join(known)}" if known else "; it has none")
-    return f'no edge type "{name}" in graph {snapshot.graph.name}{hint}'
+    hint = did_you_mean(name, known) or (
+        f"; the graph has {', '.join(known)}" if known else "; the graph has no edge types"
+    )
+    return f'edge type "{name}" does not exist in graph {snapshot.graph.name}{hint}'
 
 
 def find_column(table: Table, name: Name) -> Column:
     """The column of that name, or BindError at its place with the nearest."""
     if (column := table.column(name.text)) is None:
         known = [c.name for c in table.columns]
-        hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
-        raise BindError(f'no column "{name}" in table {table.name}{hint}', span=name.span, code="unknown-column")
+        hint = did_you_mean(name.text, known) or f"; the table has {', '.join(known)}"
+        raise BindError(
+            f'column "{name}" does not exist in table {table.name}{hint}', span=name.span, code="unknown-column"
+        )
     return column
 
 
@@ -77,7 +86,7 @@ def find_event_time(table: Table, name: Name) -> Column:
         if column.type in ("DOUBLE", "FLOAT"):
             wanted = f"to_timestamp({column.name})"
         raise BindError(
-            f'column "{column.name}" of type {column.type} cannot be EVENT TIME, which is a timestamp, '
+            f'column "{column.name}" of type {column.type} cannot be EVENT TIME, which must be a timestamp, '
             f"a date or an integer; load it as {wanted}",
             span=name.span,
             code="column-type",
@@ -101,7 +110,7 @@ def check_name(name: Name) -> None:
     """Nothing when the name is short and can be printed, or BindError at its place."""
     if not name.text or len(name.text) > 200 or any(category(c) == "Cc" for c in name.text):
         raise BindError(
-            "a name has 1 to 200 characters, none of them a control character", span=name.span, code="bad-name"
+            "a name must have 1 to 200 characters and no control characters", span=name.span, code="bad-name"
         )
 
 
@@ -112,12 +121,12 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
         BindError: the name is reserved, not fit for a file name, or belongs to something else.
     """
     if name.text.lower() in _RESERVED:
-        raise BindError(f'"{name}" is reserved; choose another name', span=name.span, code="reserved-name")
+        raise BindError(f'"{name}" is a reserved name; choose another name', span=name.span, code="reserved-name")
     check_name(name)
     kind = catalog.kind_of(name.text)
     if kind is not None and kind not in replacing:
         raise BindError(
-            f'there is a {kind} "{name}" already; choose another name or drop it', span=name.span, code="exists"
+            f'{kind} "{name}" already exists; choose another name, or drop it', span=name.span, code="exists"
         )
     return kind
 
@@ -134,7 +143,7 @@ def check_own(
     check_name(name)
     if owner is None or (statement.or_replace and not statement.if_not_exists):
         return None
-    there = f'there is a {kind} "{owner.name}" already'
+    there = f'{kind} "{owner.name}" already exists'
     if statement.if_not_exists:
         return there
     raise BindError(
@@ -149,7 +158,7 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
     columns = [find_column(table, name).name for name in names]
     for column, name in zip(columns, names, strict=True):
         if columns.count(column) > 1:
-            raise BindError(f'column "{column}" is named twice', span=name.span, code="duplicate-name")
+            raise BindError(f'column "{column}" is specified twice', span=name.span, code="duplicate-name")
     return tuple(columns)
 
 
@@ -159,5 +168,5 @@ def find_tag(context: BindContext, name: Name) -> Tag:
     match = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
     if match is None:
         near = did_you_mean(name.text, [tag.name for tag in known])
-        raise BindError(f'no tag "{name}"{near}', span=name.span, code="unknown-tag")
+        raise BindError(f'tag "{name}" does not exist{near}', span=name.span, code="unknown-tag")
     return match

@@ -16,7 +16,7 @@ from snapdb.types.text import did_you_mean
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
-_QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
+_QUALIFIED = re.compile(r'^column "([^"]*)" does not exist in (\S+)$')
 _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
 """How the codes of errors about a name begin."""
 _LISTED = 8
@@ -129,7 +129,11 @@ def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, c
         error.message = _unknown_table(error.message, fragment, catalog, query.text)
     elif error.code == "unknown-column" and (match := _QUALIFIED.search(error.message)):
         known = sorted(set(_columns(query, catalog)))
-        error.message += did_you_mean(match[2], known)
+        error.message += did_you_mean(match[1], known)
+    elif error.code == "unknown-column" and inner is not None and query.text[inner.start : inner.start + 1] == '"':
+        text = query.text[inner.start + 1 : inner.stop - 1].replace('""', '"').replace("'", "''")
+        if "did you mean" not in error.message:
+            error.message = f"{error.message.split(';')[0]}; write strings in single quotes, '{text[:40]}'"
     error.span = query.place(inner)
 
 
@@ -170,25 +174,31 @@ def _unknown_table(message: str, fragment: str, catalog: Catalog, query: str) ->
     name = (re.findall('"(.*)"', message) or [""])[0]
     if fragment.startswith("'"):
         readers = f"read_csv({fragment}), read_json or read_parquet"
-        return f"no file {fragment}, or its name does not tell its format; say {readers}"
+        return f"file {fragment} does not exist, or its format is unknown; for other formats write {readers}"
     schema, dot, element = fragment.partition(".")
     if dot and schema.strip('"').lower() == SCHEMA:
-        there = did_you_mean(name, SYSTEM_TABLES) or f"; there are {_facts_named()}"
-        return f"no table {SCHEMA}.{name}{there}"
+        there = did_you_mean(name, SYSTEM_TABLES) or f"; available: {_facts_named()}"
+        return f"table {SCHEMA}.{name} does not exist{there}"
     if dot and (snapshot := catalog.snapshots.get(schema.strip('"').lower())) is not None:
         known = [e.name for e in snapshot.graph.elements]
-        hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
-        return f"snapshot {snapshot.name} has no element {element}{hint}"
+        hint = did_you_mean(name, known) or f"; the snapshot has {', '.join(known)}"
+        return f"element {element} does not exist in snapshot {snapshot.name}{hint}"
     if (kind := catalog.kind_of(name)) == "snapshot":
         first = catalog.snapshot(name).graph.vertices[0].name
         whole = f", or write SUMMARIZE SNAPSHOT {name}" if query.upper().startswith("SUMMARIZE") else ""
-        return f'"{name}" is a snapshot: read one of its elements, e.g. {name}.{first}{whole}'
+        return f'"{name}" is a snapshot: read one of its elements, such as {name}.{first}{whole}'
     if kind == "graph":
-        return f'"{name}" is a graph: read its tables, or CREATE SNAPSHOT s OF {name} and read s.<element>'
+        graph = catalog.graph(name)
+        tables = list(dict.fromkeys(element.table for element in graph.elements))
+        listed = ", ".join(tables[:_LISTED]) + ", …" * (len(tables) > _LISTED)
+        return (
+            f'"{name}" is a property graph: its tables are {listed}; to query a snapshot of it, '
+            f"write CREATE SNAPSHOT s OF {graph.name} and read s.{graph.vertices[0].name}"
+        )
     if name.lower() == SCHEMA:
-        return f'"{name}" is the schema of what there is: read one of its tables, {_facts_named()}'
+        return f'"{name}" is the schema of system tables: read one of them, {_facts_named()}'
     if (sampler := catalog.samplers.get(name.lower())) is not None:
-        return f'"{name}" is a sampler: write SAMPLE USING {sampler.name}'
+        return f'"{name}" is a sampler: write SAMPLE USING {sampler.name} to read its edges'
     if (cache := catalog.caches.get(name.lower())) is not None:
         return f'"{name}" is a cache: write DESCRIBE CACHE {cache.name}'
     if (task := catalog.tasks.get(name.lower())) is not None:
@@ -203,4 +213,4 @@ def _facts_named() -> str:
 
 def _there_are(names: list[str]) -> str:
     more = ", …" if len(names) > _LISTED else ""
-    return f"; there are: {', '.join(names[:_LISTED])}{more}" if names else "; there is none yet"
+    return f"; available: {', '.join(names[:_LISTED])}{more}" if names else "; none exists yet"

@@ -170,8 +170,8 @@ class BindContext:
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:
                 raise CorruptError(
-                    f"{self.store.db_dir.catalog} is damaged: snapshot {snapshot.name} stands on table "
-                    f"{element.table}, which its version has not; restore it from a backup",
+                    f"{self.store.db_dir.catalog} is damaged: snapshot {snapshot.name} refers to table "
+                    f"{element.table}, which does not exist at its version; restore it from a backup",
                     code="damaged-catalog",
                 )
         return tables
@@ -188,7 +188,7 @@ class BindContext:
             self.catalog.table(name)  # raises, and knows the nearest
             raise AssertionError("unreachable")
         raise BindError(
-            f"version {version} has no table {now.name}; SHOW VERSIONS OF {now.name} tells in which it is",
+            f"table {now.name} does not exist at version {version}; SHOW VERSIONS OF {now.name} lists its versions",
             code="unknown-table",
         )
 
@@ -207,13 +207,13 @@ class BindContext:
         try:
             if fragment.text[: travel.span.start].rstrip().endswith("."):
                 raise BindError(
-                    f"AT stands after a table's own name, with nothing before it: {name} AT (…); snapshots "
-                    "are pinned to their version",
+                    f"AT must follow a table's unqualified name, {name} AT (…); snapshots are pinned to their version",
                     code="misplaced-at",
                 )
             if name.lower() in self.catalog.snapshots:
                 raise BindError(
-                    f"{name} is a snapshot, which is pinned to its version; AT stands after tables", code="misplaced-at"
+                    f"AT must follow a table's name; {name} is a snapshot, which is pinned to its version",
+                    code="misplaced-at",
                 )
             version = self.resolve_version(_moved(travel.bound, at))
             table = self.table_at(name, version)
@@ -243,7 +243,7 @@ class BindContext:
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError(
-                "AT takes $name or a value: ? counts places, and AT is read before the query",
+                "the value of AT must not be ?, as AT is evaluated before the query; write $name or a value",
                 span=Span(*(fragment.span.start + place for place in early[0].span)),
                 code="parameter-in-at",
             )
@@ -275,10 +275,10 @@ class BindContext:
             error.span = error.span or at.value.span
             raise
         head = self.catalog.version
-        version = self.time_value(at.value, "integer", "a version is a whole number")
+        version = self.time_value(at.value, "integer", "a version must be an integer")
         if not 1 <= version <= head:
-            known = f"versions go from 1 to {head}" if head else "nothing was committed yet"
-            raise BindError(f"there is no version {version}; {known}", span=at.value.span, code="unknown-version")
+            known = f"the versions are 1 to {head}" if head else "nothing has been committed yet"
+            raise BindError(f"version {version} does not exist; {known}", span=at.value.span, code="unknown-version")
         return version
 
     def time_value(self, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
@@ -316,10 +316,12 @@ class BindContext:
         """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
         value = self._value(query, before, after)
         if value is None:
-            raise BindError("a finite value is needed here, found NULL or infinity", span=query.span, code="not-finite")
+            raise BindError("the value must be finite, found NULL or infinity", span=query.span, code="not-finite")
         if not -(2**63) <= value <= LAST:
             raise BindError(
-                "this is out of range; event times and versions are 64-bit integers", span=query.span, code="not-finite"
+                "the value is out of range; event times and versions are 64-bit integers",
+                span=query.span,
+                code="not-finite",
             )
         return int(value)
 
@@ -330,7 +332,7 @@ class BindContext:
     def _text(self, fragment: SqlFragment) -> str:
         value = self._value(self.bind_query(fragment), "SELECT CAST((", ") AS VARCHAR)")
         if value is None:
-            raise BindError("a name is needed here, found NULL", span=fragment.span, code="null-name")
+            raise BindError("the name must not be NULL", span=fragment.span, code="null-name")
         return str(value)
 
     def _value(self, query: BoundQuery, before: str, after: str) -> Any:
@@ -368,13 +370,13 @@ class BindContext:
                 ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [stripped])
         except SnapdbError as error:
             raise BindError(
-                f"'{stripped[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
+                f"'{stripped[:40]}' is not a valid duration; write one such as '30 minutes' or '2 hours'",
                 span=span,
                 code="bad-length",
             ) from error
         if stripped.isdecimal():
             raise BindError(
-                f"'{stripped[:40]}' does not say of what; write a length of time such as '{stripped[:9]} minutes'",
+                f"'{stripped[:40]}' has no unit; write a duration such as '{stripped[:9]} minutes'",
                 span=span,
                 code="bad-length",
             )
@@ -420,9 +422,9 @@ def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: 
     """Return the error for a parameter without a value; `name` is '' for ?."""
     mark = f"${name}" if name else "?"
     (start, stop) = next(t.span for t in tokens if t.text == mark or (not name and t.text.startswith("?")))
-    there = did_you_mean(name, given) or (f"; there are: {', '.join(given)}" if given else "; none was given at all")
+    there = did_you_mean(name, given) or (f"; given: {', '.join(given)}" if given else "; no parameter was passed")
     place = Span(fragment.span.start + start, fragment.span.start + stop)
-    return BindError(f"no value was given for parameter {mark}{there}", span=place, code="parameter-missing")
+    return BindError(f"parameter {mark} has no value{there}", span=place, code="parameter-missing")
 
 
 def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:
@@ -437,7 +439,8 @@ def _opened(name: str, source: Any) -> Any:
         return source
     if source.started:
         raise InputError(
-            f"the stream {name} was read before, and can be read once; register it again", code="consumed-source"
+            f"the stream {name} has already been read, and a stream can be read only once; register it again",
+            code="consumed-source",
         )
     return source.reader()
 

@@ -151,7 +151,7 @@ def _bind_drop(statement: Drop, context: BindContext) -> Plan:
         target = _find_target(context, statement.kind, name)
     except BindError as error:
         if statement.if_exists and error.code == f"unknown-{kind}":
-            return NothingPlan(f'there is no {kind} "{name}"')
+            return NothingPlan(f'{kind} "{name}" does not exist')
         raise
     dependants = _dependants(context, target)
     if dependants and not statement.cascade:

@@ -44,7 +44,7 @@ _DEAD_SHARE = 0.01
 rows of one's own, and a hundredth of their bytes. Of 20 million edges and 1 million nodes, fanouts 15, 10, 5, one
 thread, it took 1.5 times the CPU time at 1 % dead, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and 2.1 to 2.3 at 10 %; over a
 patch of 1 %, 1.85 times at 1 %."""
-_OWN_ROWS: tuple[Form, str] = ("materialized", "rows of its own, where no rule chooses a form")
+_OWN_ROWS: tuple[Form, str] = ("materialized", "rows of its own, as no rule chooses an encoding")
 _FIRST_MOMENT = 1 - 2**63
 """The earliest moment; the number before it stands for what is always there."""
 
@@ -107,8 +107,8 @@ class CreateSnapshotPlan(Plan):
         pushed = self.bounds_of(name)
         conditions = [f.condition for f in self.filters_of(name) if f not in pushed.filters]
         bounds = _time_bounds_text(pushed.start, pushed.stop, self.unit)
-        form = self.layout or ("the form that costs least" if self.cheapest else "rows of its own")
-        order = f", by their order {bounds}" if bounds else ""
+        form = self.layout or ("the cheapest encoding" if self.cheapest else "rows of its own")
+        order = f", by time order {bounds}" if bounds else ""
         return PlanNode("Edges", f"{name} as {form}{order}{_conditions_text(conditions)}")
 
 
@@ -127,7 +127,7 @@ class RefreshPlan(Plan):
         return self.dry_run
 
     def describe(self) -> PlanNode:
-        how = "from the tables" if self.full else "from what is there"
+        how = "from the tables" if self.full else "incrementally"
         return PlanNode("Refresh", f"{self.before.name} {how}", (self.create.describe(),))
 
 
@@ -149,7 +149,7 @@ def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Pl
     replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
-        return NothingPlan(f'there is a snapshot "{statement.name}" already')
+        return NothingPlan(f'snapshot "{statement.name}" already exists')
     graph = _reduced(find_named(context.catalog.graph, statement.graph), statement.elements)
     version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     tables = _check_tables(context, graph, version, statement)
@@ -180,8 +180,10 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
         meant = graph.labelled(name.text)
         if not meant:
             known = [label for e in graph.elements for label in (e.name, *e.labels)]
-            hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
-            raise BindError(f'no element "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-element")
+            hint = did_you_mean(name.text, known) or f"; the graph has {', '.join(known)}"
+            raise BindError(
+                f'element "{name}" does not exist in graph {graph.name}{hint}', span=name.span, code="unknown-element"
+            )
         for element in meant:
             ends = {element.source, element.destination} if isinstance(element, EdgeElement) else set()
             wanted |= {element.name, *ends}
@@ -199,8 +201,8 @@ def _check_tables(
     tables = context.tables_at(version)
     if problem := next(misfits(graph, tables), None):
         raise BindError(
-            f"version {version} does not fit graph {graph.name}: {problem}; take a version that fits, or "
-            "create the graph anew",
+            f"version {version} does not fit graph {graph.name}: {problem}; choose another version, or "
+            "create the graph again",
             span=statement.at.span if statement.at else statement.graph.span,
             code="does-not-fit",
         )
@@ -240,7 +242,7 @@ def _filters(
     shapes = _element_shapes(graph, tables)
     query = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(query) as session:
-        check_repeatable(context.store.sql_engine, where, "what a snapshot holds must not change")
+        check_repeatable(context.store.sql_engine, where, "the content of a snapshot must not change")
         session.describe(query.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
         filters = tuple(_filter(part, columns, where.span) for part in session.conjuncts(query.text))
@@ -266,9 +268,13 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
         raise
     owners = {owner for parts in named if (owner := _element_of(parts, columns)) is not None}
     if len(owners) != 1:
-        problem = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
+        problem = (
+            f"{condition} refers to {' and '.join(sorted(owners))}" if owners else f"{condition} refers to no column"
+        )
         raise BindError(
-            f"each part of WHERE that AND joins is about one element; {problem}", span=span, code="mixed-condition"
+            f"each condition of WHERE, between ANDs, must refer to one element; {problem}",
+            span=span,
+            code="mixed-condition",
         )
     return Filter(owners.pop(), condition)
 
@@ -284,14 +290,15 @@ def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | 
         units.setdefault(unit, name)
     if bound is not None and len(units) > 1:
         raise BindError(
-            f"event times differ in kind: {units['integer']} has integers, {units['timestamp']} has timestamps; choose "
-            "with ELEMENTS, or load one of them in the other's kind",
+            f"event times must be of one kind: {units['integer']} has integers, {units['timestamp']} has timestamps; "
+            "choose "
+            "elements by ELEMENTS, or cast one of them when loading",
             span=bound,
             code="mixed-times",
         )
     if bound is not None and not units:
         raise BindError(
-            f"no element of graph {graph.name} has an EVENT TIME, so there is none to choose by",
+            f"this clause needs event times, but no element of graph {graph.name} has an EVENT TIME",
             span=bound,
             code="needs-event-time",
         )
@@ -313,7 +320,7 @@ def _bind_window(
     stop = context.time_value(bound.stop, unit)
     if start is not None and stop < start:
         raise BindError(
-            "the window ends before it begins; write the earlier time first", span=bound.span, code="empty-window"
+            "the window ends before it starts; write the earlier time first", span=bound.span, code="empty-window"
         )
     closed = bound.kind != "FROM"
     return _closed_window(start, stop) if closed else Window(start, stop)
@@ -340,7 +347,7 @@ def _trailing_window(
         # DuckDB's arithmetic, for months differ in length.
         before = context.number(length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
     if before >= last:
-        raise BindError("WINDOW takes a length greater than zero", span=length.span, code="out-of-range")
+        raise BindError("the length of WINDOW must be greater than zero", span=length.span, code="out-of-range")
     return _closed_window(max(before + 1, _FIRST_MOMENT), last)
 
 
@@ -380,8 +387,8 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
             latest += [value for (value,) in session.rows(greatest.text) if value is not None]
     if not latest:
         raise BindError(
-            f"graph {graph.name} has no edge with an event time, so there is no event that WINDOW could "
-            "end at; say ENDING and a time",
+            f"graph {graph.name} has no edge with an event time, so WINDOW has no latest event to "
+            "end at; add ENDING and a time",
             span=span,
             code="needs-event-time",
         )
@@ -394,8 +401,8 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     snapshot = find_named(context.catalog.snapshot, name)
     if not snapshot.pin.moves and not statement.full:
         return NothingPlan(
-            f"nothing moves: {snapshot.name} is pinned at version {snapshot.version} and its window is "
-            "fixed; create it anew to move it"
+            f"nothing to refresh: {snapshot.name} is pinned at version {snapshot.version} and its window is "
+            "fixed; write CREATE OR REPLACE SNAPSHOT to change it"
         )
     version = _refreshed_version(context, snapshot, name)
     tables = context.tables_at(version)
@@ -407,7 +414,7 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
         try:
             window = _trailing_window(context, query, snapshot.unit, snapshot.graph, tables)
         except BindError as error:
-            gone = f"snapshot {snapshot.name} has a window that ends at the latest event, and there is none now"
+            gone = f"the window of snapshot {snapshot.name} ends at the latest event, but the graph has no events now"
             error.message = f"{gone}; load edges first, or drop it"
             raise
     create = CreateSnapshotPlan(
@@ -431,7 +438,7 @@ def _refreshed_version(context: BindContext, snapshot: Snapshot, name: Name) -> 
         try:
             return VersionHistory(context.store.catalog_db).version_of_tag(snapshot.pin.tag)
         except SnapdbError as error:
-            error.message = f"snapshot {snapshot.name} follows a tag that is gone: {error.message}"
+            error.message = f"snapshot {snapshot.name} follows a tag that was dropped: {error.message}"
             error.span = name.span
             raise
     return context.catalog.version if snapshot.pin.head else snapshot.version
@@ -445,12 +452,12 @@ def _check_fits(
     if problem is None and snapshot.window != ALL_TIME:
         unit = event_unit(snapshot.graph, tables, None)
         if unit != snapshot.unit:
-            problem = f"its event times are {unit}s now, and its window is of {snapshot.unit}s"
+            problem = f"its event times are {unit}s now, but its window has {snapshot.unit}s"
     if problem is None and snapshot.filters:
         problem = _wrong_filter(context, snapshot, tables)
     if problem is not None:
         raise BindError(
-            f"version {version} does not fit snapshot {snapshot.name} any more: {problem}; create it anew",
+            f"version {version} does not fit snapshot {snapshot.name} any more: {problem}; create it again",
             span=name.span,
             code="does-not-fit",
         )
@@ -463,7 +470,7 @@ def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str,
             try:
                 _check_filters(session, [condition])
             except SnapdbError as error:
-                return f"its condition {condition.condition} cannot be read: {error.message}"
+                return f"its condition {condition.condition} is not valid: {error.message}"
     return None
 
 
@@ -504,19 +511,18 @@ class EdgeShape(NamedTuple):
         'ends'
         """
         form, reason = (
-            (_cheapest_form(self) if cheapest else _OWN_ROWS)
-            if layout is None
-            else (layout, "asked for by WITH (layout)")
+            (_cheapest_form(self) if cheapest else _OWN_ROWS) if layout is None else (layout, "set by WITH (layout)")
         )
-        instead = f"leave WITH (layout) out for {self.element}, or say 'bitmap' or 'materialized'"
+        instead = f"leave WITH (layout) out for {self.element}, or write 'bitmap' or 'materialized'"
         if form == "full" and self.edges < self.held:
             raise BindError(
-                f"layout 'full' holds every edge, and {self.held - self.edges:,} are left out here; {instead}",
+                f"layout 'full' cannot exclude edges, but the snapshot excludes {self.held - self.edges:,}; {instead}",
                 code="layout-does-not-fit",
             )
         if form == "ends" and not self.prefix:
             raise BindError(
-                f"layout 'ends' leaves out only the latest edges of each node, and others are here; {instead}",
+                "layout 'ends' can exclude only the latest edges of each node, but the snapshot excludes others; "
+                f"{instead}",
                 code="layout-does-not-fit",
             )
         return Encoding(form, _encoding_bytes(form, self), reason)
@@ -542,20 +548,20 @@ def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
 
 def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
     if shape.edges == shape.held:
-        return "full", "every edge of the topology is in it"
+        return "full", "it contains all edges of the topology"
     own = _encoding_bytes("materialized", shape)
     if shape.prefix:
         ends = _encoding_bytes("ends", shape)
         if own <= ends:
-            return "materialized", f"rows of its own take less ({own:,} bytes) than an end a node ({ends:,})"
-        return "ends", f"rows are in time order, so an end a node says it all: {ends:,} bytes instead of {own:,}"
+            return "materialized", f"rows of its own take fewer bytes ({own:,}) than one end offset per node ({ends:,})"
+        return "ends", f"adjacency is time-sorted, one end offset per node: {ends:,} bytes instead of {own:,}"
     dead = 1 - shape.edges / shape.held
     if own <= _SMALL_ROWS:
         return "materialized", f"rows of its own are small: {own:,} bytes"
     if dead <= _DEAD_SHARE and not shape.patched:
         bits = _encoding_bytes("bitmap", shape)
-        return "bitmap", f"only {dead:.1%} of the edges are left out: {bits:,} bytes instead of {own:,}"
-    return "materialized", f"{dead:.1%} of the edges are left out: skipping them would cost every batch more"
+        return "bitmap", f"only {dead:.1%} of the edges are excluded: {bits:,} bytes instead of {own:,}"
+    return "materialized", f"{dead:.1%} of the edges are excluded: skipping them would slow down every batch"
 
 
 FAMILY = PlanFamily(

@@ -201,7 +201,7 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
     """The columns of a new table, from its definition or its query."""
     replacing = ("table",) if statement.or_replace or statement.if_not_exists else ()
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
-        return NothingPlan(f'there is a table "{statement.name}" already')
+        return NothingPlan(f'table "{statement.name}" already exists')
     replaces = context.catalog.tables.get(statement.name.text.lower())
     query, copies = None, tuple[str, ...]()
     if statement.query is not None:
@@ -238,7 +238,8 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
         copies = copyable(session, session.files_behind(str(path)), table.columns) if whole else ()
     if len(columns) != len(supplied):
         raise BindError(
-            f"{table.name} takes {counted(len(supplied), 'column')} here ({', '.join(supplied)}), the query gives "
+            f"{table.name} needs {counted(len(supplied), 'column')} here ({', '.join(supplied)}), but the query "
+            "returns "
             f"{len(columns)}",
             span=statement.query.span,
             code="column-count",
@@ -257,7 +258,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
         if token.word == "COLLATE":
             at = definition.span.start
             raise BindError(
-                "COLLATE is not kept; write it in the query: WHERE name COLLATE NOCASE = 'x'",
+                "COLLATE is not supported in tables; write it in the query: WHERE name COLLATE NOCASE = 'x'",
                 span=Span(at + token.span.start, at + token.span.stop),
                 code="not-supported",
             )
@@ -276,7 +277,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
         for (kind,) in kinds:
             if kind != "NOT NULL":
                 raise BindError(
-                    f"{kind} constraints are not kept; only NOT NULL is (a graph checks that its keys are unique)",
+                    f"{kind} constraints are not supported, only NOT NULL is (a graph checks that its keys are unique)",
                     span=definition.span,
                     code="constraint",
                 )
@@ -300,8 +301,8 @@ def _checked_default(context: BindContext, session: SqlSession, expression: str 
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
     except BindError as error:
         raise BindError(
-            f"the DEFAULT {expression} is not a constant, and computed columns are not kept; give the "
-            "value when inserting",
+            f"the DEFAULT {expression} is not a constant, and computed columns are not supported; write the "
+            "value in INSERT",
             code="bad-default",
         ) from error
     return None if value is None else str(value)
@@ -331,7 +332,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     for place, (target, value) in enumerate(statement.assignments):  # in the order of the text, which ? follow
         column = find_column(table, target)
         if column.name in places:
-            raise BindError(f'column "{column.name}" is set twice', span=target.span, code="duplicate-name")
+            raise BindError(f'column "{column.name}" is assigned twice', span=target.span, code="duplicate-name")
         places[column.name] = place
         new_value = default_value(column) if value.text.upper() == "DEFAULT" else context.bind_query(value)
         values += ["(", new_value, f'\n) AS "snapdb set {place}", ']
@@ -383,7 +384,7 @@ def _from_where(context: BindContext, rows: str, name: str, statement: Delete | 
 def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
     """The table's columns afterwards; those that a graph reads stay."""
     if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
-        return NothingPlan(f'there is no table "{statement.table}"')
+        return NothingPlan(f'table "{statement.table}" does not exist')
     table = find_named(context.catalog.table, statement.table)
     match statement.action:
         case AddColumn() as action:
@@ -407,14 +408,13 @@ def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[
         )
     if (existing := table.column(column.name)) is not None:
         if action.if_not_exists:
-            return NothingPlan(f'table {table.name} has a column "{existing.name}" already')
+            return NothingPlan(f'column "{existing.name}" already exists in table {table.name}')
         raise BindError(
-            f'table {table.name} has a column "{existing.name}" already', span=definition.span, code="exists"
+            f'column "{existing.name}" already exists in table {table.name}', span=definition.span, code="exists"
         )
     if not column.nullable and column.default is None and table.next_row:
         raise BindError(
-            f'column "{column.name}" is NOT NULL, but the rows that are there would have no value in it; '
-            "give it a DEFAULT",
+            f'column "{column.name}" is NOT NULL, but existing rows would have no value; add a DEFAULT',
             span=definition.span,
             code="not-null",
         )
@@ -422,7 +422,7 @@ def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[
         for edge in graph.edges:
             if edge.table.lower() == table.name.lower() and column.name.lower() == "e_id":
                 raise BindError(
-                    f"graph {graph.name} gives e_id to the edges of {table.name}; choose another name",
+                    f"e_id is reserved, as {table.name} is an edge table of graph {graph.name}; choose another name",
                     span=definition.span,
                     code="reserved-name",
                 )
@@ -441,7 +441,7 @@ def _drop_column(
     context: BindContext, table: Table, action: DropColumn
 ) -> tuple[tuple[Column, ...], str] | NothingPlan:
     if action.if_exists and table.column(action.column.text) is None:
-        return NothingPlan(f'table {table.name} has no column "{action.column}"')
+        return NothingPlan(f'column "{action.column}" does not exist in table {table.name}')
     column = find_column(table, action.column)
     _check_unused(context, table, column, action.column, "drop")
     if len(table.columns) == 1:
@@ -458,7 +458,9 @@ def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> 
     column = find_column(table, action.column)
     other = table.column(action.new.text)
     if other is not None and other.field != column.field:
-        raise BindError(f'table {table.name} has a column "{other.name}" already', span=action.new.span, code="exists")
+        raise BindError(
+            f'column "{other.name}" already exists in table {table.name}', span=action.new.span, code="exists"
+        )
     _check_unused(context, table, column, action.column, "rename")
     columns = tuple(replace(c, name=action.new.text) if c.field == column.field else c for c in table.columns)
     try:
@@ -490,13 +492,11 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     table = find_named(context.catalog.table, statement.table)
     wanted = named_columns(table, statement.columns)
     if not statement.path.strip():
-        raise BindError(
-            "COPY FROM needs a path, found ''; write that of a file", span=statement.path_span, code="bad-path"
-        )
+        raise BindError("COPY FROM must have the path of a file, found ''", span=statement.path_span, code="bad-path")
     if statement.new_only and Path(statement.path).expanduser().is_dir():
         within = text_literal(statement.path.rstrip("/") + "/*.parquet")
         raise BindError(
-            f"{text_literal(statement.path)} is a folder; name the files in it, as {within}",
+            f"{text_literal(statement.path)} is a folder; write a pattern for the files in it, such as {within}",
             span=statement.path_span,
             code="bad-path",
         )
@@ -511,7 +511,7 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
             if statement.new_only:
                 new = find_new_files(session, context, table, statement.path, format_)
                 if not new.names:
-                    return NothingPlan(f"no new files behind {text_literal(statement.path)}{new.notes()}")
+                    return NothingPlan(f"no new files match {text_literal(statement.path)}{new.notes()}")
                 sql, supplied = _select_files(session, file, new.names, together="union_by_name" in options)
             else:
                 path = text_literal(statement.path)
@@ -553,15 +553,17 @@ def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int 
     given = {name.text.lower(): value for name, value in statement.options}
     format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
     if format_ not in _COPY_OPTIONS:
-        hint = f"it reads {', '.join(_COPY_OPTIONS)}{did_you_mean(format_, _COPY_OPTIONS)}"
+        hint = f"the formats are {', '.join(_COPY_OPTIONS)}{did_you_mean(format_, _COPY_OPTIONS)}"
         span = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
         raise BindError(
-            f"cannot COPY FROM format {format_!r}; {hint}", span=span or statement.path_span, code="unknown-format"
+            f"unknown format {format_!r} of COPY FROM; {hint}", span=span or statement.path_span, code="unknown-format"
         )
     for name, _ in statement.options:
         if name.text.lower() not in ("format", *_COPY_OPTIONS[format_]):
             hint = did_you_mean(name.text.replace("_", " "), ("format", *_COPY_OPTIONS[format_], "NEW FILES ONLY"))
-            raise ParseError(f"COPY has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")
+            raise ParseError(
+                f"unknown option {name} of COPY FROM for {format_}{hint}", span=name.span, code="unknown-option"
+            )
     return format_, given
 
 

@@ -100,7 +100,7 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
             names = ", ".join(option.name for option in statement.options)
             return AlterTaskPlan(task, after, None, f"{names} set")
         case "SUSPEND" if task.suspended:
-            return NothingPlan(f"task {task.name} is suspended already")
+            return NothingPlan(f"task {task.name} is already suspended")
         case "SUSPEND":
             return AlterTaskPlan(task, replace(task, suspended=True), None, "suspended")
         case "RESUME" if not task.suspended:
@@ -123,13 +123,13 @@ def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Sch
             raise
         text = schedule.every.text[:40]
         raise BindError(
-            f"EVERY takes an interval such as INTERVAL '10 minutes', which {text} is not",
+            f"EVERY must be an interval such as INTERVAL '10 minutes', found {text}",
             span=schedule.every.span,
             code="bad-length",
         ) from error
     if every is None or not _SECOND <= microseconds(every) <= _LONGEST:
         raise BindError(
-            "EVERY takes an interval from a second to a thousand years, and no part of it negative, such "
+            "EVERY must be an interval from a second to a thousand years without negative parts, such "
             "as INTERVAL '10 minutes'",
             span=schedule.every.span,
             code="bad-length",
@@ -143,7 +143,8 @@ def _working_folder() -> str:
         return os.getcwd()
     except OSError as error:
         raise DatabaseError(
-            "the folder that this process works in is gone, and a task's paths count from it; change to another one",
+            "the working directory of this process, to which a task's paths are relative, does not exist any more; "
+            "change it",
             code="cannot-read",
         ) from error
 
@@ -174,8 +175,8 @@ def _timeout(context: BindContext, option: TaskOption) -> int:
     length = context.period_of_text(str(option.value), option.span)
     if length is None or microseconds(length) > _LONGEST:
         raise BindError(
-            "timeout takes a length of time up to a thousand years, greater than zero and in no part "
-            f"negative, found '{str(option.value)[:40]}'",
+            "timeout must be a duration greater than zero, of at most a thousand years and without "
+            f"negative parts, found '{str(option.value)[:40]}'",
             span=option.span,
             code="bad-length",
         )

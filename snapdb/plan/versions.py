@@ -119,10 +119,10 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
         (tag for tag in VersionHistory(context.store.catalog_db).tags() if tag.name.lower() == name.lower()), None
     )
     if existing is not None and statement.if_not_exists:
-        return NothingPlan(f'there is a tag "{existing.name}" already')
+        return NothingPlan(f'tag "{existing.name}" already exists')
     if existing is not None and not statement.or_replace:
         raise BindError(
-            f'there is a tag "{existing.name}" already; choose another name, or write CREATE OR REPLACE TAG',
+            f'tag "{existing.name}" already exists; choose another name, or write CREATE OR REPLACE TAG',
             span=statement.name.span,
             code="exists",
         )
@@ -131,9 +131,7 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     if not version:
         raise BindError(
-            "there is no version to name yet; CREATE TABLE publishes the first",
-            span=statement.name.span,
-            code="unknown-version",
+            "no version exists yet; CREATE TABLE publishes the first", span=statement.name.span, code="unknown-version"
         )
     return CreateTagPlan(Tag(name, version, 0), existing is not None)
 
@@ -152,7 +150,7 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
         if not context.was_table(name):
             find_named(context.catalog.table, statement.table)  # says so, and knows the nearest
         raise BindError(
-            f"neither version {first} nor {last} has a table {name}; SHOW VERSIONS OF {name} tells more",
+            f"table {name} does not exist at versions {first} and {last}; SHOW VERSIONS OF {name} lists its versions",
             span=statement.table.span,
             code="unknown-table",
         )
@@ -182,7 +180,7 @@ def _bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPla
 def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table], span: Span) -> None:
     if problem := next(misfits(graph, tables), None):
         raise BindError(
-            f"version {version} does not fit graph {graph.name}: {problem}; compare versions that fit, or "
+            f"version {version} does not fit graph {graph.name}: {problem}; compare other versions, or "
             "write DIFF TABLE for each of its tables",
             span=span,
             code="does-not-fit",

@@ -58,7 +58,7 @@ class PygGraph:
         relation = None if edge_type is None else self.relations.get(EdgeType(*edge_type))
         if relation is None:
             known = ", ".join(str(tuple(key)) for key in self.relations)
-            raise InputError(f"there is no edge type {edge_type}, but {known or 'none'}", code="pyg-argument")
+            raise InputError(f"edge type {edge_type} does not exist; available: {known or 'none'}", code="pyg-argument")
         return relation
 
     def alive(self, node_type: str) -> Tensor | None:
@@ -81,7 +81,7 @@ def whole_times(name: str, values: Tensor) -> Tensor:
     times = torch.as_tensor(values).detach().cpu()
     if times.is_floating_point() or times.dtype == torch.bool or times.dim() != 1:
         raise InputError(
-            f"times are a vector of whole numbers, but {name} is {times.dtype} of shape {list(times.shape)}; "
+            f"times must be a vector of integers, but {name} is {times.dtype} of shape {list(times.shape)}; "
             "convert it with .long()",
             code="pyg-data",
         )
@@ -109,7 +109,8 @@ def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str |
     """
     if not isinstance(data, Data | HeteroData):
         raise InputError(
-            f"a graph in memory is torch_geometric's Data or HeteroData, found {type(data).__name__}; open a snapshot "
+            f"a graph in memory must be torch_geometric's Data or HeteroData, found {type(data).__name__}; open a "
+            "snapshot "
             "with snapdb.pyg.open(db, name)",
             code="pyg-data",
         )
@@ -154,7 +155,7 @@ def _count(name: str, store: Any) -> int:
     count = store.num_nodes
     if count is None:
         raise InputError(
-            f"how many nodes of type {name!r} there are is not known; set num_nodes, or a feature x", code="pyg-data"
+            f"the number of nodes of type {name!r} is unknown; set num_nodes, or a feature x", code="pyg-data"
         )
     return int(count)
 
@@ -164,7 +165,8 @@ def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
     index = store.get("edge_index")
     if index is None and any(name in store for name in ("adj", "adj_t")):
         raise InputError(
-            f"the edges of {tuple(edge)} are a sparse matrix; snapdb.pyg samples edge_index: leave ToSparseTensor out",
+            f"the edges of {tuple(edge)} are a sparse matrix, but snapdb.pyg needs edge_index; leave ToSparseTensor "
+            "out",
             code="pyg-data",
         )
     if index is None:
@@ -193,9 +195,9 @@ def _times(
         of_nodes = of_nodes if of_nodes and data.is_node_attr(name) else {}
         of_edges = of_edges if of_edges and not of_nodes and data.is_edge_attr(name) else {}
     if bool(of_nodes) == bool(of_edges):
-        owners = "both nodes and edges have it" if of_nodes else "neither nodes nor edges have it"
+        owners = "both have it" if of_nodes else "neither has it"
         raise InputError(
-            f"time_attr={name!r} names the times of nodes or those of edges, and {owners}; name one column",
+            f"time_attr={name!r} must be an attribute of either nodes or edges, but {owners}; choose another attribute",
             code="pyg-data",
         )
     times = {edge: whole_times(name, store[name]).numpy() for edge, store in of_edges.items()}
@@ -207,7 +209,9 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
     if name is None:
         return {}
     if not any(name in store for store in edges.values()):
-        raise InputError(f"weight_attr={name!r} names a column of edges, and no edge type has it", code="pyg-data")
+        raise InputError(
+            f"weight_attr={name!r} must be an attribute of edges, but no edge type has it", code="pyg-data"
+        )
     weights = {}
     for edge, store in edges.items():
         values = store[name] if name in store else torch.ones(store.num_edges)
@@ -223,7 +227,8 @@ def _sorted(
     for what, values in (("times", time), ("weights", weight)):
         if values is not None and values.shape != (count,):
             raise InputError(
-                f"{tuple(edge)} has {count} edges, but {what} of shape {list(values.shape)}; give one each",
+                f"{tuple(edge)} has {count} edges, but {what} of shape {list(values.shape)}; it must have one value "
+                "per edge",
                 code="pyg-data",
             )
     ids = np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)

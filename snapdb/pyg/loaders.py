@@ -265,7 +265,7 @@ def _check_mask(graph: PygGraph, seeds: Any) -> None:
     if count is None or not isinstance(nodes, Tensor) or nodes.dtype != torch.bool or nodes.numel() == count:
         return
     raise InputError(
-        f"a mask as input_nodes has a value for each node; found {nodes.numel()} for {count} of type {node_type!r}",
+        f"a mask as input_nodes must have one value per node, found {nodes.numel()} for {count} of type {node_type!r}",
         code="pyg-argument",
     )
 
@@ -275,7 +275,7 @@ def _check_lengths(given: Mapping[str, Any], count: int) -> None:
     for name in ("input_time", "edge_label", "edge_label_time"):
         if (values := given.get(name)) is not None and len(values) != count:
             raise InputError(
-                f"{name} has a value for each seed, in their order; found {len(values)} for {count} seeds",
+                f"{name} must have one value per seed, in their order, found {len(values)} for {count} seeds",
                 code="pyg-argument",
             )
 
@@ -286,7 +286,8 @@ def _seeds(data: Data | HeteroData | SnapshotGraph, input_nodes: Any) -> Any:
         return data.input_nodes(input_nodes)
     if isinstance(data, HeteroData) and input_nodes is None:
         raise InputError(
-            f"input_nodes names the type of the seeds, of {', '.join(map(repr, data.node_types))}, or (type, nodes)",
+            f"input_nodes must be the type of the seeds, one of {', '.join(map(repr, data.node_types))}, or (type, "
+            "nodes)",
             code="pyg-argument",
         )
     return input_nodes

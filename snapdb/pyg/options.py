@@ -41,21 +41,21 @@ class SamplingOptions:
     def __post_init__(self) -> None:
         if not self.directed or SubgraphType(self.subgraph_type) == SubgraphType.induced:
             raise InputError(
-                "subgraph_type='induced' (or directed=False) was asked, but snapdb draws edges along with their nodes "
-                "and adds no others; leave it out, or take PyG's own NeighborLoader",
+                "subgraph_type='induced' (or directed=False) is not supported, as snapdb returns only sampled "
+                "edges; leave it out, or use PyG's own NeighborLoader",
                 code="pyg-argument",
             )
         if self.temporal_strategy not in _STRATEGIES:
             raise InputError(
-                f"temporal_strategy is {' or '.join(map(repr, _STRATEGIES))}, found {self.temporal_strategy!r}",
+                f"temporal_strategy must be {' or '.join(map(repr, _STRATEGIES))}, found {self.temporal_strategy!r}",
                 code="pyg-argument",
             )
         latest = self.time_attr is not None and self.temporal_strategy == "last"
         if latest and (self.replace or self.weight_attr is not None):
             other = "replace=True" if self.replace else f"weight_attr={self.weight_attr!r}"
             raise InputError(
-                f"temporal_strategy='last' takes the newest edges, each once and whatever they weigh; leave {other} "
-                "out, or take 'uniform'",
+                f"temporal_strategy='last' returns the newest edges without replacement and weights; leave {other} "
+                "out, or pass 'uniform'",
                 code="pyg-argument",
             )
 
@@ -81,7 +81,7 @@ class SamplingOptions:
         for key in graph.relations:
             if not all(isinstance(count, int | np.integer) for count in counts[key]):
                 raise InputError(
-                    f"num_neighbors has a whole number for each hop, found {list(counts[key])} for {tuple(key)}",
+                    f"num_neighbors must have an integer per hop, found {list(counts[key])} for {tuple(key)}",
                     code="pyg-argument",
                 )
         fanouts = tuple(
@@ -163,10 +163,10 @@ _IGNORED = frozenset(
 )
 """Options without a meaning where threads stand in for worker processes."""
 _UNSUPPORTED = {
-    "neighbor_sampler": "snapdb draws the neighbours; give a sampler of your own to PyG's NodeLoader or LinkLoader",
-    "generator": "order and draws are fixed by seed=…; give that",
-    "worker_init_fn": "threads of this process make the batches; leave it out",
-    "multiprocessing_context": "threads of this process make the batches; leave it out",
+    "neighbor_sampler": "snapdb is the neighbour sampler; pass other samplers to PyG's NodeLoader or LinkLoader",
+    "generator": "seed=… determines order and samples; pass that",
+    "worker_init_fn": "threads of this process build the batches; leave it out",
+    "multiprocessing_context": "threads of this process build the batches; leave it out",
 }
 _KNOWN = _SAMPLING | frozenset(LoaderOptions.__annotations__)
 _PASSED = _KNOWN - _SAMPLING - _RUNNING - _IGNORED - _UNSUPPORTED.keys()
@@ -208,20 +208,20 @@ def read_options(num_neighbors: Any, options: LoaderOptions) -> ParsedOptions:
 def _check(given: Mapping[str, Any]) -> None:
     for name, why in _UNSUPPORTED.items():
         if given.get(name) is not None:
-            raise InputError(f"{name} was given to a loader of snapdb.pyg, but {why}", code="pyg-argument")
+            raise InputError(f"{name} is not supported by loaders of snapdb.pyg: {why}", code="pyg-argument")
     if unknown := given.keys() - _KNOWN:
         hint = (
             did_you_mean(min(unknown), _KNOWN)
-            or "; they take PyG's arguments, DataLoader's, and seed; db.stream knows clauses"
+            or "; the arguments are those of PyG and DataLoader, and seed; clauses are supported by db.stream"
         )
-        raise InputError(f"the loaders of snapdb.pyg take no {min(unknown)!r}{hint}", code="pyg-argument")
+        raise InputError(f"unknown argument {min(unknown)!r} of loaders of snapdb.pyg{hint}", code="pyg-argument")
     if given.get("shuffle") and (given.get("sampler") is not None or given.get("batch_sampler") is not None):
         raise InputError(
-            "shuffle=True was given with a sampler, which orders the seeds itself; leave one of them out",
+            "shuffle=True and a sampler exclude each other, as the sampler orders the seeds; leave one of them out",
             code="pyg-argument",
         )
     for name in ("num_workers", "prefetch_factor"):
         if (count := given.get(name)) is not None and (not isinstance(count, int) or count < 0):
-            raise InputError(f"{name} is a whole number from 0, found {count!r}", code="pyg-argument")
+            raise InputError(f"{name} must be an integer from 0, found {count!r}", code="pyg-argument")
     if given.get("batch_size", 1) is None:
-        raise InputError("batch_size=None was given; say how many seeds a batch has", code="pyg-argument")
+        raise InputError("batch_size must be the number of seeds per batch, found None", code="pyg-argument")

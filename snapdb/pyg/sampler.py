@@ -65,7 +65,9 @@ class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes 
             chances = weight if there is None else weight[there]
             drawn = torch.multinomial(chances, num_samples, replacement=True, generator=self._generator)
         else:
-            raise ValueError(f"{endpoint}_weight has one number for each of {num_nodes} nodes, found {weight.numel()}")
+            raise ValueError(
+                f"{endpoint}_weight must have one number for each of {num_nodes} nodes, found {weight.numel()}"
+            )
         return drawn if there is None else there[drawn]
 
 
@@ -81,7 +83,7 @@ class NeighborhoodSampler:
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**64:
-            raise InputError(f"seed is a whole number from 0 up to 2^64, found {self.seed!r}", code="pyg-argument")
+            raise InputError(f"seed must be an integer from 0 to 2^64 - 1, found {self.seed!r}", code="pyg-argument")
 
     def opened(self, seed_type: str) -> tuple[NeighborSampler, deque[Any]]:
         """The sampler for seeds of a type, and its scratch; checks weights and numbers of neighbours at first."""
@@ -96,7 +98,7 @@ class NeighborhoodSampler:
         for group in entry.groups:
             if group.type not in sampler.node_types:
                 raise InputError(
-                    f"seeds of type {group.type!r} were given beside others, but no edge type leads to or from it; "
+                    f"seeds of type {group.type!r} were passed with others, but no edge type connects it; "
                     "add the edge type of the seeds to the graph",
                     code="pyg-argument",
                 )
@@ -235,10 +237,10 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
                 there[there] = alive[ids[there]]
             if not there.all():
                 missing = ids[~there]
-                hint = f"there are {count}, numbered from 0" if alive is None else f"`there({name!r})` lists those"
+                hint = f"there are {count}, numbered from 0" if alive is None else f"`there({name!r})` lists them"
                 raise DataError(
                     f"{missing.size} of {ids.size} seeds of type {name} are not in the graph "
-                    f"({', '.join(map(str, missing[:3]))}); take nodes that are: {hint}",
+                    f"({', '.join(map(str, missing[:3]))}); choose other nodes: {hint}",
                     code="unknown-seed",
                 )
 
@@ -260,8 +262,8 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.options.time_attr
         if missing := [name for name in seeds if name not in known]:
             raise BindError(
-                f"trees are bounded by {attr!r}, but seeds of type {missing[0]!r} have no time of their own; give "
-                "input_time (of edges edge_label_time)",
+                f"trees are limited by {attr!r}, but seeds of type {missing[0]!r} have no times; pass "
+                "input_time (for edges edge_label_time)",
                 code="needs-seed-time",
             )
         return {name: known[name][ids] for name, ids in seeds.items()}
@@ -271,7 +273,7 @@ def _numbers(values: Tensor) -> Int64s:
     """Whole numbers of any width as kernels read them."""
     if values.is_floating_point():
         raise InputError(
-            f"nodes are whole numbers, found {values.dtype}; convert them with .long()", code="pyg-argument"
+            f"nodes must be integers, found {values.dtype}; convert them with .long()", code="pyg-argument"
         )
     return np.ascontiguousarray(values.numpy(), np.int64)
 

@@ -50,7 +50,8 @@ def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph
     """
     if not isinstance(db, Database):
         raise InputError(
-            f"open takes an open database, found {db!r:.60}; say snapdb.pyg.open(snapdb.connect(path), name)",
+            f"the argument of open must be an open database, found {db!r:.60}; write "
+            "snapdb.pyg.open(snapdb.connect(path), name)",
             code="pyg-argument",
         )
     opened = db.open_snapshot(snapshot)
@@ -117,7 +118,7 @@ class SnapshotGraph:
         for name, meant in (("time_attr", TIME), ("weight_attr", WEIGHT)):
             if (given := getattr(words, name)) not in (None, meant):
                 raise InputError(
-                    f"{name}={given!r} was asked of a snapshot, whose own is called {meant!r}; say {name}={meant!r}",
+                    f"{name}={given!r} does not exist in the snapshot, which has {meant!r}; pass {name}={meant!r}",
                     code="pyg-argument",
                 )
         if words.time_attr is not None:
@@ -151,8 +152,8 @@ class SnapshotGraph:
         count = self.graph.view.node_counts[name]
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < count:
             raise InputError(
-                f"nodes of type {name} are numbered 0 ≤ n < {count}, found {numbers.min()} to {numbers.max()}; give "
-                "those of find() or of a batch's n_id",
+                f"ids of nodes of type {name} must be 0 ≤ n < {count}, found {numbers.min()} to {numbers.max()}; pass "
+                "ids of find() or of a batch's n_id",
                 code="pyg-argument",
             )
         return self.graph.view.keys[name].read(numbers)
@@ -178,8 +179,8 @@ class SnapshotGraph:
         if places.null_count:
             missing = column.filter(pc.is_null(places))[:3].to_pylist()
             raise DataError(
-                f"{places.null_count} of {len(column)} keys are no {name} of the snapshot "
-                f"({', '.join(map(repr, missing))}); choose keys that it has",
+                f"{places.null_count} of {len(column)} keys do not exist in {name} of the snapshot "
+                f"({', '.join(map(repr, missing))}); choose other keys",
                 code="unknown-seed",
             )
         return alive[torch.from_numpy(places.to_numpy(zero_copy_only=False).astype(np.int64))]
@@ -229,7 +230,7 @@ class SnapshotGraph:
             return types[0]
         if node_type not in types:
             raise InputError(
-                f"a node type is asked, found {node_type!r}; the snapshot has {', '.join(map(repr, types))}",
+                f"node type {node_type!r} does not exist; the snapshot has {', '.join(map(repr, types))}",
                 code="pyg-argument",
             )
         return node_type
@@ -238,7 +239,8 @@ class SnapshotGraph:
         """Raises for times that PyG's stores cannot keep."""
         if not self.graph.timed:
             raise BindError(
-                "time_attr was given, but no edge type of the snapshot has an EVENT TIME", code="needs-event-time"
+                "time_attr needs event times, but no edge type of the snapshot has an EVENT TIME",
+                code="needs-event-time",
             )
         changing: Mapping[str, Sequence[str]] = {
             kind: [name for name, feature in named.items() if isinstance(feature, HistoryFeature)]
@@ -247,8 +249,9 @@ class SnapshotGraph:
         for kind, names in changing.items():
             if names:
                 raise InputError(
-                    f"feature {names[0]!r} of {kind} changes in time, and PyG's stores are not told the seeds' times; "
-                    "take db.stream('SAMPLE … TEMPORAL …'), which reads it as of each seed",
+                    f"feature {names[0]!r} of {kind} has a history, but PyG's stores do not receive the times of "
+                    "seeds; "
+                    "use db.stream('SAMPLE … TEMPORAL …'), which reads it as of each seed",
                     code="pyg-argument",
                 )
 
@@ -259,8 +262,7 @@ _TARGET = "y"
 
 def _raise_read_only(store: object, *args: object) -> NoReturn:
     raise InputError(
-        "a snapshot does not change; INSERT or UPDATE its tables and REFRESH it, then open it again",
-        code="pyg-argument",
+        "a snapshot is read-only; INSERT or UPDATE its tables and REFRESH it, then open it again", code="pyg-argument"
     )
 
 
@@ -313,8 +315,9 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
         if feature is None:
             known = ", ".join(f"{group}.{name}" if group else name for group, name in [*self._nodes, *self._edges])
             raise InputError(
-                f"the snapshot has no feature {attr.attr_name!r} of {attr.group_name!r}, but {known or 'none'}; "
-                "name it by FEATURES (… AS name) in CREATE PROPERTY GRAPH",
+                f"feature {attr.attr_name!r} of {attr.group_name!r} does not exist in the snapshot; available: "
+                f"{known or 'none'}; "
+                "declare it by FEATURES (… AS name) in CREATE PROPERTY GRAPH",
                 code="pyg-argument",
             )
         return feature
@@ -402,5 +405,5 @@ def _ids(index: Any, count: int) -> Int64s:
     if ids.dtype == np.bool_:
         ids = np.flatnonzero(ids)
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < count:
-        raise IndexError(f"ids are 0 ≤ id < {count}, found {int(ids.min())} to {int(ids.max())}")
+        raise IndexError(f"ids must be 0 ≤ id < {count}, found {int(ids.min())} to {int(ids.max())}")
     return np.ascontiguousarray(ids, np.int64)

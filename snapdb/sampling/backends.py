@@ -53,14 +53,15 @@ def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
     """The view itself, once the seed type is known to be in it and its dense ids to fit into the type of ids."""
     if spec.seed_type not in view.node_counts:
         found = ", ".join(view.node_counts)
-        raise ValueError(f"seeds of type {spec.seed_type!r} were asked, but the snapshot has: {found}")
+        raise ValueError(f"seed type {spec.seed_type!r} does not exist; the snapshot has: {found}")
     ends = [name for fanout in spec.fanouts for name in (fanout.edge.source, fanout.edge.destination)]
     most = np.iinfo(spec.ids).max
     for name in dict.fromkeys([spec.seed_type, *ends]):
         if (count := view.node_counts.get(name, 0)) > most:
             raise InputError(
-                f"ids of type {spec.ids} reach {most:,}, but vertex type {name} has {count:,} vertices; leave ids out: "
-                "they are int64 then",
+                f"the maximum of {spec.ids} ids is {most:,}, but vertex type {name} has {count:,} vertices; leave "
+                "ids out "
+                "to use int64",
                 code="id-type",
             )
     return view
@@ -70,19 +71,19 @@ def _check_device(name: str) -> None:
     """Raises InputError where the name is not that of a device, or of a GPU that does not exist."""
     if not _DEVICE.fullmatch(name):
         raise InputError(
-            f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU", code="device"
+            f"ON {name!r} is not a valid device; write 'cpu', 'cuda', or 'cuda:1' for the second GPU", code="device"
         )
     if name == "cpu":
         return
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
         raise InputError(
-            f"ON {name!r} was asked, but torch {torch.__version__} finds no CUDA device here; "
-            "leave ON out to sample on the CPU, or install a torch built for CUDA where there is a GPU",
+            f"ON {name!r} is not available, as torch {torch.__version__} finds no CUDA device; "
+            "leave ON out to sample on the CPU, or install a torch built for CUDA on a machine with a GPU",
             code="device",
         )
     found = torch.cuda.device_count()
     if ":" in name and int(name.partition(":")[2]) >= found:
         raise InputError(
-            f"ON {name!r} was asked, but there are {found} CUDA devices: the last is 'cuda:{found - 1}'", code="device"
+            f"ON {name!r} does not exist: there are {found} CUDA devices, the last is 'cuda:{found - 1}'", code="device"
         )

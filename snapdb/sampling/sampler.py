@@ -169,8 +169,9 @@ def _check(entry: SamplerInput, node_counts: Mapping[str, int]) -> None:
     """Raises IndexError where an id or a tree of the input is out of range."""
     seeds = entry.ordinals.size
     for i, group in enumerate(entry.groups):
-        who = "seeds" if len(entry.groups) == 1 else f"group {i} of those who enter, of type {group.type},"
+        who = "seeds" if len(entry.groups) == 1 else f"seeds of group {i}, of type {group.type},"
         for what, ids, count in (("dense ids", group.ids, node_counts[group.type]), ("trees", group.trees, seeds)):
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < count:
-                sort = what if what == "dense ids" else "of trees"
-                raise IndexError(f"{who} are {sort} 0 ≤ id < {count}, found {int(ids.min())} to {int(ids.max())}")
+                raise IndexError(
+                    f"{what} of {who} must be 0 ≤ id < {count}, found {int(ids.min())} to {int(ids.max())}"
+                )

@@ -88,7 +88,9 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
         case "IN ORDER":
             # Seeds are in canonical order: only the rows of the seed query define another one.
             if seeds.query_order is None:
-                raise ValueError("IN ORDER was asked, but these seeds have no query order; use SHUFFLE or FIXED")
+                raise ValueError(
+                    "IN ORDER is not supported for these seeds, which have no query order; use SHUFFLE or FIXED"
+                )
             return seeds.query_order[taken]
 
 
@@ -123,7 +125,7 @@ class SeedExpansion:
             ValueError: the statement has seed edges, and the seeds are vertices, or the other way round.
         """
         if (spec.link is None) != (seeds.ends is None):
-            raise ValueError("seeds have ends where the sampler's seeds are edges, and only there")
+            raise ValueError("seeds must have ends if, and only if, the sampler's seeds are edges")
         self._seeds, self._link = seeds, spec.link
         asked = None if spec.link is None else spec.link.negatives
         self._draws: _NegativeDraws | None = None
@@ -201,7 +203,7 @@ class _Candidates:
             return _Candidates(count, ids, order, None)
         weights = view.destination_weights
         if weights is None:
-            raise ValueError("weighted negatives were asked of a view without weights of destinations")
+            raise ValueError("weighted negatives need weights of destinations, which the view does not have")
         return _Candidates(count, ids, order, np.ascontiguousarray(weights if alive is None else weights[ids]))
 
     def numbers(self, ids: Int64s) -> Int64s:
@@ -231,8 +233,7 @@ class _NegativeDraws:
         """
         if asked.known in ("BEFORE", "AT") and not timed:
             raise BindError(
-                f"EXCLUDE KNOWN {asked.known} SEED_TIME needs a column seed_time in the seed query",
-                code="needs-seed-time",
+                f"EXCLUDE KNOWN {asked.known} SEED_TIME needs a column seed_time in SEEDS", code="needs-seed-time"
             )
         self.count = asked.count
         self._seed = seed

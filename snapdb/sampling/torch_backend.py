@@ -257,13 +257,13 @@ def _check(spec: SampleSpec) -> None:
     most = max((count for fanout in spec.fanouts for count in fanout.counts), default=0)
     if spec.refresh is not None and (size := spec.refresh.size(most)) > MOST:
         raise InputError(
-            f"REFRESH with a FANOUT of {most} keeps rows of {size:,} edges, but WITH torch rows hold at most {MOST}; "
-            "ask for a smaller FANOUT or AMPLIFY, or WITH numba",
+            f"REFRESH with a FANOUT of {most} needs rows of {size:,} edges, but the maximum WITH torch is {MOST}; "
+            "write a smaller FANOUT or AMPLIFY, or WITH numba",
             code="device",
         )
     if spec.drawing.method == "UNIFORM" and not spec.drawing.replace and not spec.drawing.weighted and most > MOST:
         raise InputError(
-            f"a FANOUT of {most} was asked, but WITH torch draws at most {MOST} edges a node uniformly without "
-            "replacement; ask for fewer or FULL, or WITH numba",
+            f"a FANOUT of {most} exceeds {MOST}, the maximum WITH torch for uniform draws without "
+            "replacement; write a smaller FANOUT or FULL, or WITH numba",
             code="device",
         )

@@ -88,8 +88,8 @@ def open_torch_walks(
     size = sum(values.nbytes for columns in arrays for values in columns.values() if values is not None)
     if room is not None and size > room:
         raise InputError(
-            f"the edges that this statement walks take {size:,} bytes on {device}, but only {room:,} may be taken "
-            "there; leave WITH torch out, and numba samples on the host",
+            f"the edges of this statement need {size:,} bytes on {device}, but only {room:,} are available; "
+            "leave WITH torch out to sample with numba on the host",
             code="device",
         )
     return tuple(_send(walk, columns, device) for walk, columns in zip(walks, arrays, strict=True))

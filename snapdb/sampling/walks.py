@@ -52,7 +52,8 @@ def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, dra
         column = adjacency.weight
     else:
         raise BindError(
-            f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY", code="needs-weight"
+            f"weight {named!r} of edge type {name} does not exist; write a column of its table in WEIGHT BY",
+            code="needs-weight",
         )
     return _Weights(column, _has_zeros(relation, adjacency, column, drawing))
 
@@ -88,8 +89,9 @@ def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, dra
         pairs = zip(adjacency.edge_id.read(positions).tolist(), column.read(positions).tolist(), strict=True)
         examples = ", ".join(f"{weight} at e_id {edge}" for edge, weight in pairs)
         raise DataError(
-            f"weights of {name} are {asked}, but {by} has {bad} that {'is' if bad == 1 else 'are'} not: {examples}; "
-            "correct them, or weigh by another column",
+            f"weights of {name} must be {asked}, but {by} has {bad} that {'is' if bad == 1 else 'are'} not: "
+            f"{examples}; "
+            "correct them, or choose another column",
             code="bad-weight",
         )
     return bool(zeros > 0 and not signed)
@@ -220,7 +222,8 @@ def _arrays(
     )
     if outward is not None and outward.size != rows.indices.size:
         raise CorruptError(
-            "the adjacency of a type walked BOTH ways is damaged; create the snapshot again", code="damaged-snapshot"
+            "the adjacency of an edge type with direction BOTH is damaged; create the snapshot again",
+            code="damaged-snapshot",
         )
     ids, times, ends, weights = (column_arrays(column, kind, rows) for column, kind in columns)
     plain_outward = plain_array(np.empty(0) if outward is None else outward, np.bool_)
@@ -245,7 +248,7 @@ def damaged(relation: Relation) -> CorruptError:
     """An error for a relation whose rows lead out of their arrays."""
     edge = relation.edge.edge
     return CorruptError(
-        f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
+        f"the adjacency of {edge} is damaged: an index is out of range; CHECK DATABASE lists the file",
         code="damaged-snapshot",
     )
 
@@ -255,7 +258,7 @@ def _check_fanouts(spec: SampleSpec) -> None:
     keys: dict[tuple[str, ...], Fanout] = {}
     for fanout in spec.fanouts:
         if wrong := [count for count in fanout.counts if count < 0 and count != FULL]:
-            raise ValueError(f"a fanout is 0, a positive number or FULL ({FULL}), found {wrong[0]} for {fanout.edge}")
+            raise ValueError(f"a fanout must be 0 or more, or FULL ({FULL}), found {wrong[0]} for {fanout.edge}")
         for relation in fanout.relations:
             if other := keys.get(relation.key):
                 raise BindError(
@@ -285,9 +288,8 @@ def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
     if temporal is None:
         return TimeBounds(_NONE, _NONE, _NONE, _NONE, _NONE)
     if entry.times is None:
-        raise ValueError("TEMPORAL was asked, but these seeds have no times; let the seed query give a seed_time")
-    # A writable copy: kernels are compiled for writable arrays here, and read-only ones would add a variant.
-    times = np.array(entry.times, np.int64)
+        raise ValueError("TEMPORAL needs the times of seeds; add a column seed_time to SEEDS")
+    times = np.array(entry.times, np.int64)  # kernels are compiled for arrays that may be written
     high = _later(times, 1) if temporal.inclusive else times
     low = np.full_like(times, FIRST) if temporal.within is None else _earlier(times, min(temporal.within, LAST))
     after = low if temporal.within is not None else times if temporal.inclusive else _earlier(times, 1)

@@ -302,7 +302,7 @@ def stamp(schedule: Schedule, moment: int) -> tuple[str, str]:
 
 _LATE = 60_000_000
 """A minute: the greatest delay at which the last fire time still runs under catch_up = none."""
-_WHY = "no daemon led when it came due"
+_WHY = "no scheduler was running when it was due"
 
 
 class _Older(NamedTuple):
@@ -376,7 +376,7 @@ def _missed(
     gone = gone[: len(gone) - len(saved)]
     listed = gone[-cap:]
     more = count(schedule, after, until) - len(saved) - len(listed)
-    why = f"{_WHY}, and catch_up = last runs the last one only" if policy == "last" else _WHY
+    why = f"{_WHY}, and catch_up = last runs only the last one" if policy == "last" else _WHY
     first = next_firing(schedule, after) if more else None
     older = None if first is None else _Older(more, first, gone[-len(listed) - 1], why)
     return saved, tuple((moment, why) for moment in listed), older

@@ -83,7 +83,8 @@ def _room(tree: Tree | None) -> _CacheRoom | None:
     where, size_leaf = leaves(tree)
     if not (bytes_ := size(string(size_leaf))):
         raise ParseError(
-            f"IN {where.upper()} takes a size above 0 such as '4GB', in {', '.join(UNITS)}; found {size_leaf[:40]}",
+            f"the size of IN {where.upper()} must be above 0, such as '4GB' ({', '.join(UNITS)}), found "
+            f"{size_leaf[:40]}",
             span=span_of(size_leaf),
             code="bad-size",
         )

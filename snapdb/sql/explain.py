@@ -32,7 +32,7 @@ def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
     for leaf in [] if explained is None else [leaf for setting in trees(explained) for leaf in leaves(setting)]:
         if leaf.type in options or options | {leaf.type} >= {"TEXT", "JSON"}:
             raise ParseError(
-                f"{leaf.upper()} is given twice, or beside another FORMAT; keep one",
+                f"{leaf.upper()} is specified twice, or together with another FORMAT; keep one",
                 span=span_of(leaf),
                 code="duplicate-clause",
             )
@@ -55,12 +55,14 @@ def _check(tokens: Sequence[Token]) -> None:
         return
     token = tokens[index]
     if token.word == "ANALYSE":
-        raise ParseError("EXPLAIN ANALYSE is spelled EXPLAIN ANALYZE here", span=token.span, code="explain-option")
+        raise ParseError(
+            "expected ANALYZE, found ANALYSE; write EXPLAIN ANALYZE", span=token.span, code="explain-option"
+        )
     inner = tokens[index + 1] if token.word == "(" else token
     if inner.word not in (*LEADING, "(") and inner is not token:
         raise ParseError(
-            f"EXPLAIN takes its options as (FORMAT text), (FORMAT json) or (ANALYZE), found "
-            f"{inner.text[:40]}; leave the parentheses out for the usual",
+            f"the options of EXPLAIN are (FORMAT text), (FORMAT json) and (ANALYZE), found "
+            f"{inner.text[:40]}; leave the parentheses out for text",
             span=inner.span,
             code="explain-option",
         )

@@ -154,7 +154,7 @@ def _copy_to(tree: Tree, place: Place) -> CopyTo:
     at, *names = first_tree(tree, "at"), *(name(leaf) for leaf in what if leaf.type != "QUERY")
     if len(names) > 1 and at is not None:
         reason = f"{names[0]} is a snapshot, which is pinned to its version; leave AT out"
-        raise ParseError(f"AT stands after a table's own name: {reason}", span=span_of(at), code="at-place")
+        raise ParseError(f"AT must follow a table's name: {reason}", span=span_of(at), code="at-place")
     return CopyTo(
         *place,
         snapshot=names[0] if len(names) > 1 else None,
@@ -193,7 +193,7 @@ def _options_to(tree: Tree) -> tuple[_CopyOption, ...]:
     options, new_files = _options(tree)
     if new_files is not None:
         raise ParseError(
-            "NEW FILES ONLY is about files that are read: COPY … FROM 'days/*.parquet' (NEW FILES ONLY); leave it out",
+            "NEW FILES ONLY applies only to COPY … FROM 'days/*.parquet' (NEW FILES ONLY); leave it out",
             span=span_of(new_files),
             code="bad-option",
         )
@@ -220,7 +220,9 @@ def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | 
     """Return the value of an option that names no columns; COPY … FROM has no other."""
     if isinstance(value, tuple):
         raise ParseError(
-            f"{label} takes one value in COPY … FROM; leave the parentheses out", span=value[0].span, code="bad-option"
+            f"{label} must have one value in COPY … FROM; leave the parentheses out",
+            span=value[0].span,
+            code="bad-option",
         )
     return value
 

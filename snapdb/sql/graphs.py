@@ -183,7 +183,7 @@ def _vertex(tree: Tree) -> VertexClause:
         alias=_alias(tree),
         key=_key(clauses),
         features=_features(clauses.get("features")),
-        event_time=_event_time(clauses.get("event_time"), 1, "a vertex is born once"),
+        event_time=_event_time(clauses.get("event_time"), 1, "a vertex has a start and no end"),
         target=_target(clauses.get("target")),
         classes=_classes(clauses.get("target")),
         on_duplicate="ERROR" if duplicate is None else _DUPLICATES[leaves(duplicate)[0].type],
@@ -208,7 +208,7 @@ def _edge(tree: Tree) -> EdgeClause:
         destination_key=destination.key,
         destination=destination.vertex,
         destination_columns=destination.columns,
-        event_time=_event_time(clauses.get("event_time"), 2, "when an edge begins, and when it ends"),
+        event_time=_event_time(clauses.get("event_time"), 2, "an edge has a start and an end"),
         weight=None if weight is None else name(leaves(weight)[0]),
         features=_features(clauses.get("features")),
         on_dangling="SKIP" if skips else "ERROR",
@@ -249,9 +249,9 @@ def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
         return None
     names, nulls = columns(first_tree(tree, "columns")), first_tree(tree, "nulls")
     if len(names) > most:
-        takes = "one column" if most == 1 else "one column or two"
+        takes = "one column" if most == 1 else "one or two columns"
         raise ParseError(
-            f"EVENT TIME takes {takes} here: {why}; leave {names[most]} out",
+            f"EVENT TIME must have {takes} here: {why}; leave {names[most]} out",
             span=names[most].span,
             code="event-time-columns",
         )
@@ -265,7 +265,7 @@ def _target(tree: Tree | None) -> Name | None:
     alias = _alias(tree)
     if alias is not None and alias.text.lower() != "y":
         raise ParseError(
-            f"a target is delivered as y, not as {alias.text}; write AS y", span=alias.span, code="target-name"
+            f"a batch names its target y, not {alias.text}; write AS y", span=alias.span, code="target-name"
         )
     return name(leaves(tree)[0])
 
@@ -312,7 +312,7 @@ def _sparse(tree: Tree | None) -> Spanned[int | None] | None:
     width = None if number_tree is None else integer(number_tree, "SPARSE")
     if width is not None and not 1 <= width < 2**31:
         raise ParseError(
-            f"SPARSE takes a width from 1 to 2147483647, found {width}",
+            f"the width of SPARSE must be from 1 to 2147483647, found {width}",
             span=span_of(number_tree or tree),
             code="bad-number",
         )
@@ -325,7 +325,9 @@ def _history(tree: Tree | None) -> HistoryClause | None:
         return None
     key, time = (columns(clause) for clause in trees(tree, "columns"))
     if len(time) > 1:
-        message = "a history has one EVENT TIME, since when a row's values hold; leave the other column out"
+        message = (
+            "EVENT TIME of a history must have one column, the start of a row's validity; leave the other column out"
+        )
         raise ParseError(message, span=time[1].span, code="event-time-columns")
     return HistoryClause(name(leaves(tree)[0]), key, time[0], span_of(tree))
 
@@ -339,7 +341,7 @@ def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], Propertie
             label = _label(clause)
             if any(_folded(label) == _folded(before) for before in labels):
                 raise ParseError(
-                    f"LABEL {label.name or 'of the same name'} is given twice; keep one",
+                    f"LABEL {label.name or 'of the same name'} is specified twice; keep one",
                     span=label.span,
                     code="duplicate-clause",
                 )
@@ -347,7 +349,9 @@ def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], Propertie
         elif clause.data == "properties":
             properties = _properties(clause)
             if (labels[-1].properties if labels else own) is not None:
-                raise ParseError("PROPERTIES are given twice; keep one", span=properties.span, code="duplicate-clause")
+                raise ParseError(
+                    "PROPERTIES is specified twice; keep one", span=properties.span, code="duplicate-clause"
+                )
             if labels:
                 labels[-1] = LabelClause(labels[-1].name, properties, labels[-1].span)
             else:
@@ -358,8 +362,8 @@ def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], Propertie
 def _label(tree: Tree) -> LabelClause:
     inherited = first_tree(tree, "inherited")
     if inherited is not None:
-        reason = "a label belongs to all rows of a table"
-        way = "give each kind of row an element of its own, over a table with just these rows"
+        reason = "a label applies to all rows of a table"
+        way = "create a table for each kind of row, and list each table as an element"
         raise unsupported("LABEL … IN", reason, way, span_of(inherited))
     words = leaves(tree)
     return LabelClause(name(words[0]) if words else None, None, span_of(tree))

@@ -117,10 +117,10 @@ def check_characters(text: str) -> None:
     if text.isascii() and "\x00" not in text:
         return
     if odd := _UNHELD.search(text):
-        what = "NUL" if odd[0] == "\x00" else "half of a character (a lone surrogate)"
+        what = "NUL" if odd[0] == "\x00" else "half of a character (an unpaired surrogate)"
         shown = _UNHELD.sub("\ufffd", text)  # the error itself must be printable
-        way = "in a string write '…' || chr(0) || '…', or give it as a parameter" if what == "NUL" else "take it out"
-        message = f"the text holds {what}, which no statement can hold; {way}"
+        way = "in a string write '…' || chr(0) || '…', or pass it as a parameter" if what == "NUL" else "remove it"
+        message = f"the text contains {what}, which is not allowed in statements; {way}"
         raise ParseError(message, span=Span(*odd.span()), text=shown, code="bad-character")
 
 
@@ -136,14 +136,12 @@ def _stop(text: str, group: str, start: int, stop: int) -> int:
         end = text.find(delimiter, stop)
         if end < 0:
             raise ParseError(
-                f"this string is never closed; end it with {delimiter}", span=Span(start, stop), code="unclosed-quote"
+                f"unterminated string; end it with {delimiter}", span=Span(start, stop), code="unclosed-quote"
             )
         return end + len(delimiter)
     if group == "open":
-        what, quote = ("name", '"') if text[stop - 1] == '"' else ("string", "'")
-        raise ParseError(
-            f"this {what} is never closed; end it with {quote}", span=Span(start, stop), code="unclosed-quote"
-        )
+        what, quote = ("quoted name", '"') if text[stop - 1] == '"' else ("string", "'")
+        raise ParseError(f"unterminated {what}; end it with {quote}", span=Span(start, stop), code="unclosed-quote")
     return stop
 
 
@@ -154,9 +152,7 @@ def _comment_stop(text: str, start: int) -> int:
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise ParseError(
-        "this comment is never closed; end it with */", span=Span(start, start + 2), code="unclosed-comment"
-    )
+    raise ParseError("unterminated comment; end it with */", span=Span(start, start + 2), code="unclosed-comment")
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL)
@@ -172,7 +168,9 @@ def _unescape(escape: re.Match[str], span: Span) -> str:
         return _LETTERS.get(letter, letter)
     code = int(octal, 8) if octal else int(four or eight or byte, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or code == 0:
-        raise ParseError(f"{escape.group()} is not a character; write the number of one", span=span, code="bad-escape")
+        raise ParseError(
+            f"invalid escape {escape.group()}; write the code point of a character", span=span, code="bad-escape"
+        )
     return chr(code)
 
 
@@ -197,15 +195,19 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
             open_.append(index)
         elif token.text in CLOSERS:
             if not open_:
-                raise ParseError(f'this "{token.text}" closes nothing', span=token.span, code="unclosed-bracket")
+                raise ParseError(
+                    f'unmatched "{token.text}"; remove it, or add an opening bracket',
+                    span=token.span,
+                    code="unclosed-bracket",
+                )
             opener = tokens[open_[-1]]
             if OPENERS[opener.text] != token.text:
-                message = f'this "{opener.text}" is closed by "{token.text}"; expected "{OPENERS[opener.text]}"'
+                message = f'"{opener.text}" is closed by "{token.text}"; expected "{OPENERS[opener.text]}"'
                 raise ParseError(message, span=opener.span, code="unclosed-bracket")
             pairs[open_.pop()] = index
     if open_:
         opener = tokens[open_[-1]]
-        message = f'this "{opener.text}" is never closed; expected "{OPENERS[opener.text]}"'
+        message = f'"{opener.text}" is never closed; expected "{OPENERS[opener.text]}"'
         raise ParseError(message, span=opener.span, code="unclosed-bracket")
     return pairs
 

@@ -158,14 +158,14 @@ def _set_retention(tree: Tree, place: Place) -> SetRetention:
         keeps, *length = leaves(item)
         word = name(keeps)
         if word.text.lower() in rules:
-            raise ParseError(f"{word} is given twice; keep one", span=word.span, code="duplicate-clause")
+            raise ParseError(f"{word} is specified twice; keep one", span=word.span, code="duplicate-clause")
         rules[word.text.lower()] = _rule(item, word, length)
     kept = tuple(rule for rule in rules.values() if rule is not None)
     if not kept:
-        lacks = "RETENTION lacks how long snapshots stay that are not tagged" if rules else "RETENTION lacks its rules"
+        lacks = "RETENTION does not specify how long untagged snapshots are kept" if rules else "RETENTION has no rules"
         more = ", keep_tagged" if rules else ""
         raise ParseError(
-            f"{lacks}; write for example (all '3 days', daily '30 days'{more})",
+            f"{lacks}; write, for example, (all '3 days', daily '30 days'{more})",
             span=span_of(tree),
             code="missing-clause",
         )
@@ -178,13 +178,13 @@ def _rule(tree: Tree, word: Name, length: list[Leaf]) -> RetentionRule | None:
     keeps = word.text.lower()
     if keeps == _TAGGED:
         if length:
-            raise ParseError("keep_tagged takes no length; leave it out", span=span_of(length[0]), code="bad-option")
+            raise ParseError("keep_tagged has no duration; leave it out", span=span_of(length[0]), code="bad-option")
         return None
     if keeps not in _KEEPS:
-        hint = did_you_mean(keeps, (*_KEEPS, _TAGGED)) or f"; it knows {', '.join((*_KEEPS, _TAGGED))}"
-        raise ParseError(f"RETENTION knows no {word.text[:40]}{hint}", span=word.span, code="unknown-option")
+        hint = did_you_mean(keeps, (*_KEEPS, _TAGGED)) or f"; the rules are {', '.join((*_KEEPS, _TAGGED))}"
+        raise ParseError(f"unknown rule {word.text[:40]} in RETENTION{hint}", span=word.span, code="unknown-option")
     if not length:
-        raise ParseError(f"expected a length after {keeps}, such as '7 days'", span=word.span, code="bad-option")
+        raise ParseError(f"expected a duration after {keeps}, such as '7 days'", span=word.span, code="bad-option")
     return RetentionRule(_KEEPS[keeps], string(length[0]), span_of(length[0]))
 
 
@@ -192,7 +192,7 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
     clauses = once(trees(tree))
     graph, older, last = clauses.get("of"), clauses.get("older"), clauses.get("last")
     if older is None and last is None and not has(tree, "by_retention"):
-        message = "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, both, or BY RETENTION"
+        message = "EXPIRE SNAPSHOTS needs OLDER THAN INTERVAL '30 days', RETAIN LAST 10, both, or BY RETENTION"
         raise ParseError(message, span=Span(place.span.stop, place.span.stop), code="missing-clause")
     return ExpireSnapshots(
         *place,

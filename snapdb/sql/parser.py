@@ -67,11 +67,7 @@ def _by_leading() -> dict[str, dict[str, str]]:
 
 
 _LEADING = _by_leading()
-_ENDED = {
-    "ALTER": "TABLE, PROPERTY GRAPH or TASK",
-    "CREATE": CREATED.replace(" and ", " or "),
-    "REFRESH": "SNAPSHOT or CACHE",
-}
+_ENDED = {"ALTER": "TABLE, PROPERTY GRAPH or TASK", "CREATE": CREATED, "REFRESH": "SNAPSHOT or CACHE"}
 """What may follow first words that do not tell the family by themselves."""
 _UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
     "ALTER": unknown_altered,
@@ -92,7 +88,7 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
         return load_family("show")
     if leading in (*LEADING, "("):
         return None
-    raise unknown_statement(tokens[0], ("CREATE", *sorted(_LEADING.keys() - {"CREATE"}), *LEADING))
+    raise unknown_statement(tokens, ("CREATE", *sorted(_LEADING.keys() - {"CREATE"}), *LEADING))
 
 
 def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
@@ -103,7 +99,7 @@ def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
     index = 3 if leading == "CREATE" and says(tokens, 1, "OR", "REPLACE") else 1
     if index >= len(tokens):
         end = tokens[-1].span.stop
-        message = f"unexpected end of the statement: expected {_ENDED[leading]}"
+        message = f"unexpected end of statement: expected {_ENDED[leading]}"
         raise ParseError(message, span=Span(end, end), code="unexpected-end")
     second = tokens[index]
     if second.word not in by_second:
@@ -137,16 +133,16 @@ def parse_one(text: str) -> Statement:
         return statements[0]
     if statements:
         message, span = (
-            f"execute takes one statement, found {len(statements)}; use script for several",
+            f"execute runs one statement, found {len(statements)}; use script for several",
             statements[1].span,
         )
     elif text.strip():
         message = (
-            "execute takes one statement, found only comments or semicolons; write a statement, such as SHOW TABLES"
+            "execute runs one statement, found only comments or semicolons; write a statement, such as SHOW TABLES"
         )
         span = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
     else:
-        message, span = "execute takes one statement, found an empty text; write one, such as SHOW TABLES", Span(0, 0)
+        message, span = "execute runs one statement, found an empty text; write one, such as SHOW TABLES", Span(0, 0)
     raise ParseError(message, span=span, text=text, code="several-statements")
 
 

@@ -62,15 +62,22 @@ def check_query(tokens: Sequence[Token]) -> None:
         return
     token, leading = tokens[index], tokens[0].word
     if leading == "SUMMARIZE" and token.word == "GRAPH" and index + 1 < len(tokens):
-        reason, way = "a graph's rows differ from version to version", "write SUMMARIZE SNAPSHOT s, of that graph"
+        reason, way = (
+            "the rows of a graph depend on the version",
+            "write SUMMARIZE SNAPSHOT s for a snapshot of the graph",
+        )
         raise unsupported("SUMMARIZE GRAPH", reason, way, token.span)
     if token.word != "WITH" and leading in {"DESCRIBE", "DESC", "SUMMARIZE"}:
         return  # a table's name may be any word
     main = _main_of_with(tokens, pairs, index) if token.word == "WITH" else index
     if main < len(tokens) and tokens[main].word in _WRITES:
         word = tokens[main].word
-        reason = "a write starts with its own word, so that every version is made by a statement that says so"
-        way = "write INSERT INTO t WITH … SELECT …" if word == "INSERT" else f"start with {word}, WITH in its query"
+        reason = "a statement that writes must begin with its own keyword"
+        way = (
+            "write INSERT INTO t WITH … SELECT …"
+            if word == "INSERT"
+            else f"begin with {word}, and put WITH into its query"
+        )
         raise unsupported(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
 
 
@@ -79,12 +86,12 @@ def _refuse_patterns(tokens: Sequence[Token]) -> None:
     for index, token in enumerate(tokens):
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
-            raise unsupported("GRAPH_TABLE", "patterns are not in this version", way, token.span)
+            raise unsupported("GRAPH_TABLE", "graph patterns are not implemented", way, token.span)
         if (token.word == "INFORMATION_SCHEMA" and says(tokens, index, token.word, ".")) or (
             token.word in {"DUCKDB_COLUMNS", "DUCKDB_TABLES", "DUCKDB_VIEWS"} and says(tokens, index, token.word, "(")
         ):
             way = "read snapdb.tables and snapdb.columns, or write SHOW TABLES"
-            raise unsupported(token.text, "the engine under the statements has no tables of its own", way, token.span)
+            raise unsupported(token.text, "the catalog of the SQL engine is not accessible", way, token.span)
 
 
 def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:
@@ -153,7 +160,7 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
             around.pop()
         if len(around) == _DEEPEST:
             raise ParseError(
-                f"AT stands in the value of AT more than {_DEEPEST} deep; name the version itself",
+                f"AT is nested more than {_DEEPEST} levels deep in values of AT; write the version itself",
                 span=tokens[index + 1].span,
                 code="too-deep",
             )
@@ -202,9 +209,9 @@ def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> Time
     """Build the time travel between the indexes of its name and its closing parenthesis."""
     name, at, kind, closer = tokens[index], tokens[index + 1], tokens[index + 3], tokens[last]
     if index and tokens[index - 1].word == "AS":
-        raise ParseError(f"AT stands before the alias: write t AT (…) AS {name.text}", span=at.span, code="at-place")
+        raise ParseError(f"AT must precede the alias; write t AT (…) AS {name.text}", span=at.span, code="at-place")
     if last == index + 5:
-        raise ParseError(f"{kind.word} => lacks its value, found )", span=closer.span, code="bad-bound")
+        raise ParseError(f"expected a value after {kind.word} =>, found )", span=closer.span, code="bad-bound")
     inside = Span(tokens[index + 5].span.start, tokens[last - 1].span.stop)
     bound = version_bound(kind.text, SqlFragment(source[slice(*inside)], inside), Span(at.span.start, closer.span.stop))
     return TimeTravel(name, bound, Span(name.span.start, closer.span.stop))

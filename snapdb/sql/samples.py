@@ -267,7 +267,7 @@ _ID_TYPES: dict[str, IdType] = {"int64": "int64", "int32": "int32"}
 def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
     if "seeds" in given and "seed_edges" in given:
         later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))
-        raise ParseError("SEEDS is given twice; keep one", span=later, code="duplicate-clause")
+        raise ParseError("SEEDS is specified twice; keep one", span=later, code="duplicate-clause")
     clauses: dict[str, Any] = {}
     for rule, tree in given.items():
         if rule == "within":
@@ -341,7 +341,7 @@ def _decimal(tree: Tree, clause: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation:  # hexadecimal
         raise ParseError(
-            f"{clause} takes a decimal number, found {text[:40]}", span=span_of(tree), code="bad-number"
+            f"{clause} must be a decimal number, found {text[:40]}", span=span_of(tree), code="bad-number"
         ) from None
 
 
@@ -352,10 +352,10 @@ def _options(tree: Tree) -> dict[str, Spanned[Any]]:
         key, value = leaves(option)
         name = key.lower()
         if name not in _OPTIONS:
-            near = did_you_mean(key, list(_OPTIONS)) or f"; SAMPLE takes {' and '.join(_OPTIONS)}"
-            raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
+            near = did_you_mean(key, list(_OPTIONS)) or f"; the options of SAMPLE are {' and '.join(_OPTIONS)}"
+            raise ParseError(f"unknown option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
         if name in options:
-            raise ParseError(f"{name} is given twice; keep one", span=span_of(option), code="duplicate-clause")
+            raise ParseError(f"{name} is specified twice; keep one", span=span_of(option), code="duplicate-clause")
         options[name] = Spanned(_OPTIONS[name](value), span_of(tree))
     return options
 
@@ -363,7 +363,7 @@ def _options(tree: Tree) -> dict[str, Spanned[Any]]:
 def _memory(value: lark.Token) -> int:
     if not (bytes_ := size(string(value))):
         raise ParseError(
-            f"memory is a size such as '2GB', in {', '.join(UNITS)}; found {value[:40]}",
+            f"memory must be a size such as '2GB' ({', '.join(UNITS)}), found {value[:40]}",
             span=span_of(value),
             code="bad-size",
         )
@@ -372,7 +372,7 @@ def _memory(value: lark.Token) -> int:
 
 def _ids(value: lark.Token) -> IdType:
     if (ids := _ID_TYPES.get(string(value).lower())) is None:
-        raise ParseError(f"ids is 'int64' or 'int32', found {value[:40]}", span=span_of(value), code="bad-ids")
+        raise ParseError(f"ids must be 'int64' or 'int32', found {value[:40]}", span=span_of(value), code="bad-ids")
     return ids
 
 

@@ -21,7 +21,7 @@ from snapdb.sql.syntax import (
     name,
     string,
 )
-from snapdb.sql.unsupported import unknown_kind, unknown_show
+from snapdb.sql.unsupported import refuse_qualified, unknown_kind, unknown_show
 
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
 """What DROP takes; a TAG has nothing to describe."""
@@ -157,8 +157,10 @@ _SHOWN_FIRST = frozenset(words.split()[0] for words in _SHOWN)
 def _check(tokens: Sequence[Token]) -> None:
     if tokens[0].word == "DROP" and tokens[1].word not in _DROPPED:
         raise unknown_kind("DROP", tokens[1])
+    if tokens[0].word == "DROP" and tokens[1].word == "TABLE":
+        refuse_qualified(tokens, 2)
     if tokens[0].word == "SHOW" and tokens[1].word not in _SHOWN_FIRST:
-        raise unknown_show(tokens[1], _SHOWN)
+        raise unknown_show(tokens, _SHOWN)
 
 
 FAMILY = Family(

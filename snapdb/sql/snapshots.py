@@ -129,10 +129,10 @@ def _layout(tree: Tree | None) -> Spanned[Form] | None:
     for option in trees(tree):
         key, value = leaves(option)
         if key.lower() != "layout":
-            near = did_you_mean(key, ["layout"]) or "; it takes layout"
-            raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
+            near = did_you_mean(key, ["layout"]) or "; the only option is layout"
+            raise ParseError(f"unknown option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
         if layout is not None:
-            raise ParseError("layout is given twice; keep one", span=span_of(option), code="duplicate-clause")
+            raise ParseError("layout is specified twice; keep one", span=span_of(option), code="duplicate-clause")
         layout = _form(value)
     return layout
 
@@ -141,8 +141,8 @@ def _form(value: Leaf) -> Spanned[Form]:
     text = string(value) if value.type == "STRING" else name(value).text
     form = next((form for form in FORMS if form == text.lower()), None)
     if form is None:
-        near = did_you_mean(text, FORMS) or f"; layout is one of {', '.join(FORMS)}"
-        raise ParseError(f'no layout "{text[:40]}"{near}', span=span_of(value), code="unknown-layout")
+        near = did_you_mean(text, FORMS) or f"; the layouts are {', '.join(FORMS)}"
+        raise ParseError(f'unknown layout "{text[:40]}"{near}', span=span_of(value), code="unknown-layout")
     return Spanned(form, span_of(value))
 
 

@@ -142,7 +142,7 @@ def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
     bound = BOUNDS[kind.upper()]
     if bound == "TAG" and [token.kind for token in scan(value.text)] not in (["string"], ["parameter"]):
         raise ParseError(
-            f"TAG takes a name in single quotes, found {value.text[:40]}", span=value.span, code="bad-bound"
+            f"TAG must be a name in single quotes, found {value.text[:40]}", span=value.span, code="bad-bound"
         )
     return VersionBound(bound, value, span)
 
@@ -198,7 +198,7 @@ def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
         rule = str(clause.data)
         if rule in given:
             keyword = _LABELS.get(rule, rule.upper().replace("_", " "))
-            raise ParseError(f"{keyword} is given twice; keep one", span=span_of(clause), code="duplicate-clause")
+            raise ParseError(f"{keyword} is specified twice; keep one", span=span_of(clause), code="duplicate-clause")
         given[rule] = clause
     return given
 
@@ -231,7 +231,9 @@ def name(leaf: Leaf) -> Name:
     """An identifier without its quotes."""
     text = _token(leaf, "quoted" if leaf.startswith('"') else "word").identifier
     if not text:
-        raise ParseError("a name cannot be empty; write one between the quotes", span=span_of(leaf), code="empty-name")
+        raise ParseError(
+            "a name must not be empty; write one between the quotes", span=span_of(leaf), code="empty-name"
+        )
     return Name(text, span_of(leaf))
 
 
@@ -276,7 +278,7 @@ def number(tree: Tree) -> float:
     except ValueError:  # hexadecimal
         value = inf
     if not isfinite(value):
-        raise ParseError(f"{text[:40]} is not a number that can be held", span=span_of(tree), code="bad-number")
+        raise ParseError(f"{text[:40]} is not a valid number, or too large", span=span_of(tree), code="bad-number")
     return value
 
 
@@ -287,7 +289,7 @@ def integer(tree: Tree, clause: str) -> int:
         return int(text)
     except ValueError:
         raise ParseError(
-            f"{clause} takes a whole number, found {text[:40]}", span=span_of(tree), code="bad-number"
+            f"{clause} must be an integer, found {text[:40]}", span=span_of(tree), code="bad-number"
         ) from None
 
 
@@ -325,7 +327,9 @@ def bytes_of(name: str, given: int | str | None) -> int | None:
         return given
     count = size(given)
     if count is None:
-        raise ValueError(f"{name} is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {given!r}")
+        raise ValueError(
+            f"{name} must be a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {given!r}"
+        )
     return count
 
 

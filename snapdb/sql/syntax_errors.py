@@ -6,6 +6,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedToken
 
 from snapdb.errors import ParseError, Span
+from snapdb.sql.corrections import Mistake, correct
 from snapdb.sql.lexer import READS, Token
 from snapdb.sql.syntax import RESERVED
 from snapdb.types import did_you_mean
@@ -53,20 +54,24 @@ def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[To
     """The error to show for a token that the grammar could not take; `tokens` are the statement's, unfolded."""
     accepted: set[str] = error.accepts
     expected = _expected(accepted, parser)
+    plain = frozenset(_plain(terminal, parser) for terminal in accepted)
     if error.token.type == "$END":
-        end = tokens[-1].span.stop
-        return ParseError(
-            f"unexpected end of the statement: expected {expected}", span=Span(end, end), code="unexpected-end"
-        )
+        end, way = tokens[-1].span.stop, correct(Mistake(tokens, len(tokens), plain))
+        wanted = "" if way and len(expected) > _LONG else f": expected {expected}"
+        return ParseError(f"unexpected end of statement{wanted}{way}", span=Span(end, end), code="unexpected-end")
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
     unexpected = tokens[index]
+    if way := correct(Mistake(tokens, index, plain)):
+        found = f"expected {expected}, found {unexpected.text[:40]}"
+        if len(expected) > _LONG:
+            found = f'syntax error at or near "{unexpected.text[:40]}"'
+        return ParseError(found + way, span=unexpected.span, code="unexpected-word")
     if part := _refreshed(tokens, index, accepted):
         return ParseError(
-            f"{unexpected.text} is not expected here; {part}", span=unexpected.span, code="unexpected-word"
+            f'syntax error at or near "{unexpected.text}"; {part}', span=unexpected.span, code="unexpected-word"
         )
     hint = (
         _property(tokens, index)
-        or _fanout(tokens[index - 1])
         or _share(tokens[index - 1])
         or _room(tokens, index)
         or _hint(unexpected, accepted, parser)
@@ -74,7 +79,7 @@ def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[To
     )
     if "did you mean" in hint and len(expected) > _LONG:
         return ParseError(
-            f"{unexpected.text[:40]} is not expected here{hint}", span=unexpected.span, code="unexpected-word"
+            f'syntax error at or near "{unexpected.text[:40]}"{hint}', span=unexpected.span, code="unexpected-word"
         )
     return ParseError(
         f"expected {expected}, found {unexpected.text[:40]}{hint}", span=unexpected.span, code="unexpected-word"
@@ -103,6 +108,11 @@ def _is_spelled(terminal: str, parser: Lark) -> bool:
     return any(known.name == terminal for known in parser.terminals)
 
 
+def _plain(terminal: str, parser: Lark) -> str:
+    """Return the text of a keyword or mark, else the terminal's name."""
+    return parser.get_terminal(terminal).pattern.value.upper() if _is_spelled(terminal, parser) else terminal
+
+
 def _written(terminal: str, parser: Lark) -> str:
     text: str = parser.get_terminal(terminal).pattern.value.upper()
     return text if text[0].isalpha() else f'"{text}"'
@@ -112,13 +122,13 @@ def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
     """What was probably meant, as the end of the message."""
     terminals = set(accepted)
     if token.kind == "parameter":
-        return "; parameters stand only inside queries and conditions, write the value here"
+        return "; parameters are allowed only in queries and conditions, write the value here"
     if token.kind == "quoted":
         return ""
     if "$END" in terminals and token.word in _STARTS:
         return '; end the statement before it with ";"'
     if "NAME" in terminals and token.word in RESERVED:
-        return f'; {token.word} is reserved, write "{token.text}" in double quotes to use it as a name'
+        return f'; {token.word} is a reserved word, write "{token.text}" in double quotes to use it as a name'
     if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and token.text in {"+", "-", "*", "/", "("}:
         return "; put an expression in parentheses"
     keywords = _keywords(accepted, parser)
@@ -135,7 +145,7 @@ def _property(tokens: Sequence[Token], index: int) -> str:
         or (tokens[opened - 1].word, tokens[opened].text) != ("PROPERTIES", "(")
     ):
         return ""
-    return "; a property is a column: add one to the table for an expression"
+    return "; PROPERTIES lists columns, add a column to the table for an expression"
 
 
 def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
@@ -144,13 +154,13 @@ def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
     if "REFRESH" not in accepted:
         return ""
     if (before.word, unexpected.kind) == ("FCR", "number"):
-        return f"write EVERY {unexpected.text} BATCHES for a period; a share of the rows is a part of REFRESH OTF"
+        return f"write EVERY {unexpected.text} BATCHES for a period; only REFRESH OTF has a percentage of rows"
     if (before.word, unexpected.word) == ("AUTO", "BATCHES"):
-        return "EVERY AUTO stands without it"
+        return "write EVERY AUTO without it"
     if unexpected.word == "CACHE" or [token.word for token in tokens[index : index + 2]] == ["USING", "CACHE"]:
-        return "a cache serves every stream of its sampler, and is named by CREATE CACHE only"
+        return "leave it out: CREATE CACHE name ON SAMPLER adds a cache to all streams of a sampler"
     clause = _REFRESHED_BY.get(unexpected.word) if unexpected.kind == "word" else None
-    return f"it is a part of {clause}, and stands right after it" if clause else ""
+    return f"it is part of {clause}, write it directly after that" if clause else ""
 
 
 def _room(tokens: Sequence[Token], index: int) -> str:
@@ -161,12 +171,7 @@ def _room(tokens: Sequence[Token], index: int) -> str:
 
 def _share(before: Token) -> str:
     """Hint that OTF needs the share of a row that it resamples."""
-    return "; write a share of the rows first, OTF 15 PERCENT" if before.word == "OTF" else ""
-
-
-def _fanout(before: Token) -> str:
-    """Hint that counts belong to edge types, if they follow FANOUT directly."""
-    return "; write FANOUT (DEFAULT => [10, 5]), or edge types before their counts" if before.word == "FANOUT" else ""
+    return "; write a percentage of rows first, OTF 15 PERCENT" if before.word == "OTF" else ""
 
 
 def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:

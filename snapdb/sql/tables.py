@@ -34,7 +34,7 @@ from snapdb.sql.syntax import (
     part,
     trees,
 )
-from snapdb.sql.unsupported import unsupported
+from snapdb.sql.unsupported import refuse_qualified, unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,17 +252,15 @@ def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:
             return f"RENAME COLUMN {print_name(column)} TO {print_name(new)}"
 
 
-_LATER = "it is not in this version"
-
-_CONSTRAINTS = ("the only constraint that is kept is a column's NOT NULL", "find the rows that break it with a SELECT")
+_CONSTRAINTS = ("NOT NULL is the only constraint of tables", "find the rows that violate it by a SELECT")
 
 _COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"
 
 _ALTERED = (
-    (("SET", "NOT", "NULL"), "UPDATE or DELETE the rows without a value and keep new ones out in the INSERT's query"),
+    (("SET", "NOT", "NULL"), "UPDATE or DELETE the rows with NULL, and exclude NULL in the query of each INSERT"),
     (("DROP", "NOT", "NULL"), _COPIED),
-    (("SET", "DEFAULT"), "name the value in INSERT"),
-    (("DROP", "DEFAULT"), "name the value in INSERT"),
+    (("SET", "DEFAULT"), "write the value in INSERT"),
+    (("DROP", "DEFAULT"), "write the value in INSERT"),
     ((), "ADD a column of the new type, UPDATE t SET new = CAST(old AS …), DROP the old one, RENAME the new one"),
 )
 """What may follow ALTER COLUMN c, and the way round; the last: its TYPE."""
@@ -274,6 +272,7 @@ def _check(tokens: Sequence[Token]) -> None:
     if verb == "CREATE":
         return
     refuse_at(tokens)
+    refuse_qualified(tokens, _table_index(tokens))
     if verb == "INSERT":
         _refuse_insert(tokens)
     elif verb == "UPDATE":
@@ -288,19 +287,28 @@ def _check(tokens: Sequence[Token]) -> None:
 def refuse_at(tokens: Sequence[Token]) -> None:
     """Raise for a write to a table as it was."""
     verb = tokens[0].word
-    table = 4 if says(tokens, 1, "TABLE", "IF", "EXISTS") else 2 if verb in {"ALTER", "DELETE", "INSERT"} else 1
+    table = _table_index(tokens)
     if opens_bound(tokens, table + 1):
-        reason, way = "versions do not change once they are made", f"leave it out: {verb} makes a new version"
+        reason, way = "versions are immutable", f"leave it out: {verb} creates a new version"
         raise unsupported(f"AT in {verb}", reason, way, tokens[table + 1].span)
+
+
+def _table_index(tokens: Sequence[Token]) -> int:
+    """Return the index of the name of the table that a statement writes to."""
+    if says(tokens, 1, "TABLE", "IF", "EXISTS"):
+        return 4
+    return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT"} else 1
 
 
 def _refuse_insert(tokens: Sequence[Token]) -> None:
     if says(tokens, 1, "OR"):
         raise unsupported("INSERT OR …", "tables have no unique keys", "write INSERT INTO", tokens[1].span)
     if says(tokens, 3, "DEFAULT", "VALUES"):
-        raise unsupported("DEFAULT VALUES", _LATER, "write VALUES (…)", tokens[3].span)
+        raise unsupported("DEFAULT VALUES", "a row needs at least one value", "write VALUES (…)", tokens[3].span)
     if says(tokens, 3, "BY", "NAME") or says(tokens, 3, "BY", "POSITION"):
-        raise unsupported("BY", _LATER, "name the columns: INSERT INTO t (a, b) SELECT …", tokens[3].span)
+        raise unsupported(
+            "BY", "columns are matched by position", "name the columns: INSERT INTO t (a, b) SELECT …", tokens[3].span
+        )
 
 
 def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
@@ -314,10 +322,12 @@ def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
             continue
         started = True
         if word == "(":
-            raise unsupported("SET (…) =", _LATER, "write a = …, b = …", tokens[index].span)
+            raise unsupported(
+                "SET (…) =", "UPDATE assigns columns one by one", "write a = …, b = …", tokens[index].span
+            )
         if says(tokens, index + 1, "."):
             span = Span(tokens[index].span.start, tokens[min(index + 2, len(tokens) - 1)].span.stop)
-            raise unsupported("SET t.c", "UPDATE sets whole columns of its own table", "write SET c = …", span)
+            raise unsupported("SET t.c", "UPDATE assigns whole columns of its table", "write SET c = …", span)
 
 
 def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
@@ -326,7 +336,7 @@ def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
     place = tokens[action].span if action < len(tokens) else tokens[-1].span
     if says(tokens, action, "RENAME", "TO") and not says(tokens, action + 2, "TO"):
         way = "write CREATE TABLE new AS SELECT * FROM t, then DROP TABLE t"
-        raise unsupported("RENAME TO", "a table keeps its name through all versions", way, place)
+        raise unsupported("RENAME TO", "a table has one name in all versions", way, place)
     if says(tokens, action, "ALTER"):
         _refuse_alter_column(tokens, action)
     for verb in ("ADD", "DROP"):
@@ -336,7 +346,10 @@ def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
     for index in top:
         if index > action and tokens[index].word == ",":
             raise unsupported(
-                "a second change in ALTER TABLE", _LATER, "write one ALTER TABLE each", tokens[index].span
+                "a second change in ALTER TABLE",
+                "ALTER TABLE makes one change",
+                "write one ALTER TABLE for each",
+                tokens[index].span,
             )
 
 
@@ -344,7 +357,7 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
     change = action + 3 if says(tokens, action + 1, "COLUMN") else action + 2
     words, way = next((words, way) for words, way in _ALTERED if not words or says(tokens, change, *words))
     what = " ".join(words) if words else "TYPE"
-    reason = "columns keep their types and rules through all versions"
+    reason = "types and constraints of columns are the same in all versions"
     raise unsupported(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
 
 
@@ -354,7 +367,9 @@ def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
     if verb == "ALTER":
         return
     if word == "RETURNING" and tokens[index - 1].word != ".":
-        raise unsupported("RETURNING", "a write gives back its number of rows only", "SELECT the rows first", span)
+        raise unsupported(
+            "RETURNING", "a statement that writes returns only its number of rows", "SELECT the rows first", span
+        )
     if says(tokens, index, "ON", "CONFLICT") and _conflict_action(tokens, index + 2):
         way = "use UPDATE, and INSERT … SELECT … WHERE NOT EXISTS (…), or ON DUPLICATE KEY in the property graph"
         raise unsupported(

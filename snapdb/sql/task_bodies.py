@@ -203,14 +203,14 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
         span, path, written = named
         if _URL.match(path) and (written or not _LOCAL.match(path)):
             raise ParseError(
-                f"a task reads and writes files of this machine, found '{path[:80]}'; copy it here "
-                "by other means, and name the copy",
+                f"a task can read and write only local files, found '{path[:80]}'; copy the file to "
+                "this machine, and write the path of the copy",
                 span=span,
                 code="task-url",
             )
         if not os.path.normpath(named.place("-")).strip("/"):
             raise ParseError(
-                f"'{path[:80]}' would open all files of this machine to the task; name files in a folder",
+                f"'{path[:80]}' would give the task access to all files of this machine; write a path in a folder",
                 span=span,
                 code="task-everywhere",
             )
@@ -359,7 +359,11 @@ def changed_graphs(condition: str) -> tuple[_Changed, ...]:
         closer = pairs[index + 1]
         span = Span(token.span.start, tokens[closer].span.stop)
         if closer != index + 3 or tokens[index + 2].kind != "string":
-            raise ParseError("changed takes a graph's name in quotes: changed('shop')", span=span, code="bad-changed")
+            raise ParseError(
+                "the argument of changed must be a graph's name in quotes: changed('shop')",
+                span=span,
+                code="bad-changed",
+            )
         changes.append(_Changed(tokens[index + 2].string_value, span))
     return tuple(changes)
 

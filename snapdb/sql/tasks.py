@@ -157,7 +157,7 @@ def _options(tree: Tree | None) -> tuple[TaskOption, ...]:
     options = [_option(option) for option in trees(tree)]
     for index, option in enumerate(options):
         if option.name in {before.name for before in options[:index]}:
-            raise ParseError(f"{option.name} is given twice; keep one", span=option.span, code="duplicate-clause")
+            raise ParseError(f"{option.name} is specified twice; keep one", span=option.span, code="duplicate-clause")
     return tuple(options)
 
 
@@ -165,8 +165,8 @@ def _option(tree: Tree) -> TaskOption:
     key, *words = leaves(tree)
     option = _OPTIONS.get(key.lower())
     if option is None:
-        hint = did_you_mean(key, _OPTIONS) or f"; a task takes {', '.join(_OPTIONS)}"
-        raise ParseError(f"no option {key[:40]} of a task{hint}", span=span_of(key), code="unknown-option")
+        hint = did_you_mean(key, _OPTIONS) or f"; the options are {', '.join(_OPTIONS)}"
+        raise ParseError(f"unknown task option {key[:40]}{hint}", span=span_of(key), code="unknown-option")
     value: Tree | Leaf = words[0] if words else trees(tree)[0]
     span = span_of(tree)
     match option:
@@ -180,9 +180,9 @@ def _option(tree: Tree) -> TaskOption:
 
 def _count(value: Tree | Leaf) -> int:
     if isinstance(value, lark.Token) or value.data != "number":
-        raise ParseError(f"retries takes a whole number, found {_shown(value)}", span=span_of(value), code="bad-number")
+        raise ParseError(f"retries must be an integer, found {_shown(value)}", span=span_of(value), code="bad-number")
     if not 0 <= (count := integer(value, "retries")) <= 100:
-        raise ParseError(f"retries takes 0 to 100, found {count}", span=span_of(value), code="bad-number")
+        raise ParseError(f"retries must be from 0 to 100, found {count}", span=span_of(value), code="bad-number")
     return count
 
 
@@ -196,7 +196,7 @@ def _length(value: Tree | Leaf) -> str:
             return " ".join((string(number) if number.type == "STRING" else number, *unit))
         case _:
             raise ParseError(
-                f"timeout takes a string such as '30 minutes', found {_shown(value)}",
+                f"timeout must be a string such as '30 minutes', found {_shown(value)}",
                 span=span_of(value),
                 code="bad-option",
             )
@@ -209,7 +209,9 @@ def _word(option: _Option, value: Tree | Leaf) -> str:
         if word in _TAKEN[option]:
             return word
     raise ParseError(
-        f"{option} is one of {', '.join(_TAKEN[option])}, found {_shown(value)}", span=span_of(value), code="bad-option"
+        f"{option} must be one of {', '.join(_TAKEN[option])}, found {_shown(value)}",
+        span=span_of(value),
+        code="bad-option",
     )
 
 
@@ -226,7 +228,7 @@ def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> No
         statements = parse(sample.text)
         if not statements:
             raise ParseError(
-                "this task does nothing; write a statement between the dollars",
+                "the body of the task is empty; write a statement between $$ and $$",
                 span=Span(0, len(sample.text)),
                 code="empty-task",
             )
@@ -238,7 +240,9 @@ def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> No
             placeholder = _PLACEHOLDER.fullmatch(text[error.span.start - start : error.span.stop - start])
             if placeholder is not None and error.code == "unexpected-word":
                 message = error.message.replace(PLACEHOLDERS[placeholder[1]], placeholder[0])
-                error.message = f"{message}, which is digits; begin a name with a letter, such as s_{placeholder[0]}"
+                error.message = (
+                    f"{message}, which expands to digits; begin a name with a letter, such as s_{placeholder[0]}"
+                )
         raise
 
 
@@ -249,7 +253,7 @@ def _inside(body: Leaf) -> tuple[int, str]:
         return span.start, str(body)
     if not body.startswith("$"):
         raise ParseError(
-            "a task's body is a statement, or several between $$ and $$; take the quotes away",
+            "the body of a task must be a statement, or several between $$ and $$; remove the quotes",
             span=span,
             code="quoted-task",
         )
@@ -263,18 +267,20 @@ def _check(tokens: tuple[Token, ...]) -> None:
     words = [token.word for token in tokens]
     for index, token in enumerate(tokens):
         if token.word == "TASK" and index and words[index - 1] in {"CREATE", "REPLACE"}:
-            raise unsupported("CREATE TASK in a task", "a task makes no tasks", "make it by itself", token.span)
+            raise unsupported(
+                "CREATE TASK in a task", "a task cannot create tasks", "write it as a statement of its own", token.span
+            )
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             word, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
             if word in PLACEHOLDERS:  # filled, were it written without blanks
                 raise ParseError(
-                    f"{{{word}}} stands without blanks in its braces; take them away",
+                    f"{{{word}}} must not have blanks in its braces; remove them",
                     span=tokens[index + 1].span,
                     code="unknown-placeholder",
                 )
-            hint = did_you_mean(word, PLACEHOLDERS) or f"; it knows {known}"
+            hint = did_you_mean(word, PLACEHOLDERS) or f"; the placeholders are {known}"
             raise ParseError(
-                f"a task knows no {{{word[:40]}}}{hint}", span=tokens[index + 1].span, code="unknown-placeholder"
+                f"unknown placeholder {{{word[:40]}}}{hint}", span=tokens[index + 1].span, code="unknown-placeholder"
             )
 
 
@@ -288,18 +294,21 @@ def _check_statements(statements: Sequence[Statement]) -> None:
         match inner:
             case ExecuteTask():
                 raise unsupported(
-                    "EXECUTE TASK in a task", "a task runs no other", "write its statements here", inner.span
+                    "EXECUTE TASK in a task",
+                    "a task cannot run another task",
+                    "write the statements of that task here",
+                    inner.span,
                 )
             case Begin() if begun is not None:
-                raise _unpaired("BEGIN stands in a transaction that is open; COMMIT or ROLLBACK that first", inner.span)
+                raise _unpaired("BEGIN in an open transaction; COMMIT or ROLLBACK that first", inner.span)
             case Begin():
                 begun = inner.span
             case Commit() | Rollback():
                 if begun is None:
-                    raise _unpaired("no transaction is open here; write BEGIN before what belongs to it", inner.span)
+                    raise _unpaired("no transaction is open here; write BEGIN before its first statement", inner.span)
                 begun = None
     if begun is not None:
-        raise _unpaired("this task never ends the transaction that it begins; add COMMIT", begun)
+        raise _unpaired("the task does not end its transaction; add COMMIT", begun)
 
 
 def _unpaired(message: str, span: Span) -> ParseError:
@@ -377,16 +386,17 @@ def cron(text: str, span: Span) -> str:
     nickname = next((word for word in words if word.startswith("@")), None)
     if nickname is not None:
         line = _NICKNAMES.get(nickname.lower(), "0 3 * * * UTC")
-        raise _bad(f"SCHEDULE takes no {nickname[:40]}; write 'USING CRON {line}'", span)
+        raise _bad(f"SCHEDULE does not support {nickname[:40]}; write 'USING CRON {line}'", span)
     if [word.upper() for word in words[:2]] != ["USING", "CRON"]:
         way = "'USING CRON 0 3 * * * UTC' or EVERY INTERVAL '1 day'"
-        raise _bad(f"SCHEDULE takes {way}, found '{text[:40]}'", span)
+        hint = f"; write 'USING CRON {text[:40]}'" if len(words) in {len(_FIELDS), len(_FIELDS) + 1} else ""
+        raise _bad(f"SCHEDULE must be {way}, found '{text[:40]}'{hint}", span)
     arguments = words[2:]
     fields, zones = [word.upper() for word in arguments[: len(_FIELDS)]], arguments[len(_FIELDS) :] or ["UTC"]
     if len(fields) < len(_FIELDS) or fields[-1] == "UTC" or len(zones) > 1 or not zones[0][0].isalpha():
         names = ", ".join(field.name for field in _FIELDS)
         raise _bad(
-            f"USING CRON takes {names} and perhaps a time zone, such as 0 3 * * * Europe/Berlin; found "
+            f"USING CRON must have {names} and may have a time zone, such as 0 3 * * * Europe/Berlin; found "
             f"'{' '.join(arguments)[:60]}'",
             span,
         )
@@ -394,7 +404,8 @@ def cron(text: str, span: Span) -> str:
         if not all(_fits(item, allowed) for item in word.split(",")):
             bounds = allowed.bounds or f"{allowed.least} to {allowed.most}"
             raise _bad(
-                f"the {allowed.name} of USING CRON is {bounds}, as *, 5, {allowed.example}, */10 or several with "
+                f"the {allowed.name} of USING CRON must be {bounds}, such as *, 5, {allowed.example}, */10 or a list "
+                "with "
                 f"commas; found {word[:40]}",
                 span,
             )
@@ -431,8 +442,8 @@ def _value(text: str, field: _Field) -> int:
 
 def _check_zone(zone: str, span: Span) -> None:
     if zone not in _zones():
-        hint = did_you_mean(zone, _zones()) or "; zones have the names of IANA, such as UTC or Europe/Berlin"
-        raise _bad(f'USING CRON knows no time zone "{zone[:60]}"{hint}', span)
+        hint = did_you_mean(zone, _zones()) or "; write an IANA name such as UTC or Europe/Berlin"
+        raise _bad(f'unknown time zone "{zone[:60]}" in USING CRON{hint}', span)
 
 
 @cache
@@ -446,7 +457,7 @@ def _check_days(line: str, span: Span) -> None:
         next(CronSim(line, datetime(2000, 1, 1)))
     except (CronSimError, StopIteration):
         raise _bad(
-            f"USING CRON {line} never fires, for its months have no such day; name a day that they have", span
+            f"USING CRON {line} never starts a run, as its months have no such day; write a day that they have", span
         ) from None
 
 
@@ -477,7 +488,7 @@ def _check_leading(tokens: Sequence[Token]) -> None:
     if tokens[0].word == "CREATE":
         refuse_parameters(tokens, "a task")
     elif tokens[0].word == "EXECUTE" and tokens[1].word != "TASK":
-        raise unknown_statement(tokens[0], ())
+        raise unknown_statement(tokens, ())
 
 
 FAMILY = Family(

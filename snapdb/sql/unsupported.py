@@ -8,97 +8,137 @@ from snapdb.types import did_you_mean
 
 _ONE_DATABASE = "a snapdb database is one directory of tables, graphs and snapshots"
 
-_ENGINE = "it would change the engine under every statement"
+_ENGINE = "it would change the SQL engine for all statements"
 
-_SAVEPOINT = ("the whole transaction is the unit", "write ROLLBACK and begin again")
+_SAVEPOINT = ("a transaction is rolled back as a whole", "write ROLLBACK, then BEGIN a new transaction")
 
-_NOT_YET = "it is not in this version"
+_NO_UPSERT = "upserts are not implemented"
 
 _UPSERT = "write UPDATE t SET … FROM u WHERE …, then INSERT INTO t SELECT … FROM u WHERE NOT EXISTS (…)"
 
-_PLAIN_TABLES = "a database holds tables, property graphs, snapshots, samplers, caches and tags only"
+_PLAIN_TABLES = "a database contains only tables, property graphs, snapshots, samplers, caches, tasks and tags"
 
 _LEADING: Mapping[str, tuple[str, str]] = {
-    "ANALYZE": ("statistics are kept by themselves", "leave it out"),
+    "ANALYZE": ("statistics are maintained automatically", "leave it out"),
     "ATTACH": (_ONE_DATABASE, "open the other database with snapdb.connect, or read its Parquet files in a SELECT"),
-    "CALL": (_ENGINE, "use SELECT * FROM the function, where it only reads"),
+    "CALL": (_ENGINE, "write SELECT * FROM function(…) for a function that only reads"),
     "CHECKPOINT": ("every statement is durable when it returns", "leave it out"),
-    "COMMENT": ("comments on tables are not kept", "say it in MESSAGE '…'"),
-    "DEALLOCATE": ("there are no prepared statements", "give parameters to execute"),
+    "COMMENT": ("tables have no comments", "describe a change by MESSAGE '…'"),
+    "DEALLOCATE": ("there are no prepared statements", "pass parameters to execute"),
     "DETACH": (_ONE_DATABASE, "close the database instead"),
-    "EXECUTE": ("there are no prepared statements", "give parameters to execute, or write EXECUTE TASK name"),
-    "EXPORT": (_ONE_DATABASE, "copy the directory, or SELECT with the command line's --format"),
+    "EXECUTE": ("there are no prepared statements", "pass parameters to execute, or write EXECUTE TASK name"),
+    "EXPORT": (_ONE_DATABASE, "write BACKUP DATABASE TO 'path', or COPY t TO 'file'"),
+    "GRANT": ("there are no users", "set the permissions of the database directory"),
     "IMPORT": (_ONE_DATABASE, "use COPY t FROM 'path' or CREATE TABLE t AS SELECT * FROM 'path'"),
-    "INSTALL": ("extensions are not loaded: they run code from outside", "convert the data to Parquet or CSV first"),
-    "LOAD": ("extensions are not loaded: they run code from outside", "convert the data to Parquet or CSV first"),
-    "MATCH": ("patterns are not in this version", "join a snapshot's elements: FROM q.knows k JOIN q.person p ON …"),
-    "MERGE": (_NOT_YET, _UPSERT),
-    "PRAGMA": (_ENGINE, "use SHOW and DESCRIBE to look around"),
-    "PREPARE": ("there are no prepared statements", "give parameters to execute"),
+    "INSTALL": ("extensions run code of third parties", "convert the data to Parquet or CSV first"),
+    "LOCK": ("statements acquire the locks that they need", "leave it out"),
+    "LOAD": ("extensions run code of third parties", "convert the data to Parquet or CSV first"),
+    "MATCH": ("graph patterns are not implemented", "join a snapshot's elements: FROM q.knows k JOIN q.person p ON …"),
+    "MERGE": (_NO_UPSERT, _UPSERT),
+    "PRAGMA": (_ENGINE, "use SHOW, DESCRIBE or system tables such as snapdb.tables"),
+    "PREPARE": ("there are no prepared statements", "pass parameters to execute"),
     "RELEASE": _SAVEPOINT,
-    "REPLACE": (_NOT_YET, _UPSERT),
+    "REPLACE": (_NO_UPSERT, _UPSERT),
     "RESET": (_ENGINE, "leave it out"),
+    "RESTORE": ("versions are immutable", "write CREATE OR REPLACE TABLE t AS SELECT * FROM t AT (VERSION => 3)"),
+    "REVOKE": ("there are no users", "set the permissions of the database directory"),
     "SAVEPOINT": _SAVEPOINT,
     "SET": (_ENGINE, "leave it out"),
-    "TRUNCATE": ("a table is emptied by a version like any other", "write DELETE FROM t"),
-    "UPSERT": (_NOT_YET, _UPSERT),
+    "TRUNCATE": ("deleting rows creates a version", "write DELETE FROM {}"),
+    "UPSERT": (_NO_UPSERT, _UPSERT),
     "USE": (_ONE_DATABASE, "open the other database with snapdb.connect"),
 }
 
 _KINDS: Mapping[str, tuple[str, str]] = {
     "DATABASE": (_ONE_DATABASE, "open another directory with snapdb.connect"),
     "FUNCTION": (_PLAIN_TABLES, "write the expression in the query"),
-    "INDEX": ("tables have no indexes", "leave it out: graphs are indexed by themselves"),
+    "INDEX": ("tables have no indexes", "leave it out: snapshots are indexed automatically"),
+    "MATERIALIZED": (_PLAIN_TABLES, "use CREATE TABLE … AS SELECT …, and a task that runs it"),
     "MACRO": (_PLAIN_TABLES, "write the expression in the query"),
-    "SCHEMA": (_PLAIN_TABLES, "put the prefix into the table's name"),
-    "SECRET": (_ENGINE, "copy the files here first"),
+    "SCHEMA": (_PLAIN_TABLES, "add a prefix to the table's name"),
+    "SECRET": (_ENGINE, "copy the files to this machine first"),
     "SEQUENCE": (_PLAIN_TABLES, "number rows with row_number() OVER () in the query"),
-    "TEMP": ("temporary tables are not kept apart", "use WITH … AS (…) in the query"),
-    "TEMPORARY": ("temporary tables are not kept apart", "use WITH … AS (…) in the query"),
+    "TEMP": ("temporary tables are not implemented", "use WITH … AS (…) in the query"),
+    "TEMPORARY": ("temporary tables are not implemented", "use WITH … AS (…) in the query"),
     "TRIGGER": (_PLAIN_TABLES, "run the statement after the INSERT"),
     "TYPE": (_PLAIN_TABLES, "write the type in the column's definition"),
-    "UNIQUE": ("tables have no indexes", "leave it out: graphs are indexed by themselves"),
+    "UNIQUE": ("tables have no indexes", "leave it out: snapshots are indexed automatically"),
     "VIEW": (_PLAIN_TABLES, "use CREATE TABLE … AS SELECT …, or WITH … AS (…) in the query"),
 }
 
+_PROMPT = frozenset({"EXIT", "HELP", "QUIT"})
+_LISTED = frozenset({"ALL", "CATALOGS", "DATABASES", "FUNCTIONS", "INDEXES", "SCHEMAS", "SETTINGS", "USERS", "VIEWS"})
+"""What SHOW lists in other databases."""
+
 _OURS = ("TABLE", "PROPERTY", "SNAPSHOT", "SAMPLER", "TAG", "CACHE", "TASK")
 
-CREATED = "TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE and TASK"
+CREATED = "TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE or TASK"
 """What CREATE and DROP take."""
 
 
 def unsupported(what: str, reason: str, way: str, span: Span) -> ParseError:
     """The error of a statement that is understood and not allowed."""
-    return ParseError(f"{what} is refused: {reason}; {way}", span=span, code="refused")
+    return ParseError(f"{what} is not supported: {reason}; {way}", span=span, code="refused")
 
 
-def unknown_statement(token: Token, known: Sequence[str]) -> ParseError:
+def unknown_statement(tokens: Sequence[Token], known: Sequence[str]) -> ParseError:
     """The error for a first word that starts none of our statements."""
+    token = tokens[0]
     if token.word in _LEADING:
-        return unsupported(token.word, *_LEADING[token.word], token.span)
+        reason, way = _LEADING[token.word]
+        named = [after.text for after in tokens[1:] if after.word != "TABLE"]
+        return unsupported(token.word, reason, way.format(named[-1] if named else "t"), token.span)
     hint = did_you_mean(token.text, known) if token.kind == "word" else ""
+    if token.word in _PROMPT:
+        hint = "; it is a command of the prompt, where \\? lists all commands"
     if token.text in {"\\", "."}:
-        hint = "; commands are of the prompt, where \\? lists them; SHOW and DESCRIBE look around anywhere"
-    return ParseError(f"no statement starts with {token.text[:40]}{hint}", span=token.span, code="unknown-statement")
+        hint = "; commands that begin with it exist only at the prompt (\\? lists them); write SHOW or DESCRIBE instead"
+    return ParseError(f"unknown statement {token.text[:40]}{hint}", span=token.span, code="unknown-statement")
+
+
+def refuse_qualified(tokens: Sequence[Token], table: int) -> None:
+    """Raise where a write names an element of a snapshot; `table` is the index of the table's name."""
+    if table + 2 < len(tokens) and tokens[table + 1].text == ".":
+        what, (schema, _, element) = " ".join(token.word for token in tokens[:table]), tokens[table : table + 3]
+        owner, name = schema.text[:40], element.text[:40]
+        match schema.word:
+            case "MAIN" | "PUBLIC":
+                reason, way = "tables have no schema", f"write {what} {name}"
+            case "SNAPDB":
+                reason, way = "system tables are read-only", "use the statement that changes the object"
+            case _ if tokens[0].word == "DROP":
+                reason = "snapshots are read-only"
+                way = f"write {what} {name} for the table, or DROP SNAPSHOT {owner} for the snapshot"
+            case _:
+                reason = "snapshots are read-only"
+                way = f"write {what} {name} … for the table, then REFRESH SNAPSHOT {owner}"
+        raise unsupported(f"{what} {owner}.{name}", reason, way, Span(schema.span.start, element.span.stop))
 
 
 def unknown_kind(verb: str, token: Token) -> ParseError:
     """The error for a word after CREATE or DROP that names nothing they know."""
-    known = f"{verb} knows {CREATED}"
+    known = f"expected {CREATED} after {verb}"
     if token.word in _KINDS:
         reason, way = _KINDS[token.word]
-        return unsupported(f"{verb} {token.word}", reason, way if verb == "CREATE" else known, token.span)
+        return unsupported(
+            f"{verb} {token.word}", reason, way if verb == "CREATE" else f"write {verb} {CREATED}", token.span
+        )
     if token.word == "GRAPH":
-        return ParseError(f"write {verb} PROPERTY GRAPH", span=token.span, code="unknown-kind")
+        message = f"expected PROPERTY GRAPH after {verb}, found {token.text}; write {verb} PROPERTY GRAPH"
+        return ParseError(message, span=token.span, code="unknown-kind")
     hint = did_you_mean(token.text, [*_OURS, *_KINDS]) if token.kind == "word" else ""
+    if not hint and verb == "DROP" and token.kind == "word":
+        hint = f"; write DROP TABLE {token.text[:40]} for a table"
     return ParseError(f"{known}, found {token.text[:40]}{hint}", span=token.span, code="unknown-kind")
 
 
 def unknown_refreshed(token: Token) -> ParseError:
     """The error for a word after REFRESH that names nothing it knows."""
     hint = did_you_mean(token.text, ["SNAPSHOT", "CACHE"]) if token.kind == "word" else ""
+    if not hint and token.kind == "word" and token.word not in _KINDS:
+        hint = f"; write REFRESH SNAPSHOT {token.text[:40]}"
     return ParseError(
-        f"REFRESH knows SNAPSHOT and CACHE, found {token.text[:40]}{hint}", span=token.span, code="unknown-kind"
+        f"expected SNAPSHOT or CACHE after REFRESH, found {token.text[:40]}{hint}", span=token.span, code="unknown-kind"
     )
 
 
@@ -106,11 +146,11 @@ def unknown_altered(token: Token) -> ParseError:
     """The error for a word after ALTER other than TABLE and TASK, and for changes of a graph but of its retention."""
     if token.word in {"GRAPH", "PROPERTY", "SNAPSHOT", "TAG", "SAMPLER", "CACHE"}:
         kind = "PROPERTY GRAPH" if token.word in {"GRAPH", "PROPERTY"} else token.word
-        reason = "its parts are not changed one by one"
+        reason = "it is replaced as a whole"
         return unsupported(f"ALTER {kind}", reason, f"write CREATE OR REPLACE {kind} …", token.span)
     hint = did_you_mean(token.text, ["TABLE", "TASK"]) if token.kind == "word" else ""
     return ParseError(
-        f"ALTER knows TABLE, TASK and PROPERTY GRAPH, found {token.text[:40]}{hint}",
+        f"expected TABLE, TASK or PROPERTY GRAPH after ALTER, found {token.text[:40]}{hint}",
         span=token.span,
         code="unknown-kind",
     )
@@ -124,18 +164,29 @@ def refuse_savepoint(token: Token) -> None:
 
 def described_tag(token: Token) -> ParseError:
     """The error for DESCRIBE TAG."""
-    return unsupported("DESCRIBE TAG", "a tag is only a version's name", "write SHOW TAGS LIKE 'name'", token.span)
+    return unsupported("DESCRIBE TAG", "a tag is only the name of a version", "write SHOW TAGS LIKE 'name'", token.span)
 
 
-def unknown_show(token: Token, shown: Sequence[str]) -> ParseError:
+def unknown_show(tokens: Sequence[Token], shown: Sequence[str]) -> ParseError:
     """The error for a word after SHOW that cannot be shown."""
+    token = tokens[1]
     hint = did_you_mean(token.text, shown) if token.kind == "word" else ""
-    return unsupported(
-        f"SHOW {token.text[:40]}",
-        "there is nothing of that kind to show",
-        f"SHOW {' | '.join(shown)}{hint}",
-        token.span,
-    )
+    way = _described(tokens)
+    if way is None or (hint and len(tokens) == 2):
+        way = f"SHOW {' | '.join(shown)}{hint}"
+    return unsupported(f"SHOW {token.text[:40]}", "SHOW lists objects by kind", f"write {way}", token.span)
+
+
+def _described(tokens: Sequence[Token]) -> str | None:
+    """Return the DESCRIBE that a SHOW of one object means; None for other words."""
+    first, *rest = tokens[1:]
+    if first.word == "CREATE" and len(rest) == 2:
+        first, rest = rest[0], rest[1:]
+    kind = f"{first.word} " if first.word in {"GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"} else ""
+    if len(rest) == 1 and (kind or first.word == "TABLE"):
+        return f"DESCRIBE {kind}{rest[0].text[:40]}"
+    alone = not rest and first.kind in {"word", "quoted"} and first.word not in _LISTED
+    return f"DESCRIBE {first.text[:40]}" if alone else None
 
 
 def refuse_mixed(tokens: Sequence[Token]) -> None:
@@ -143,13 +194,13 @@ def refuse_mixed(tokens: Sequence[Token]) -> None:
     marks = [token for token in tokens if token.kind == "parameter"]
     if len({token.text[0] for token in marks}) > 1:
         mark = next(token for token in marks if token.text[0] == "?")
-        reason = "values are given by place or by name"
-        raise unsupported("? beside $name", reason, "write $name for each of them", mark.span)
+        reason = "parameters are either positional or named"
+        raise unsupported("? together with $name", reason, "write $name for each of them", mark.span)
 
 
 def refuse_parameters(tokens: Sequence[Token], what: str) -> None:
     """Raise at the first parameter of a statement whose text is stored."""
     for token in tokens:
         if token.kind == "parameter":
-            reason = "the statement is stored, and a parameter's value would be lost"
-            raise unsupported(f"the parameter {token.text} in {what}", reason, "write the value itself", token.span)
+            reason = "the statement is stored without values of parameters"
+            raise unsupported(f"the parameter {token.text} in {what}", reason, "write the value", token.span)

@@ -53,7 +53,8 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
     """The error for one of DuckDB, or of Arrow while it reads from DuckDB; None for one of neither."""
     if isinstance(error, UnicodeDecodeError):  # a damaged file's bytes in a message of DuckDB's
         return CorruptError(
-            "a file that this reads is damaged; CHECK DATABASE names it if it is the database's", code="damaged-file"
+            "a file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
+            code="damaged-file",
         )
     if isinstance(error, _ARROW):
         return _not_in_arrow(error)
@@ -69,7 +70,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
     if unreadable and own in failure.message and ".parquet" in failure.message:
         reason = failure.message.split("; ")[0]
         return CorruptError(
-            f"a file of the database cannot be read: {reason}; restore it from a backup", code="damaged-file"
+            f"cannot read a file of the database: {reason}; restore it from a backup", code="damaged-file"
         )
     return failure
 
@@ -77,10 +78,10 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
 def _not_in_arrow(error: Exception) -> QueryError:
     """A result that DuckDB has, and Arrow, in which results are handed over, has no way to carry."""
     if "Recursion level" in str(error):
-        words = "a column nests lists, structs or maps more than 62 deep, and Arrow carries no more"
+        words = "a column has lists, structs or maps nested more than 62 levels deep, the limit of Arrow"
     else:
-        words = f"Arrow cannot carry a column of this result: {_one_line(str(error))}"
-    return QueryError(f"{words}; select what is inside, or cast the column to VARCHAR", code="not-in-arrow")
+        words = f"Arrow cannot represent a column of this result: {_one_line(str(error))}"
+    return QueryError(f"{words}; select its inner values, or cast the column to VARCHAR", code="not-in-arrow")
 
 
 def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbError:
@@ -102,7 +103,9 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
     if words is None:
         line = _one_line(message)
         if span is not None and span.start == len(query) and line.startswith("syntax error"):
-            return ParseError("something has to follow here", span=span, code="query-syntax")  # it met our own ")"
+            return ParseError(
+                "syntax error at end of input: the expression is incomplete", span=span, code="query-syntax"
+            )  # it met our own ")"
         if translation := _translate_message(line, query, span):
             return translation
         words = line.rstrip("!")
@@ -112,13 +115,13 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
 def _missing(detail: dict[str, Any], code: str | None) -> str | None:
     """Our words for a name that is not there."""
     if code == "unknown-table":
-        return f'no table or snapshot "{detail["name"]}"'
+        return f'table or snapshot "{detail["name"]}" does not exist'
     if code == "unknown-column":
         candidates = [c.strip().strip('"').rsplit(".", 1)[-1] for c in str(detail.get("candidates", "")).split(",")]
         known = sorted({c for c in candidates if c and not c.startswith("snapdb ")})
         hint = did_you_mean(detail["name"], known)
-        hint = hint or (f"; the nearest: {', '.join(known)}" if known else "")
-        return f'no column "{detail["name"]}"{hint}'
+        hint = hint or (f"; similar: {', '.join(known)}" if known else "")
+        return f'column "{detail["name"]}" does not exist{hint}'
     return None
 
 
@@ -157,7 +160,9 @@ def _one_line(message: str) -> str:
     kept = message.split("\n\nLINE ", maxsplit=1)[0]
     line = "; ".join(part.strip() for part in kept.splitlines() if part.strip())
     line = line.replace("; Did you mean", " Did you mean")
-    instead = "extensions are not loaded: copy the data here first" if "extension" in line else "leave it out"
+    instead = (
+        "extensions are not supported: copy the data to this machine first" if "extension" in line else "leave it out"
+    )
     return _REFUSED.sub(f"; {instead}", line)
 
 
@@ -165,7 +170,7 @@ def _translate_message(message: str, query: str = "", span: Span | None = None) 
     """snapdb's error for a message of DuckDB, of one line; None where DuckDB's own text serves.
 
     >>> _translate_message('Referenced table "q" not found!; Candidate tables: "p"').message
-    'no "q" among the tables of this query; it reads p'
+    'table "q" is not in the FROM clause; available: p'
     """
     for code, pattern, text in _TRANSLATIONS:
         if match := re.search(pattern, message, re.DOTALL):
@@ -206,7 +211,7 @@ _KNOWN_TYPES = (
     *("TIMESTAMP", "TIMESTAMPTZ", "UUID", "VARCHAR"),
 )
 
-_RELATIVE = ", which counts from the folder that the program runs in"
+_RELATIVE = ", which is relative to the working directory"
 
 _OPENING = frozenset({"AND", "BY", "FROM", "HAVING", "IN", "JOIN", "LIMIT", "NOT", "ON", "OR", "SELECT", "WHERE"})
 """Words that cannot be the last."""
@@ -230,61 +235,70 @@ def _near(name: str, known: list[str], otherwise: str) -> str:
 
 def _column(match: _Match) -> str:
     known = [name for name in _names(match[3]) if not name.startswith("snapdb ")]
-    return f'{match[1]} has no column "{match[2]}"{_near(match[2], known, "it has")}'
+    return f'column "{match[2]}" does not exist in {match[1]}{_near(match[2], known, "available:")}'
 
 
 def _function(match: _Match) -> str:
     what = "function" if match[1][0].isalpha() or match[1][0] == "_" else "operator"
-    return f'no {what} "{match[1]}"{did_you_mean(match[1], _names(match[2]))}'
+    return f'{what} "{match[1]}" does not exist{did_you_mean(match[1], _names(match[2]))}'
 
 
 def _type(match: _Match) -> str:
-    return f'no type "{match[1]}"{did_you_mean(match[1], _KNOWN_TYPES)}'
+    return f'type "{match[1]}" does not exist{did_you_mean(match[1], _KNOWN_TYPES)}'
 
 
 def _arguments(match: _Match) -> str:
     name, given = match[1], _types(match[2])
     if not name[0].isalpha():
-        return f"no {name} of {given.replace(', ', ' and ')}; cast one of them"
+        return f"operator {name} does not exist for {given.replace(', ', ' and ')}; cast one of them"
     candidates = re.findall(r"; [^;(]*\(([^;]*?)\)", match[3])
     taken = [_types(one.removesuffix(", /").replace(", /,", ",")) for one in candidates]
     ways = [f"({one})" for one in taken[:_LISTED]] + (["…"] if len(taken) > _LISTED else [])
-    return f"{name} does not take ({given}); it takes {' or '.join(ways)}"
+    return f"function {name} does not exist for ({given}); cast the arguments to {' or '.join(ways)}"
 
 
 def _no_file(match: _Match) -> str:
     absolute = match[1].startswith(("/", "~")) or ":" in match[1]
-    return f'no file "{match[1]}"; look at the path' + (_RELATIVE if not absolute else "")
+    return f'file "{match[1]}" does not exist; check the path' + (_RELATIVE if not absolute else "")
 
 
 def _not_a_value(match: _Match) -> str:
     where = f" in column {match[3]}" if match[3] else ""
-    return f"{match[1]}{where} is no {_types(match[2])}; correct it, or write TRY_CAST, which gives NULL there"
+    return f"{match[1]}{where} is not a valid {_types(match[2])}; correct it, or write TRY_CAST, which returns NULL"
 
 
 def _too_large(match: _Match) -> str:
-    return f"{match[1]} does not fit {_types(match[2])}; take a wider type, or TRY_CAST, which gives NULL there"
+    return f"{match[1]} is out of range for {_types(match[2])}; use a wider type, or TRY_CAST, which returns NULL"
 
 
 def _overflow(match: _Match) -> str:
-    return f"{match[3]} is beyond {_types(match[2])}; cast an operand to a wider type ({match[1]})"
+    return f"{match[3]} is out of range for {_types(match[2])}; cast an operand to a wider type ({match[1]})"
 
 
 def _unexpected(word: str, before: str, after: str) -> str:
     """What is wrong with a word; the one before it may have been meant as a keyword, and read as a name."""
     if word.upper() in _OPENING and not after.strip(" \n;)"):
-        return f'something has to follow "{word}"'
+        return f'syntax error at end of input after "{word}": the clause is incomplete'
     earlier = (re.findall(r"\w+", before) or [""])[-1]
     if word == "=>":
         meant = did_you_mean(earlier, ("VERSION", "TAG", "TIMESTAMP"))
-        return f'"{earlier}" is no kind of version; write VERSION, TAG or TIMESTAMP{meant}'
+        return f'expected VERSION, TAG or TIMESTAMP, found "{earlier}"{meant}'
+    if _TRAVEL.search(f"{before[-30:]}{word}{after[:30]}"):
+        way = "AT (VERSION => 3), AT (TAG => …) or AT (TIMESTAMP => …)"
+        return f'syntax error at or near "{word}"; write {way} after the table'
     if before.rstrip(" \t").endswith("\n") and word.upper() in {"CREATE", "INSERT", "SAMPLE", "SELECT", "SHOW"}:
-        return f'"{word}" is not expected here; end the statement before it with ";"'
+        return f'syntax error at or near "{word}"; end the statement before it with ";"'
     known = earlier.upper() in _KEYWORDS or word.upper() in _KEYWORDS
     hint = "" if known else did_you_mean(earlier, _KEYWORDS) or did_you_mean(word, _KEYWORDS)
-    return f'"{word}" is not expected here{hint}'
+    return f'syntax error at or near "{word}"{hint}'
 
 
+_TRAVEL = re.compile(
+    r"\b(?:FOR\s+(?:SYSTEM_TIME|SYSTEM_VERSION|TIMESTAMP|VERSION)|AS\s+OF\s+(?:TAG|VERSION)"
+    r"|(?:TIMESTAMP|VERSION)\s+AS\s+OF|AT\"?\s+(?:TAG|VERSION))\b|\w@\w",
+    re.IGNORECASE,
+)
+"""Time travel as other databases write it."""
 _SYNTAX = re.compile(r'^syntax error at or near "(.*)"', re.DOTALL)
 _Text = str | Callable[[_Match], str]
 
@@ -299,7 +313,7 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
     (
         "too-deep",
         r"^Max expression depth limit of (\d+) exceeded",
-        "expressions stand within one another more than {} deep; take them apart, e.g. with WITH",
+        "expressions are nested more than {} levels deep; split them, for example with WITH",
     ),
     ("unknown-function", r"Function with name (\S+) does not exist!(.*)", _function),
     ("unknown-type", r"^Type with name (\S+) does not exist!", _type),
@@ -308,104 +322,104 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
     (
         "unknown-column",
         r"Cannot extract field '([^']*)' from expression \"([^\"]*)\" because it is not a struct",
-        '{1} has no column "{0}"',
+        'column "{0}" does not exist in {1}',
     ),
     (
         "not-in-query",
         r'Referenced table "([^"]*)" not found!(.*)',
-        lambda f: f'no "{f[1]}" among the tables of this query{_near(f[1], _names(f[2]), "it reads")}',
+        lambda f: f'table "{f[1]}" is not in the FROM clause{_near(f[1], _names(f[2]), "available:")}',
     ),
     (
         "unknown-column",
         r'Column "([^"]*)" in (\w+) list not found in FROM clause(.*)',
-        lambda f: f'no column "{f[1]}" to {f[2]}{_near(f[1], _names(f[3]), "there are")}',
+        lambda f: f'column "{f[1]}" of {f[2]} is not in the FROM clause{_near(f[1], _names(f[3]), "available:")}',
     ),
     (
         "unknown-column",
         r'No matching columns found that match regex "(.*?)"',
-        'no column fits "{0}"; DESCRIBE shows what there is',
+        'no column matches "{0}"; DESCRIBE lists the columns',
     ),
     (
         "unknown-column",
         r'Column "([^"]*)" does not exist on (left|right) side of join',
-        'the {1} side of the join has no column "{0}"; write ON … = …',
+        'column "{0}" does not exist on the {1} side of the join; write ON … = …',
     ),
     (
         "unknown-field",
         r'Could not find key "([^"]*)" in struct(.*)',
-        lambda f: f'no field "{f[1]}" in this struct{_near(f[1], _names(f[2]), "it has")}',
+        lambda f: f'field "{f[1]}" does not exist in this struct{_near(f[1], _names(f[2]), "available:")}',
     ),
     (
         "unknown-setting",
         r'unrecognized configuration parameter "([^"]*)"',
-        'no setting "{0}"; SELECT name FROM duckdb_settings() lists them',
+        'setting "{0}" does not exist; SELECT name FROM duckdb_settings() lists them',
     ),
     (
         "refused",
         r'^Cannot change configuration option "+([^"]*)"',
-        "this is refused: it would change {0}, a setting of the engine under every statement; leave it out",
+        "changing {0} is not supported: it would change the SQL engine for all statements; leave it out",
     ),
     (
         "unknown-parameter",
         r'[Ii]nvalid named parameter "([^"]*)" for function (\w+)',
-        '{1} has no parameter "{0}"; DuckDB\'s page on {1} lists them',
+        'parameter "{0}" of {1} does not exist; the documentation of DuckDB lists its parameters',
     ),
-    ("duplicate-name", r'^Column with name "([^"]*)" already exists', 'column "{0}" is named twice; rename one'),
+    ("duplicate-name", r'^Column with name "([^"]*)" already exists', 'column "{0}" is specified twice; rename one'),
     (
         "bad-default",
         r"^DEFAULT value cannot contain (.*)",
-        "a DEFAULT is a constant, and has no {0}; give the value when inserting",
+        "a DEFAULT must be a constant, without {0}; write the value in INSERT",
     ),
     (
         "ambiguous-column",
         r'Ambiguous reference to column name "([^"]*)" \(use: (.*)\)',
-        lambda f: f'column "{f[1]}" is in several tables here; write {f[2].replace(chr(39), "")}',
+        lambda f: f'column "{f[1]}" is ambiguous; write {f[2].replace(chr(39), "")}',
     ),
     (
         "not-grouped",
         r'column "snapdb [^"]*" must appear in the GROUP BY',
-        "an aggregate stands here only in a subquery, (SELECT …)",
+        "an aggregate is not allowed here; write it in a subquery, (SELECT …)",
     ),
     (
         "not-grouped",
         r'column "([^"]*)" must appear in the GROUP BY',
-        'column "{0}" is neither grouped nor aggregated; add it to GROUP BY, or write any_value({0})',
+        'column "{0}" must appear in GROUP BY or in an aggregate; add it to GROUP BY, or write any_value({0})',
     ),
     (
         "misplaced-aggregate",
         r"^aggregate function calls cannot be nested",
-        "an aggregate of an aggregate; take the inner one in a subquery, FROM (SELECT …)",
+        "aggregates cannot be nested; write the inner one in a subquery, FROM (SELECT …)",
     ),
     (
         "misplaced-aggregate",
         r"^(\w+) clause cannot contain (aggregates|window functions)",
-        "{0} comes before {1}; filter them with HAVING or QUALIFY, or in a subquery",
+        "{1} are not allowed in {0}; filter them with HAVING or QUALIFY, or in a subquery",
     ),
     (
         "misplaced-aggregate",
         r"^Window functions are not supported here",
-        "this function counts over a window; write it OVER (…)",
+        "a window function needs OVER (…) and is not allowed in this clause",
     ),
-    ("table-function", r'^Function "(\w+)" is a table function', "{0} gives a table; write SELECT * FROM {0}(…)"),
+    ("table-function", r'^Function "(\w+)" is a table function', "{0} is a table function; write SELECT * FROM {0}(…)"),
     (
         "several-rows",
         r"More than one row returned by a subquery",
-        "a subquery stands for one value here, and gives several rows; take one by an aggregate or LIMIT 1",
+        "a subquery used as a value returns more than one row; add an aggregate or LIMIT 1",
     ),
     (
         "column-count",
         r"Set operations can only apply to expressions with the same number",
-        "the sides of UNION, INTERSECT or EXCEPT give different numbers of columns; select as many on each",
+        "the sides of UNION, INTERSECT or EXCEPT must have the same number of columns",
     ),
     (
         "column-count",
         r"Subquery returns (\d+) columns - expected (\d+)",
-        "the subquery gives {0} columns where {1} are needed; select {1}",
+        "the subquery must return {1} columns, found {0}",
     ),
     (
         "order-place",
         r"^ORDER term out of range - should be between 1 and (\d+)",
-        "ORDER BY takes a column's place from 1 to {0}; write one of them, or its name",
+        "a position in ORDER BY must be from 1 to {0}; write one of them, or a name",
     ),
     (
         "bad-value",
@@ -414,18 +428,26 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
     ),
     ("value-range", r"with value (\S+) can't be cast .*destination type (\w+)", _too_large),
     ("value-range", r"^Overflow in (\w+) of (\w+) \((.*)\)", _overflow),
-    ("value-range", r"Could not cast value (\S+) to DECIMAL\(38,0\)", "{0} has 39 digits; a HUGEINT column keeps 38"),
+    (
+        "value-range",
+        r"Could not cast value (\S+) to DECIMAL\(38,0\)",
+        "{0} has 39 digits; a HUGEINT column stores at most 38",
+    ),
     ("value-range", r"Could not cast value (\S+) to (\w+\(.*?\))", _too_large),
-    ("bad-value", r'invalid (\w+) field format: "([^"]*)", expected format is (.*)', 'no {0}: "{1}"; write it as {2}'),
+    (
+        "bad-value",
+        r'invalid (\w+) field format: "([^"]*)", expected format is (.*)',
+        '"{1}" is not a valid {0}; write it as {2}',
+    ),
     (
         "bad-value",
         r'Could not parse string "(.*?)" according to format specifier "(.*?)"',
-        '"{0}" is not of the form "{1}"; correct it, or write try_strptime, which gives NULL there',
+        '"{0}" does not match the format "{1}"; correct it, or write try_strptime, which returns NULL',
     ),
     (
         "bad-value",
         r"^Malformed JSON(?! in file).*?: (.*)",
-        "this is no JSON: {0}; correct it, or write TRY_CAST(… AS JSON)",
+        "invalid JSON: {0}; correct it, or write TRY_CAST(… AS JSON)",
     ),
     ("no-file", r'^No files found that match the pattern "(.*)"', _no_file),
     (
@@ -436,28 +458,28 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
     (
         "unknown-format",
         r'^No extension found that is capable of reading the file "(.*?)"',
-        "nothing here reads the file \"{0}\" by its name; say read_csv('{0}'), read_json or read_parquet",
+        "the format of file \"{0}\" is unknown; write read_csv('{0}'), read_json or read_parquet",
     ),
     (
         "out-of-memory",
         r"Out of Memory|[Ff]ailed to allocate|could not allocate",
-        "the memory is not enough for this query; take less at once, or run it where there is more",
+        "out of memory; read fewer rows at once, or use a machine with more memory",
     ),
-    ("unknown-table", r'because schema "([^"]*)" does not exist', 'no table or snapshot "{0}"'),
+    ("unknown-table", r'because schema "([^"]*)" does not exist', 'table or snapshot "{0}" does not exist'),
     (
         "misplaced-at",
         r"does not support time travel",
-        "AT (…) stands right after a table's name; files, registered data and the names of WITH have no versions",
+        "AT (…) must follow a table's name; files, registered data and the names of WITH have no versions",
     ),
     (
         "unreadable-file",
         r"TProtocolException|Thrift|[Dd]ecompress|ZSTD|Snappy",
-        "a Parquet file that this reads is damaged; CHECK DATABASE names it if it is the database's",
+        "a Parquet file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
     ),
     (
         "unreadable-file",
         r"^No magic bytes found at end of file '(.*?)'",
-        "{0} is no Parquet file, or is cut short; look at what it holds",
+        "{0} is not a Parquet file, or is truncated; check its content",
     ),
 )
 """The code; the pattern of DuckDB's message; snapdb's text, or a function that derives it from the match."""

@@ -439,7 +439,8 @@ class SqlSession:
             if "Invalid unicode" not in error.message:
                 raise
             raise InputError(
-                f"the name of a file behind {text_literal(path)} is no UTF-8; rename it", code="unreadable-file"
+                f"the name of a file that matches {text_literal(path)} is not valid UTF-8; rename it",
+                code="unreadable-file",
             ) from error
         return tuple(str(name) for (name,) in rows)
 
@@ -544,7 +545,7 @@ class Conjunct(NamedTuple):
         """
         if any(node.get("class") == "SUBQUERY" for node in _walk(self.node)):
             raise BindError(
-                f"{self.sql}: a subquery cannot stand here; load its result as a column", code="subquery-here"
+                f"{self.sql}: a subquery is not supported here; load its result as a column", code="subquery-here"
             )
         return {tuple(node["column_names"]) for node in _walk(self.node) if node.get("class") == "COLUMN_REF"}
 

@@ -58,7 +58,7 @@ def text_literal(text: str) -> str:
     """
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         shown = os.fsencode(text).decode(errors="replace")
-        raise InputError(f"{shown} is not UTF-8; rename the part with the replaced character", code="not-unicode")
+        raise InputError(f"{shown} is not valid UTF-8; rename the part with the replaced character", code="not-unicode")
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -191,7 +191,7 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, np.ndarray) and values.ndim == 2:
         return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
     if isinstance(values, np.ndarray) and values.ndim == 0:
-        raise InputError("cannot read a single number as a column; give a list of them", code="not-a-table")
+        raise InputError("cannot read a single number as a column; pass a list", code="not-a-table")
     if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str | bytes):
         return pa.array(values, pa.int64()) if len(values) == 0 and isinstance(values, list) else pa.array(values)
     if _speaks_arrow(values):
@@ -205,7 +205,8 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
             code="not-a-table",
         )
     raise InputError(
-        f"cannot read {type(values).__name__} as a table; give Arrow, pandas, a tensor, an array or columns",
+        f"cannot read {type(values).__name__} as a table; pass Arrow, pandas, a tensor, an array or a mapping of "
+        "columns",
         code="not-a-table",
     )
 
@@ -260,7 +261,7 @@ class Folders(NamedTuple):
             InputError: it is that of the folder of all files.
         """
         if isinstance(named, str) or any(not os.path.isabs(path) for path in named):
-            raise ValueError(f"folders are absolute paths, found {named!r}")
+            raise ValueError(f"folders must be absolute paths, found {named!r}")
         folders, files = [own / name for name in _OWN], list[str]()
         for path in map(str, named):
             if path.endswith("/") or os.path.isdir(path):
@@ -270,7 +271,7 @@ class Folders(NamedTuple):
         paths = tuple(dict.fromkeys(map(_within, folders)))
         if "/" in paths:
             raise InputError(
-                '"/" is the folder of all files, which restricts nothing; name folders in it', code="folder-not-allowed"
+                '"/" contains all files, so it does not restrict access; pass folders in it', code="folder-not-allowed"
             )
         return cls(paths, tuple(dict.fromkeys(files)))
 
@@ -323,7 +324,7 @@ def resolved(path: str) -> str | None:
 def absolute_paths(paths: Sequence[str | Path] | None) -> list[str] | None:
     """Paths that count from the directory of the process as absolute ones, a slash at the end kept; None: None."""
     if isinstance(paths, str):
-        raise TypeError(f"folders is a list of paths, found {paths!r}")
+        raise TypeError(f"folders must be a list of paths, found {paths!r}")
     return None if paths is None else [os.path.join(os.getcwd(), os.path.expanduser(path)) for path in paths]
 
 
@@ -335,9 +336,9 @@ def _within(folder: str | Path) -> str:
 def outside(path: str) -> str:
     """The message for a path in none of the folders."""
     return (
-        f'"{path}" is in no folder that may be read or written here: a connection may be restricted to some (folders=, '
-        "--folder), and a task's run to the files and folders that its body names; name the path there, without links "
-        "that lead out of the directory that they are in"
+        f'access to "{path}" is not allowed: connections can be restricted to folders (folders=, '
+        "--folder), and runs of a task to the files and folders in its body; add the path there, without symbolic "
+        "links that lead out of their directory"
     )
 
 

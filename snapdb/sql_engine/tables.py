@@ -238,7 +238,7 @@ def _deleted_ids(deletes: _Deletes) -> Int64s:
             parts.append(ids if segment.until is None else ids[table["version"].to_numpy() <= segment.until])
         except (OSError, KeyError, pa.ArrowException) as error:
             raise CorruptError(
-                f"a file of the database cannot be read: {path}: {error}; restore it from a backup", code="damaged-file"
+                f"cannot read a file of the database: {path}: {error}; restore it from a backup", code="damaged-file"
             ) from error
     removed = np.sort(np.concatenate(parts))  # np.unique hashes, at ten times the cost
     first = np.ones(removed.size, np.bool_)
@@ -361,19 +361,17 @@ def check_storable(columns: Iterable[Column]) -> None:
     seen: dict[str, str] = {}
     for column in columns:
         if column.name.lower() in _TAKEN:
-            raise BindError(
-                f'"{column.name}" is a name that reading files needs; call the column something else',
-                code="reserved-name",
-            )
+            raise BindError(f'"{column.name}" is a reserved name of columns; choose another name', code="reserved-name")
         if column.type == '"NULL"':
             raise BindError(
-                f'column "{column.name}" holds only NULL and has no type; cast it, e.g. NULL::VARCHAR',
+                f'column "{column.name}" contains only NULL and has no type; cast it, as in NULL::VARCHAR',
                 code="null-column",
             )
         plain = "".join(part for part in _QUOTED.split(column.type) if not _QUOTED.fullmatch(part))
         if word := _REFUSED_WORD.search(plain):
             raise BindError(
-                f'column "{column.name}" has type {column.type}: {word[1]} cannot be stored; {_REFUSED[word[1]]}',
+                f'column "{column.name}" has type {column.type}: {word[1]} is not supported in tables; '
+                f"{_REFUSED[word[1]]}",
                 code="unstorable-type",
             )
         folded = column.name.lower()

@@ -71,7 +71,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
         table = _cast(pa.Table.from_batches([batch]).select(exact), [casts[i] for i in exact]).to_arrow_table()
     except duckdb.ConversionException as error:
         raise QueryError(
-            "a UHUGEINT of this result is beyond 2^127, and Arrow cannot carry it; cast it to VARCHAR, or read the "
+            "a UHUGEINT of this result exceeds 2^127, which Arrow cannot represent; cast it to VARCHAR, or read the "
             "result with fetchall()",
             code="not-in-arrow",
         ) from error
@@ -106,10 +106,10 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
         if "pytz" not in str(error):
             reason = str(error).splitlines()[0]
             raise QueryError(
-                f"Python has no value for a column of this result ({reason}); cast it to VARCHAR", code="not-in-python"
+                f"Python cannot represent a column of this result ({reason}); cast it to VARCHAR", code="not-in-python"
             ) from error
         raise InputError(
-            "moments with a zone in a UNION or VARIANT need pytz, which is not here: pip install pytz",
+            "timestamps with time zone in a UNION or VARIANT need pytz, which is not installed: pip install pytz",
             code="package-missing",
         ) from error
     if not any(zones):

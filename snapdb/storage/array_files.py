@@ -321,10 +321,10 @@ def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
     except OSError as error:
         if error.errno not in _FULL:
             raise DatabaseError(
-                f"cannot make a file of {size:,} bytes for {what} in {folder}: {error.strerror}; look at the folder, "
-                "and at the limits of this process (ulimit -a)",
+                f"cannot create a file of {size:,} bytes for {what} in {folder}: {error.strerror}; check the folder, "
+                "and the limits of this process (ulimit -a)",
                 code="cannot-write",
             ) from error
         raise DatabaseError(
-            f"{folder} has no room for {what} ({size:,} bytes); make room there, or {remedy}", code="disk-full"
+            f"{folder} has no space for {what} ({size:,} bytes); free some space, or {remedy}", code="disk-full"
         ) from error

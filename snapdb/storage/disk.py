@@ -91,7 +91,7 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
     """
     if any(text in reason for text in _FULL):
         return DatabaseError(
-            f"the disk is full: cannot write {path}; nothing was changed; make room (EXPIRE SNAPSHOTS and VACUUM free "
+            f"the disk is full: cannot write {path}; nothing was changed; free space (EXPIRE SNAPSHOTS and VACUUM free "
             "some) and run it again",
             code="disk-full",
         )

@@ -66,7 +66,7 @@ def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[
         try:
             used.update(parse_manifest(db_dir.inside(row["path"])).directories)
         except (OSError, CorruptError):
-            unread = f"snapshot {row['name']} may use it; its manifest cannot be read"
+            unread = f"snapshot {row['name']} may use it; cannot read its manifest"
     return used, unread
 
 
@@ -201,7 +201,7 @@ def _find_unreferenced(
         _Unreferenced(path, size_of(db_dir.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle
     ]
     unreferenced += [
-        _Unreferenced(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
+        _Unreferenced(o.path, o.bytes, "orphan", "orphan file", unread if o.path.startswith(_SHARED) else None)
         for o in stray
     ]
     return unreferenced
@@ -246,12 +246,12 @@ def vacuum_database(
         if dry_run or _compact(store, merge):
             merged.append(merge)
             what = {"rows": "rows", "deletes": "deleted rows", "ids": "keys"}[merge.kind]
-            reason = f"{len(merge.members)} files with {what} of {merge.name} become one"
+            reason = f"{len(merge.members)} files with {what} of {merge.name} merged into one"
             yield _VacuumStep("compact", merge.folder, merge.bytes, reason)
         else:
             reason = f"another VACUUM was merging files of {merge.name}"
             yield _VacuumStep("keep", merge.folder, merge.bytes, reason)
-    report("removing what nothing points at", None)
+    report("removing orphan files", None)
     replaced = [m.path for merge in merged for m in merge.members] if dry_run else []
     yield from _remove_garbage(store, lock, grace, replaced, dry_run=dry_run)
 
@@ -275,7 +275,7 @@ def _remove_garbage(
             if file.kept is not None:
                 yield _VacuumStep("keep", file.path, file.bytes, file.kept)
             elif not alone or not (dry_run or _remove_unreferenced(store.catalog_db, file)):
-                yield _VacuumStep("keep", file.path, file.bytes, f"{file.why}, but a reader holds it")
+                yield _VacuumStep("keep", file.path, file.bytes, f"{file.why}, but a reader uses it")
             else:
                 yield _VacuumStep("remove", file.path, file.bytes, file.why)
         if not dry_run:
@@ -297,11 +297,11 @@ def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
         yield
     except MISREAD as error:
         raise CorruptError(
-            f"{db_dir.catalog} is damaged ({error}); CHECK DATABASE says where", code="damaged-catalog"
+            f"{db_dir.catalog} is damaged ({error}); CHECK DATABASE lists the damage", code="damaged-catalog"
         ) from error
     except OSError as error:
         raise DatabaseError(
-            f"cannot look after {db_dir.path}: {error.strerror}; CHECK DATABASE says more", code="cannot-read"
+            f"cannot vacuum {db_dir.path}: {error.strerror}; CHECK DATABASE lists damage", code="cannot-read"
         ) from error
 
 
@@ -363,12 +363,10 @@ def _drop_rows(catalog_db: CatalogDb, paths: Sequence[str]) -> None:
 
 
 def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> _Unreferenced:
-    """A pending delete, and the reason why it is kept."""
-    # Readers hold leases on published directories, so these need no grace period.
-    if path.startswith(PUBLISHED_FOLDERS):
-        return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "nothing points at it", None)
+    if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so that no grace is needed
+        return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "orphan file", None)
     kept = None if age >= grace else f"replaced less than {timedelta(microseconds=grace)} ago"
-    return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file is in its place", kept)
+    return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file replaces it", kept)
 
 
 def _is_aged(db_dir: DatabaseDir, path: str, before: int) -> bool:

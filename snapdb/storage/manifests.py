@@ -93,7 +93,7 @@ def _unsealed(manifest: Metadata) -> Metadata:
     """
     content = {key: value for key, value in manifest.items() if key != "seal"}
     if manifest.get("seal", _seal(content)) != _seal(content):
-        raise ValueError("it is not what was published")
+        raise ValueError("it differs from what was published")
     return content
 
 
@@ -118,7 +118,9 @@ class PublishedDir:
             raise _unread(path, error) from error
         for name in names:
             if (self.path / name).parent != self.path:
-                raise CorruptError(f"{path} is damaged: it names {name!r}, a file elsewhere", code="damaged-snapshot")
+                raise CorruptError(
+                    f"{path} is damaged: it refers to {name!r}, a file elsewhere", code="damaged-snapshot"
+                )
         return manifest
 
     def has(self, name: str) -> bool:
@@ -188,8 +190,7 @@ def _unread(path: Path, error: Exception) -> DatabaseError:
     """The error for a file that cannot be read, which need not be damaged."""
     if isinstance(error, OSError) and error.errno in _REFUSED:
         return DatabaseError(
-            f"cannot read {path}: {error.strerror}; look at its permissions, and at the limits of this process "
-            "(ulimit -a)",
+            f"cannot read {path}: {error.strerror}; check its permissions, and the limits of this process (ulimit -a)",
             code="cannot-read",
         )
     return CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file")
@@ -224,13 +225,11 @@ def parse_manifest(directory: Path) -> _ParsedManifest:
         files = {str(name): (int(e["bytes"]), str(e["sha256"])) for name, e in manifest["files"].items()}
         directories = _directories(manifest.get("layout", {"vertices": [], "edges": []}))
         if strange := [name for name in files if (directory / name).parent != directory]:
-            raise ValueError(f"it names {strange[0]!r}, a file elsewhere")
+            raise ValueError(f"it refers to {strange[0]!r}, a file elsewhere")
     except FileNotFoundError:
         raise
     except (OSError, *_MISREAD) as error:
-        raise CorruptError(
-            f"{path} cannot be read: {error}; restore it from a backup", code="damaged-snapshot"
-        ) from error
+        raise CorruptError(f"cannot read {path}: {error}; restore it from a backup", code="damaged-snapshot") from error
     return _ParsedManifest(files, directories, manifest.get("digest"))
 
 
@@ -339,12 +338,15 @@ class FolderWriter:
         if not os.path.lexists(self.target):
             return
         if not self.target.is_dir():
-            raise InputError(f"{self._path} is a file; name a folder that is not there yet", code="folder-exists")
+            raise InputError(
+                f"{self._path} is a file; write the path of a folder that does not exist", code="folder-exists"
+            )
         if not any(self.target.iterdir()):
             return
         if not self._overwrite:
             raise InputError(
-                f"{self._path} is there and not empty; name another folder, or add OVERWRITE to replace an export",
+                f"{self._path} already exists and is not empty; choose another folder, or add OVERWRITE to replace "
+                "an export",
                 code="folder-exists",
             )
         try:
@@ -353,13 +355,14 @@ class FolderWriter:
             return
         except (InputError, CorruptError) as error:
             raise InputError(
-                f"{self._path} is no folder that snapdb exported, so OVERWRITE leaves it alone; name another one",
+                f"{self._path} was not exported by snapdb, so OVERWRITE does not replace it; choose another folder",
                 code="folder-exists",
             ) from error
         if others := sorted(_names(self.target) - exported.keys() - {MANIFEST}):
             raise InputError(
-                f"{self._path} also holds {others[0]}, which no export wrote, so OVERWRITE leaves it alone; move that "
-                "away, or name another folder",
+                f"{self._path} also contains {others[0]}, which no export wrote, so OVERWRITE does not replace it; "
+                "move that "
+                "away, or choose another folder",
                 code="folder-exists",
             )
 
@@ -367,7 +370,7 @@ class FolderWriter:
         """The error for a folder that cannot be written."""
         reason = error.strerror or error
         if not self.target.parent.is_dir():
-            reason = "the folder that it should be in is not there"
+            reason = "its parent folder does not exist"
         return InputError(f"cannot write {self._path}: {reason}; nothing was left behind", code="unwritable-file")
 
 
@@ -394,12 +397,12 @@ class Folder(NamedTuple):
             size = path.stat().st_size
             content = path.read_bytes() if size == facts["bytes"] else b""
         except OSError as error:
-            raise CorruptError(f"{path} cannot be read: {error.strerror}; {_AGAIN}", code="damaged-file") from error
+            raise CorruptError(f"cannot read {path}: {error.strerror}; {_AGAIN}", code="damaged-file") from error
         if size != facts["bytes"]:
             state = f"has {size} bytes instead of {facts['bytes']}"
             raise CorruptError(f"{path} {state}; {_AGAIN}", code="damaged-file")
         if digest and hashlib.sha256(content).hexdigest() != facts["sha256"]:
-            raise CorruptError(f"{path} is not what was written, by its sha256; {_AGAIN}", code="damaged-file")
+            raise CorruptError(f"{path} differs from what was written, by its sha256; {_AGAIN}", code="damaged-file")
         return content
 
 
@@ -429,8 +432,8 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
     try:
         if (format_ := int(manifest["format"])) > _FORMAT:
             raise FormatError(
-                f"{folder} is an export of format {format_}, by snapdb {manifest.get('snapdb')}; this is snapdb "
-                f"{__version__}, which reads up to {_FORMAT}: install that one",
+                f"{folder} is an export of format {format_}, by snapdb {manifest.get('snapdb')}, but snapdb "
+                f"{__version__} supports formats up to {_FORMAT}; install that version",
                 code="newer-format",
             )
         files = {str(facts["path"]): _facts(facts) for facts in _unsealed(manifest)["files"]}
@@ -438,28 +441,28 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptError(f"{folder / MANIFEST} is damaged: {error}; {_AGAIN}", code="damaged-file") from error
     if kind not in (None, actual):
-        raise InputError(f"{folder} is an export of kind {actual!r}; name one of kind {kind!r}", code="not-an-export")
+        raise InputError(f"{folder} is an export of kind {actual!r}; choose one of kind {kind!r}", code="not-an-export")
     return Folder(folder, manifest, files)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     """The content of a folder's manifest, which must be that of an export."""
     if not folder.is_dir():
-        state = "is a file" if folder.exists() else "is not there"
-        raise InputError(f"{folder} {state}; name a folder that COPY … TO or snapdb export wrote", code="no-file")
+        state = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {state}; choose a folder that COPY … TO or snapdb export wrote", code="no-file")
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(
-            f"{folder} has no {MANIFEST}; name a folder that COPY … TO or snapdb export wrote", code="not-an-export"
+            f"{folder} has no {MANIFEST}; choose a folder that COPY … TO or snapdb export wrote", code="not-an-export"
         ) from error
     except OSError as error:
-        raise CorruptError(f"{path} cannot be read: {error.strerror}", code="damaged-file") from error
+        raise CorruptError(f"cannot read {path}: {error.strerror}", code="damaged-file") from error
     except (ValueError, RecursionError) as error:
         raise CorruptError(f"{path} is damaged: {error}; {_AGAIN}", code="damaged-file") from error
     if not isinstance(manifest, dict) or not {"format", "kind", "files"} <= manifest.keys():
-        raise InputError(f"{path} is no manifest of an export of snapdb's", code="not-an-export")
+        raise InputError(f"{path} is not the manifest of an export of snapdb", code="not-an-export")
     return manifest
 
 
@@ -467,7 +470,7 @@ def _facts(facts: Metadata) -> dict[str, Any]:
     """A file's entry of the manifest, after a check that the path is in the folder."""
     name = PurePosixPath(facts["path"])
     if name.is_absolute() or ".." in name.parts or not name.parts:
-        raise ValueError(f"it names {facts['path']!r}, a file elsewhere")
+        raise ValueError(f"it refers to {facts['path']!r}, a file elsewhere")
     return {**facts, "bytes": int(facts["bytes"]), "sha256": str(facts["sha256"])}
 
 

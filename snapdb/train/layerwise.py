@@ -144,7 +144,7 @@ class Passes:
                 features = self._next(fresh)
         if node_type not in fresh:
             raise InputError(
-                f"no states of {node_type}: the snapshot has none of them, or the last layer gives none",
+                f"no states of {node_type}: the snapshot has no such nodes, or the last layer returns none",
                 code="layer-states",
             )
         return torch.from_numpy(fresh[node_type])
@@ -200,9 +200,11 @@ class Passes:
                 return None
         if not isinstance(states, Tensor) or states.dim() not in (1, 2) or len(states) < batch.batch_size:
             shape = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
-            raise self._unfit(number, batch, f"gave {shape} for {batch.batch_size} seeds; it is to give a row for each")
+            raise self._unfit(
+                number, batch, f"returned {shape} for {batch.batch_size} seeds; it must return one row per seed"
+            )
         if states.dtype == torch.bfloat16:
-            raise self._unfit(number, batch, "gave bfloat16, which numpy has not; let it give states.float()")
+            raise self._unfit(number, batch, "returned bfloat16, which numpy does not support; return states.float()")
         return states[: batch.batch_size].detach().cpu().numpy()
 
     def _called(self, number: int, batch: Batch) -> Any:
@@ -213,16 +215,16 @@ class Passes:
                 x = self.transform(x)
             return self.layers.functions[number](batch, x)
         except Exception as error:
-            error.add_note(f"This was in {self._layer(number)} {_place(batch)}.")
+            error.add_note(f"The error occurred in {self._layer(number)} {_place(batch)}.")
             raise
 
     def _check_alike(self, number: int, batch: Batch, rows: Array, states: Array | None) -> None:
         """Raises InputError for states whose shape or dtype differs from those of earlier batches."""
         if states is None:
-            raise self._unfit(number, batch, "gave no states, and some in batches before")
+            raise self._unfit(number, batch, "returned no states, but did in previous batches")
         if (states.shape[1:], states.dtype) != (rows.shape[1:], rows.dtype):
-            before = f"and of {rows.shape[1:]} {rows.dtype} in batches before"
-            raise self._unfit(number, batch, f"gave rows of {states.shape[1:]} {states.dtype}, {before}")
+            before = f"but {rows.shape[1:]} {rows.dtype} in previous batches"
+            raise self._unfit(number, batch, f"returned rows of {states.shape[1:]} {states.dtype}, {before}")
 
     def _unfit(self, number: int, batch: Batch, what: str) -> InputError:
         """The error for a layer's result."""
@@ -263,5 +265,7 @@ def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Array:
         DatabaseError: the disk has no room for them.
     """
     what = f"the states of {shape[0]:,} nodes"
-    values = temporary_bytes(folder, int(np.prod(shape)) * dtype.itemsize, what, "let layers give narrower states")
+    values = temporary_bytes(
+        folder, int(np.prod(shape)) * dtype.itemsize, what, "return narrower states from the layers"
+    )
     return values.view(dtype).reshape(shape)

@@ -59,7 +59,7 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-_NO_TARGETS = "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
+_NO_TARGETS = "the stream has no targets; write TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
 
 _Transform = Callable[[Tensor], Tensor]
 _Metric = Callable[[Tensor, Tensor], float]
@@ -240,9 +240,7 @@ def _epoch(
         optimizer.step()
         total, labelled = total + loss.item(), labelled + count
     if not labelled:
-        raise InputError(
-            "no seed of the stream has a label to learn from: check SEEDS and TARGET", code="nothing-to-learn"
-        )
+        raise InputError("no seed of the stream has a label; check SEEDS and TARGET", code="nothing-to-learn")
     return total / labelled
 
 
@@ -278,7 +276,9 @@ def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
     given: object = stream  # callers without a type checker may pass anything
     if isinstance(given, str) or not isinstance(given, Iterable | Dataset):
         name = given if isinstance(given, str) else "train"
-        raise TypeError(f"a stream or a list of batches is taken here, found {given!r}; give db.stream({name!r})")
+        raise TypeError(
+            f"the argument must be a stream or a list of batches, found {given!r}; pass db.stream({name!r})"
+        )
     if isinstance(stream, BatchStream):
         stream.set_epoch(epoch)
     return stream

@@ -151,10 +151,8 @@ def _ranks(values: Any) -> Float64s:
     """The ranks as numbers: at least one, and none below 1."""
     ranks = np.asarray(values, dtype=np.float64)
     if not ranks.size or not (ranks >= 1).all():
-        what = f"the least is {ranks.min()}" if ranks.size else "there are none"
-        raise InputError(
-            f"this metric takes ranks, which count from 1; {what}: make them by ranks()", code="metric-values"
-        )
+        what = f"the minimum is {ranks.min()}" if ranks.size else "there are none"
+        raise InputError(f"this metric needs ranks from 1, but {what}; compute them by ranks()", code="metric-values")
     return ranks
 
 
@@ -176,7 +174,7 @@ def _table(numbers: Array, rows: int, what: str) -> None:
     """Raises InputError for anything but a table of this number of rows."""
     if numbers.ndim != 2 or len(numbers) != rows:
         raise InputError(
-            f"the {what} are a table of {rows} rows; the shape {numbers.shape} was found: turn or reshape them",
+            f"the {what} must be a table of {rows} rows, found shape {numbers.shape}; transpose or reshape them",
             code="metric-values",
         )
 
@@ -185,8 +183,9 @@ def _inside(numbers: Array, end: int, what: str) -> None:
     """Raises InputError for numbers that are not 0 ≤ number < end."""
     if numbers.size and (numbers.min() < 0 or numbers.max() >= end):
         raise InputError(
-            f"the {what} is one of 0 to {end - 1}; {numbers.min()} to {numbers.max()} were found: count from 0 as the"
-            " scores do",
+            f"the {what} must be from 0 to {end - 1}, found {numbers.min()} to {numbers.max()}; number them from 0 "
+            "as the"
+            " scores are",
             code="metric-values",
         )
 
@@ -202,13 +201,11 @@ def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
     positive = truth == 1
     if not np.all(positive | (truth == 0)):
         raise InputError(
-            "this metric takes targets 0 and 1; other values were found: drop or recode those rows",
+            "the targets of this metric must be 0 and 1, found other values; drop or recode those rows",
             code="metric-values",
         )
     if positive.all() or not positive.any():
-        raise InputError(
-            "this metric needs both targets; only one was found: score more rows at once", code="metric-values"
-        )
+        raise InputError("this metric needs both targets, found one; score more rows at once", code="metric-values")
     return positive, score
 
 
@@ -216,7 +213,7 @@ def _same_length(truth: Array, guess: Array) -> None:
     """Raises InputError unless there is one prediction per target, and at least one."""
     if len(truth) != len(guess) or not len(truth):
         raise InputError(
-            f"a metric needs one prediction a target, and one at least: {len(truth)} and {len(guess)}",
+            f"a metric needs one prediction per target, and at least one, found {len(guess)} for {len(truth)}",
             code="metric-values",
         )
 
@@ -225,6 +222,6 @@ def _not_nan(score: Array) -> None:
     """Raises InputError for NaN among the scores."""
     if rows := int(np.isnan(score).reshape(len(score), -1).any(axis=1).sum()):
         raise InputError(
-            f"a metric needs scores that are numbers; {rows} of {len(score)} rows have NaN: look at the model",
+            f"the scores of a metric must not be NaN, found {rows} of {len(score)} rows with NaN; check the model",
             code="metric-values",
         )

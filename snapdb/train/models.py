@@ -25,7 +25,7 @@ _Layer = Callable[[Batch, Any], Any]
 """A layer: called with a batch and the states of its nodes, a tensor for one node type (None where it has no x), else a
 dict by node type. Its result, a tensor or such a dict, begins with the states of the seeds."""
 
-_OWN = "layers=[…], a function of (batch, x) for each layer that gives the seeds' next states"
+_OWN = "layers=[…], one function of (batch, x) per layer that returns the next states of the seeds"
 
 
 @document_attributes
@@ -54,7 +54,7 @@ class Layers:
             return _of_model(model)
         functions = tuple(layers)
         if not functions or not all(map(callable, functions)):
-            raise TypeError(f"layers takes one function of (batch, x) or more, found {layers!r}")
+            raise TypeError(f"layers must be one or more functions of (batch, x), found {layers!r}")
         return Layers(functions, _modules(model, *functions))
 
     @property
@@ -83,8 +83,8 @@ def _of_model(model: Any) -> Layers:
     if hasattr(model, "inference_per_layer"):
         return Layers(_of_pyg(model), _modules(model))
     raise InputError(
-        f"{type(model).__name__} does not tell its layers, which are applied to all nodes one after another; give "
-        f"{_OWN}, or give the model a method layerwise() that returns them",
+        f"the layers of {type(model).__name__} are unknown, but inference applies them to all nodes one by one; pass "
+        f"{_OWN}, or add a method layerwise() to the model that returns them",
         code="not-layerwise",
     )
 
@@ -92,11 +92,11 @@ def _of_model(model: Any) -> Layers:
 def _of_pyg(model: Any) -> tuple[_Layer, ...]:
     """The layers of PyG's BasicGNN; where they are normalized by degree, degrees are counted first."""
     by_degree = [conv for conv in model.convs if type(conv).__name__ == "GCNConv" and conv.normalize]
-    odd = f"jk={model.jk_mode!r}, so that its answer needs the states of all layers at once"
+    odd = f"jk={model.jk_mode!r}, which needs the states of all layers at once"
     if model.jk_mode in (None, "last"):
         odd = "" if all(conv.add_self_loops for conv in by_degree) else "add_self_loops=False"
     if odd:
-        raise InputError(f"{type(model).__name__} has {odd}; give {_OWN}", code="not-layerwise")
+        raise InputError(f"{type(model).__name__} has {odd}; pass {_OWN}", code="not-layerwise")
     numbers = range(model.num_layers)
     if by_degree:
         return (_counted, *(partial(_by_degree, model, number) for number in numbers))
@@ -135,9 +135,9 @@ def _edges(batch: Batch, x: Any) -> Tensor:
         return edges
     edge_types = ", ".join(key.edge for key in batch.edge_index)
     raise InputError(
-        f"a model of PyG takes one node type with a feature x, and one edge type; found {', '.join(batch.n_id)}"
-        f"{' without x' if x is None else ''} and {edge_types}: say fanout='edge_type => [FULL]' for one of them, or "
-        f"give {_OWN}",
+        f"a model of PyG needs one node type with a feature x, and one edge type, found {', '.join(batch.n_id)}"
+        f"{' without x' if x is None else ''} and {edge_types}; pass fanout='edge_type => [FULL]' for one of them, or "
+        f"{_OWN}",
         code="model-inputs",
     )
 
@@ -268,7 +268,7 @@ class GCN(nn.Module):
         """
         super().__init__()
         if normalize not in ("symmetric", "mean"):
-            raise InputError(f"normalize is 'symmetric' or 'mean', not {normalize!r}", code="model-inputs")
+            raise InputError(f"normalize must be 'symmetric' or 'mean', found {normalize!r}", code="model-inputs")
         self.depth = layers
         self.normalize = normalize
         widths = [features, *[hidden] * (layers - 1), classes]
@@ -363,12 +363,12 @@ def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
     if len(batch.num_sampled_nodes) != 1:
         kinds = ", ".join(sorted(batch.num_sampled_nodes))
         raise InputError(
-            f"this model takes one vertex type; the batch has {kinds}: write a model that names its types",
+            f"this model supports one vertex type, but the batch has {kinds}; write a model for several types",
             code="several-vertex-types",
         )
     if x is None and kind not in batch.x:
         raise InputError(
-            f"{kind} has no feature x: say FEATURES (column AS x) in CREATE PROPERTY GRAPH, or pass x",
+            f"{kind} has no feature x; write FEATURES (column AS x) in CREATE PROPERTY GRAPH, or pass x",
             code="model-inputs",
         )
     rows = batch.x[kind] if x is None else x

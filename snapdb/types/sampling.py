@@ -190,7 +190,7 @@ class Refresh:
     def period(self) -> int:
         """`every`, where it is known: in the policy of a sampler that is open."""
         if self.every is None:
-            raise ValueError("REFRESH EVERY AUTO stands for no number of batches until a sampler is opened")
+            raise ValueError("REFRESH EVERY AUTO has no number of batches until a sampler is opened")
         return self.every
 
     @property

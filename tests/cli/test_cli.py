@@ -279,7 +279,7 @@ def test_a_first_statement_that_only_reads_creates_no_database(text: str, shop: 
     for words, stdin in ((("-c", text), None), (("-f", tmp_path / "s.sql"), None), ((), text)):
         failed = snapdb(tmp_path / "shp.snapdb", *words, stdin=stdin)
         assert (failed.exit_code, failed.stdout) == (1, "")
-        there_is = f"DatabaseError: there is no database at {tmp_path / 'shp.snapdb'}; did you mean {shop}?\n"
+        there_is = f"DatabaseError: no database exists at {tmp_path / 'shp.snapdb'}; did you mean {shop}?\n"
         assert failed.stderr == there_is
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.sql", "shop.snapdb"]
 
@@ -310,7 +310,7 @@ def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
         ):
             failed = snapdb(tmp_path / place, "-c", statement)
             assert failed.exit_code == 1
-            assert failed.stderr.endswith(f"there is no directory {tmp_path / place.split('/')[0]}; {hint}\n")
+            assert failed.stderr.endswith(f"directory {tmp_path / place.split('/')[0]} does not exist; {hint}\n")
     assert os.listdir(tmp_path) == ["data"]
     with refused("no-directory") as missing:
         connect(tmp_path / "no" / "x.snapdb")

@@ -87,7 +87,7 @@ def test_a_database_that_is_not_there_is_not_made(command: str, tmp_path: Path) 
     path, words = tmp_path / "typo.snapdb", ("grow",) if command == "run-now" else ()
     done = schedule(command, path, *words)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"DatabaseError: there is no database at {path}; check the path; ")
+    assert done.stderr.startswith(f"DatabaseError: no database exists at {path}; check the path; ")
     assert not path.exists()
     (tmp_path / "file").write_text("")
     done = schedule(command, tmp_path / "file", *words)
@@ -132,7 +132,7 @@ def test_the_list_is_data_and_who_leads_is_said_to_who_looks(shop: Path, watched
     assert list(listed("list", shop)[0]) == shown
     done = schedule("list", shop)
     assert "created" not in done.stdout, "a table leaves place for the rest"
-    assert done.stderr == f"daemon: no daemon leads this database; run: snapdb schedule run {shop}\n"
+    assert done.stderr == f"daemon: no scheduler is running; run: snapdb schedule run {shop}\n"
 
 
 def test_a_database_without_tasks_says_what_makes_one(tmp_path: Path, watched: None) -> None:
@@ -140,7 +140,7 @@ def test_a_database_without_tasks_says_what_makes_one(tmp_path: Path, watched: N
     snapdb.connect(path).close()
     for command in ("list", "pause", "resume"):
         done = schedule(command, path)
-        assert (done.exit_code, done.stderr) == (0, f"there is no task in {path}; CREATE TASK makes one\n")
+        assert (done.exit_code, done.stderr) == (0, f"{path} has no tasks; CREATE TASK creates one\n")
     assert listed("history", path) == []
 
 
@@ -152,7 +152,8 @@ def test_runs_by_hand_end_with_the_code_of_what_became_of_them(shop: Path, watch
     done = schedule("run-now", shop, "it's broken", "-q")
     assert (done.exit_code, done.stdout) == (1, "")
     assert (
-        'run 1 of task it\'s broken failed: statement 2 of 2: BindError: no table or snapshot "nowhere"' in done.stderr
+        'run 1 of task it\'s broken failed: statement 2 of 2: BindError: table or snapshot "nowhere" does not exist'
+        in done.stderr
     )
     assert "(line 3, column 5)" in done.stderr
 
@@ -220,7 +221,7 @@ def test_a_snapshot_is_waited_for(shop: Path) -> None:
     assert f"of a version after {found['version']}, and it is at version {found['version']}" in done.stderr
     done = wait(shop, "later", "--timeout", "0")
     assert done.exit_code == 3
-    assert f"there is none of that name; no daemon leads this database; run: snapdb schedule run {shop}" in done.stderr
+    assert f"there is none of that name; no scheduler is running; run: snapdb schedule run {shop}" in done.stderr
     done = wait(shop, "g", "--timeout", "0")
     assert done.exit_code == 1
     assert "g is a graph" in done.stderr

@@ -95,7 +95,7 @@ def test_a_binary_file_holds_one_result(kind: str, tmp_path: Path) -> None:
     assert not path.exists()
     none = run("-c", "CREATE TABLE t (a INTEGER)", "-o", path)
     assert none.exit_code == 1
-    assert f"no statement gave rows, so there is no {kind} for {path}" in none.stderr
+    assert f"no statement returned rows, so no {kind} was written to {path}" in none.stderr
     assert not path.exists()
     one = run("-c", "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1); SELECT * FROM t", "-o", path)
     assert one.exit_code == 0, one.stderr

@@ -129,11 +129,11 @@ def test_parameters_come_from_variables_that_are_named_and_no_others(notebook: N
     for line, said in (
         ("%snap SELECT $n", "$n has no value; say -p n for the variable n"),
         ("%snap SELECT {n}", "{"),
-        ("%snap -p none SELECT $none", "there is no variable none for $none"),
-        ("%snap -p n SELECT 1", "no statement names $n, which -p gives"),
+        ("%snap -p none SELECT $none", "variable none does not exist for $none"),
+        ("%snap -p n SELECT 1", "no statement uses $n, which -p passes"),
         ("%snap SELECT ?", "? has no value in a notebook"),
         ("%snap --parm n SELECT $n", 'no option --parm of snap; did you mean "--param"?'),
-        ("%snap -f xml SELECT 1", "--format takes result, df, arrow, polars, found 'xml'"),
+        ("%snap -f xml SELECT 1", "--format must be one of result, df, arrow, polars, found 'xml'"),
         ("%snap -o", "-o needs the name of a variable"),
     ):
         assert said in str(notebook.run(line).error), line
@@ -144,7 +144,7 @@ def test_an_error_is_one_block_without_a_traceback(notebook: Notebook) -> None:
     wrong = notebook.run("%%snap\nSELECT *\nFROM itemm")
     assert isinstance(wrong.error, BindError)
     assert wrong.out.strip().splitlines() == [
-        'BindError: no table or snapshot "itemm"; did you mean "item"?',
+        'BindError: table or snapshot "itemm" does not exist; did you mean "item"?',
         "  line 2:",
         "  FROM itemm",
         "       ^^^^^",
@@ -248,11 +248,9 @@ def test_a_batch_is_html_with_shapes_types_and_lineage(db: snapdb.Database) -> N
     assert found[:5] == ["seeds", "input_id", "[4]", "int64", "cpu"]
     assert "features[&#x27;x&#x27;]" in found
     assert "person knows person" in found
-    assert found[found.index("edge_features[&#x27;edge_attr&#x27;]") + 1] == "read when asked for"
+    assert found[found.index("edge_features[&#x27;edge_attr&#x27;]") + 1] == "read on access"
     assert batch.edge_attr[("person", "knows", "person")].shape[1] == 1
-    assert (
-        "read when asked for" not in cells(batch._repr_html_())[found.index("edge_features[&#x27;edge_attr&#x27;]") + 1]
-    )
+    assert "read on access" not in cells(batch._repr_html_())[found.index("edge_features[&#x27;edge_attr&#x27;]") + 1]
     assert "lineage" in html
     assert "snapshot" in found
 

@@ -197,11 +197,14 @@ def test_what_is_told_says_which_rows_it_is_of(own: Database) -> None:
     cache = committed_catalog_of(own).cache("hot")
     stats = CacheStats(bytes=10, rows=4, filled=2, drawn=2)
     CacheReports(db_dir_of(own)).write("one", CacheReport(cache.id, this_process(), True, 0, stats))
-    assert (described(own)["streams"], described(own)["drawn"]) == ("1", "2 rows in a pass that was not ended")
+    assert (described(own)["streams"], described(own)["drawn"]) == ("1", "2 rows in an unfinished pass")
     own.execute("REFRESH CACHE hot")
-    assert (described(own)["generation"], described(own)["streams"]) == ("1", "1; what follows is of generation 0")
+    assert (described(own)["generation"], described(own)["streams"]) == (
+        "1",
+        "1; the numbers below are of generation 0",
+    )
     CacheReports(db_dir_of(own)).write("two", CacheReport(cache.id, this_process(), True, 1, replace(stats, refills=1)))
-    assert described(own)["streams"] == "2; what follows is of generation 0, 1"
+    assert described(own)["streams"] == "2; the numbers below are of generation 0, 1"
     assert described(own)["drawn"] == "4 rows in 1 pass"
 
 
@@ -257,7 +260,7 @@ def test_a_database_without_caches_is_upgraded(own: Database) -> None:
         connection.executescript(f"{UNSCHEDULED} DROP TABLE caches; PRAGMA user_version = 4;")
     with refused("old-format"):
         snapdb.connect(path)
-    assert snapdb.upgrade(path) == f"{path}: format 4 → 7; the old catalog is kept as catalog.sqlite.format-4"
+    assert snapdb.upgrade(path) == f"{path}: format 4 → 7; the old catalog was saved as catalog.sqlite.format-4"
     with snapdb.connect(path) as db:
         assert db.execute("SHOW CACHES").fetchall() == db.execute("CHECK DATABASE").fetchall() == []
         db.execute("CREATE CACHE hot ON SAMPLER train")
@@ -267,11 +270,11 @@ def test_a_database_without_caches_is_upgraded(own: Database) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ("definition = '{'", "the definition of cache 'hot' cannot be read"),
+        ("definition = '{'", "cannot read the definition of cache 'hot'"),
         ("name = 'other'", "cache 'other' is looked up as 'hot'"),
         (
             'sampler = \'t\', definition = replace(definition, \'"sampler": "train"\', \'"sampler": "t"\')',
-            "cache 'hot' is of sampler 't', which is not there",
+            "cache 'hot' is of sampler 't', which does not exist",
         ),
     ],
 )

@@ -188,7 +188,7 @@ def test_epochs_are_those_of_the_option_or_of_the_sampler(world: Database) -> No
     world.execute(f"CREATE OR REPLACE SAMPLER train AS {PLAIN} EPOCHS 3")
     assert copied(world, "SAMPLE USING train", "three").epochs == [0, 1, 2]
     assert copied(world, "SAMPLE USING train", "one", "EPOCHS 1").epochs == [0]
-    with pytest.raises(IndexError, match=r"epoch 7 was asked, but the folder has 0, 1"):
+    with pytest.raises(IndexError, match=r"epoch 7 does not exist: the folder has 0, 1"):
         found.epoch(7)
     with pytest.raises(IndexError, match="batch 6 was asked, but there are 6 here"):
         found[6]

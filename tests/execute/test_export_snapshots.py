@@ -484,15 +484,15 @@ def test_several_exports_may_go_below_the_home_folder(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["junee", "--to", "o"], 1, 'no sampler or snapshot "junee"; did you mean "june"?'),
+        (["junee", "--to", "o"], 1, 'sampler or snapshot "junee" does not exist; did you mean "june"?'),
         (["friends", "--to", "o"], 1, '"friends" is a sampler and a snapshot; say which'),
         (["june", "--to", "o", "--epochs", "2"], 2, "--epochs is for samplers"),
         (["train", "--to", "o", "--split", "fold"], 2, "--split is for snapshots"),
         (["train", "june", "--to", "o", "--format", "pyg"], 1, "COPY (SAMPLE …) TO has no format 'pyg'"),
         (["june", "--to", "o", "--format", "csv"], 2, "Invalid value for '--format'"),
         (["june"], 2, "Missing option '--to'"),
-        (["june", "--to", "no/o"], 1, "the folder that it should be in is not there"),
-        (["june", "train", "--to", "no/o"], 1, "the folder that it should be in is not there"),
+        (["june", "--to", "no/o"], 1, "its parent folder does not exist"),
+        (["june", "train", "--to", "no/o"], 1, "its parent folder does not exist"),
         (["june", "--to", "/"], 1, "/ is there and not empty"),
     ],
 )

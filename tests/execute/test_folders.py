@@ -200,7 +200,7 @@ def test_the_command_line_restricts_statements_to_folders(place: Path) -> None:
     assert (read.returncode, read.stdout) == (0, "s\n3\n")
     kept = run("told", "--read-only", "--folder", "in", "-c", "COPY t TO 'out/t.csv'")
     assert kept.returncode == 1
-    assert "is in no folder that may be read or written here" in kept.stderr
+    assert "is not allowed: connections can be restricted to folders" in kept.stderr
     assert not (place / "out/t.csv").exists()
 
 

@@ -82,7 +82,7 @@ def test_a_stream_keeps_the_files_of_what_expired_until_it_is_done(shop: Path) -
         expected = [batch.ids("person").to_pylist() for batch in db.stream(SAMPLE)]
         stream = db.stream(SAMPLE)
         rows = db.execute("EXPIRE SNAPSHOTS OF g RETAIN LAST 2").fetchall()
-        assert rows[0][:2] + rows[0][6:] == ("s1", "expire", "its files stay until who reads them is done")
+        assert rows[0][:2] + rows[0][6:] == ("s1", "expire", "its files are kept until their readers finish")
         assert "s1" not in names(db)
         assert folders(shop) == 4
         assert [batch.ids("person").to_pylist() for batch in stream] == expected

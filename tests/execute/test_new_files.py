@@ -65,7 +65,7 @@ def test_a_load_tells_what_came_and_what_was_left(table: Database, days: Path) -
     (days / "cut.parquet").write_bytes(whole[:-1])
     (days / "none.parquet").touch()
     assert table.execute(load(days)).message == (
-        f"version 2: 2 files, 3 rows added to t; left for the next time: {days}/cut.parquet (half written), "
+        f"version 2: 2 files, 3 rows added to t; postponed to the next run: {days}/cut.parquet (half written), "
         f"{days}/none.parquet (empty)"
     )
     (days / "cut.parquet").write_bytes(whole)
@@ -73,8 +73,8 @@ def test_a_load_tells_what_came_and_what_was_left(table: Database, days: Path) -
     write(days / "day2.parquet", 3, 4, 5)
     again = f"not loaded again, though changed: {days}/day2.parquet (since version 2 loaded it)"
     assert table.execute(load(days)).message == f"version 3: 1 file, 2 rows added to t; {again}"
-    assert table.execute(load(days)).message == f"no new files behind '{days}/*.parquet'; {again}"
-    assert table.execute(load(days, "night*")).message == f"no new files behind '{days}/night*'"
+    assert table.execute(load(days)).message == f"no new files match '{days}/*.parquet'; {again}"
+    assert table.execute(load(days, "night*")).message == f"no new files match '{days}/night*'"
     assert ids(table) == [1, 2, 3, 1, 2]
     explained = table.execute(f"EXPLAIN {load(days)}").fetchall()
     assert any("no new files behind" in line for (line,) in explained)
@@ -248,7 +248,7 @@ def test_who_comes_second_is_told_so_and_loads_nothing(table: Database, days: Pa
             table.execute("COMMIT").fetchall()
         assert caught.value.code == "file-loaded"
         assert caught.value.message == (
-            f"{days}/day1.parquet was loaded meanwhile, by version 2; run the transaction again, which leaves it out"
+            f"{days}/day1.parquet was loaded concurrently, by version 2; run the transaction again, which skips it"
         )
         assert ids(table) == [1, 2, 3]
         assert len(segments(table)) == len(kept) - 1  # the transaction's own went
@@ -300,7 +300,7 @@ def test_what_the_versions_do_not_tell_of_loaded_files_is_damage(table: Database
         "is not there, though its versions tell of it": "DELETE FROM loaded WHERE path LIKE '%day1%'",
         "the versions tell of": "UPDATE loaded SET bytes = 1 WHERE path LIKE '%day1%'",
         "is there, though no version tells of it": "UPDATE loaded SET path = '/' WHERE path LIKE '%day1%'",
-        "rows of loaded name rows of versions that are not there": "UPDATE loaded SET version = 9",
+        "rows of loaded refer to rows of versions that do not exist": "UPDATE loaded SET version = 9",
     }.items():
         copy = Path(shutil.copytree(table.path, days / "copy.snapdb"))
         with closing(sqlite3.connect(copy / "catalog.sqlite")) as connection, connection:

@@ -136,7 +136,9 @@ def test_a_statement_that_fails_is_told_with_its_place_and_the_next_attempt_goes
     worker, task = Worker(shop), Worker(shop).task()
     ended = worker.perform(task, run := worker.claim(task))
     assert (ended.state, ended.retry) == ("failed", ended.ended + SECOND)
-    assert str(ended.error).startswith('statement 2 of 2: BindError: no table or snapshot "evening"; there are')
+    assert str(ended.error).startswith(
+        'statement 2 of 2: BindError: table or snapshot "evening" does not exist; there are'
+    )
     assert str(ended.error).endswith("(line 1, column 64)")
     assert "^^^^^" in ended.log
     with snapdb.connect(shop) as db:
@@ -166,7 +168,7 @@ def test_a_graph_that_was_dropped_is_told(shop: Path) -> None:
         db.execute("DROP PROPERTY GRAPH g CASCADE")
     ended = worker.perform(task, worker.claim(task))
     assert (ended.state, ended.retry) == ("failed", None)
-    assert str(ended.error).startswith('BindError: no snapshot "last"')
+    assert str(ended.error).startswith('BindError: snapshot "last" does not exist')
     assert "line 1, column 18" in str(ended.error)
 
 
@@ -189,7 +191,7 @@ def test_a_task_that_was_replaced_or_dropped_meanwhile_is_not_tried_again(shop: 
     ended = worker.settle(None, run)
     assert ended is not None
     assert (ended.state, ended.retry) == ("failed", None)
-    assert ended.error == "its process ended before the end was done; what was under way left nothing"
+    assert ended.error == "its process ended before the end was complete; the statement in progress was rolled back"
 
 
 # WHEN
@@ -296,7 +298,7 @@ def test_a_directory_link_on_the_way_of_a_path_leads_nowhere_else(
         assert read == 0
     elif away:
         assert ended.state == "failed"
-        assert "without links that lead out of the directory that they are in" in str(ended.error)
+        assert "without links links that lead out of their directory" in str(ended.error)
         assert read == 0
         assert set((tmp_path / "secret").rglob("*")) == before
     else:
@@ -344,7 +346,7 @@ def test_a_statement_without_an_end_is_ended(shop: Path, what: str) -> None:
     asking.start()
     ended = worker.perform(task, run, stop)
     asking.join(PATIENCE)
-    assert ended.error == "stopped: the daemon was asked to end; statement 2 of 3 was rolled back"
+    assert ended.error == "stopped: the scheduler is shutting down; statement 2 of 3 was rolled back"
     assert last(shop) == ("failed", 1, 1, ended.ended + SECOND)
     seen = contents(shop)
     assert (seen["log"], seen["files"]) == (["('1',)"], [])
@@ -371,7 +373,7 @@ def test_a_stop_that_came_before_is_heard(shop: Path) -> None:
     worker, task, stop = Worker(shop), Worker(shop).task(), Stop()
     stop.request("terminated")
     ended = worker.perform(task, worker.claim(task), stop)
-    assert ended.error == "stopped: the daemon was asked to end; no statement had begun"
+    assert ended.error == "stopped: the scheduler is shutting down; no statement was started"
     assert worker.opened == []
 
 
@@ -388,7 +390,7 @@ def test_a_stop_between_statements_is_heard(shop: Path) -> None:
 
     worker, task = Worker(shop, before=ask), Worker(shop).task()
     ended = worker.perform(task, worker.claim(task), stop)
-    assert ended.error == "stopped: the daemon was asked to end; statement 2 of 2 was rolled back"
+    assert ended.error == "stopped: the scheduler is shutting down; statement 2 of 2 was rolled back"
 
 
 def test_a_run_that_was_given_up_publishes_nothing(shop: Path) -> None:
@@ -498,7 +500,7 @@ def test_a_folder_that_got_its_name_before_the_process_ended_is_not_put_there_ag
     assert settled.state == "failed"
     ended = worker.perform(task, worker.again(run))
     assert ended.state == "ok"
-    assert "its folder was put there before an earlier attempt ended" in ended.log
+    assert "its folder was written by an earlier attempt" in ended.log
 
 
 def log_of_an_export(shop: Path, statement: int) -> str:
@@ -517,7 +519,7 @@ def test_what_a_run_exported_does_not_follow_from_its_log(shop: Path) -> None:
     ended = worker.perform(task, worker.again(run))
     assert (ended.state, ended.error) == ("ok", None)
     first, second = ended.log.splitlines()
-    assert "its folder was put there before an earlier attempt ended" in first
+    assert "its folder was written by an earlier attempt" in first
     assert "1 row added" in second
     assert contents(shop)["log"] == ["('1',)"]
 
@@ -533,7 +535,7 @@ def test_a_run_of_the_sixth_format_knows_its_exports_after_the_upgrade(shop: Pat
     assert (settled.state, settled.log) == ("failed", line)
     ended = worker.perform(task, worker.again(run))
     assert ended.state == "ok"
-    assert "its folder was put there before an earlier attempt ended" in ended.log
+    assert "its folder was written by an earlier attempt" in ended.log
     with snapdb.connect(shop) as db:
         assert db.execute("CHECK DATABASE").fetchall() == []
 
@@ -615,7 +617,8 @@ def test_a_process_that_is_killed_lets_go_and_leaves_what_it_had_done(shop: Path
     assert settled is not None
     assert (settled.rows, settled.error) == (
         commits,
-        f"its process ended before statement {commits + 1} of 3 was done; what was under way left nothing",
+        f"its process ended before statement {commits + 1} of 3 was complete; the statement in progress was rolled "
+        "back",
     )
     assert last(shop) == ("failed", 1, commits, settled.ended + SECOND)
     assert worker.perform(task, worker.again(run)).rows == 3 - commits

@@ -187,12 +187,12 @@ def test_setting_a_retention_lets_nothing_go_and_tells_what_it_would(shop: Path)
         assert names(db) == ["s1", "s2", "s3"]
         told = db.execute("ALTER PROPERTY GRAPH g SET RETENTION (all '1 day') DRY RUN")
         assert [row[1] for row in told.fetchall()] == ["keep"] * 3
-        assert told.message == "0 snapshots would expire, 0 bytes of their own; the retention of graph g is as it was"
+        assert told.message == "0 snapshots would expire, 0 bytes of their own; the retention of graph g is unchanged"
         described = db.execute("DESCRIBE GRAPH g")
         assert len(described.fetchall()) == 2
         assert described.message == "of its snapshots it keeps all '0.000001 seconds'"
         dropped = str(db.execute("ALTER PROPERTY GRAPH g DROP RETENTION").message)
-        assert dropped == "graph g has no retention any more: its snapshots stay until they are dropped"
+        assert dropped == "graph g has no retention any more: its snapshots are kept until they are dropped"
     with snapdb.connect(shop, read_only=True) as db:
         assert db.execute("ALTER GRAPH g SET RETENTION (all '1 day') DRY RUN").rowcount == 3
         with refused("read-only"):
@@ -219,12 +219,12 @@ def test_a_snapshot_in_use_keeps_its_files_until_the_run_after_it_is_released(sh
         stream = trainer.stream(SAMPLE)
         db.execute(KEEP_LAST)
         (line,) = applied(db)
-        assert line.endswith("; the files of s1 stay until who reads them is done")
+        assert line.endswith("; the files of s1 are kept until their readers finish")
         assert (names(db), len(folders(shop))) == (["s3"], 2)
         assert applied(db) == []
         assert [batch.ids("person").to_pylist() for batch in stream] == expected
         stream.close()
-        assert applied(db) == ["files of 1 expired snapshot went, which nobody reads any more"]
+        assert applied(db) == ["removed the files of 1 expired snapshot, which have no readers any more"]
         assert len(folders(shop)) == 1
         assert db.execute("CHECK DATABASE").fetchall() == []
 
@@ -239,7 +239,7 @@ def test_what_was_replaced_or_dropped_while_it_was_read_goes_too(shop: Path, sta
         assert len(folders(shop)) == there + 1
         assert applied(db) == []
         stream.close()
-        assert applied(db) == ["files of 1 expired snapshot went, which nobody reads any more"]
+        assert applied(db) == ["removed the files of 1 expired snapshot, which have no readers any more"]
         assert len(folders(shop)) == there
 
 
@@ -273,7 +273,7 @@ def test_shared_files_that_no_snapshot_uses_go_when_nobody_else_is_at_the_tables
         assert applied(db) == []  # nothing went, so nothing is looked at
         stream.close()
         lines = applied(db)
-        assert lines[0] == "files of 1 expired snapshot went, which nobody reads any more"
+        assert lines[0] == "removed the files of 1 expired snapshot, which have no readers any more"
         assert lines[1].endswith("which no snapshot uses any more")
         assert len(folders(shop, "topology")) == 1
         assert db.execute("CHECK DATABASE").fetchall() == []
@@ -315,7 +315,7 @@ def test_a_lost_race_is_left_for_the_next_run(shop: Path) -> None:
             (line,) = applied(db)
         finally:
             writer.close()
-        assert line.startswith("retention waits for the next run: ")
+        assert line.startswith("retention is postponed to the next run: ")
         assert applied(db)[0].startswith("retention of graph g: expired s3, ")
 
 

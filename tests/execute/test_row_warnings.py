@@ -65,7 +65,7 @@ def test_ends_of_several_columns_and_of_null_are_looked_at(shop: snapdb.Database
 def test_a_key_that_comes_twice_is_warned_of(shop: snapdb.Database) -> None:
     found = warned(shop, "INSERT INTO person VALUES (3, 0), (20, 0), (20, 0), (21, 0), (7, 0)")
     assert found == [
-        "graph g: 3 keys of person have more than one row (3, 7, 20), by which CREATE SNAPSHOT would fail; make them "
+        "graph g: 3 keys of person have more than one row (3, 7, 20), so that CREATE SNAPSHOT would fail; make them "
         "unique, or declare ON DUPLICATE KEY FIRST or LAST"
     ]
     with refused("duplicate-key", at="CREATE SNAPSHOT u OF g"):

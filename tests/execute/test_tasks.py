@@ -108,7 +108,7 @@ def test_a_task_is_kept_as_it_was_said(db: Database, tmp_path: Path, monkeypatch
     assert shown["next_run"] > before + timedelta(days=30)
     assert str(result.message) == (
         f"task Often: EVERY INTERVAL '1 month 2 days 3 hours'; next at {shown['next_run']:%Y-%m-%d %H:%M:%S}+00:00, "
-        f"but no daemon leads this database; run: snapdb schedule run {db.path}"
+        f"but no scheduler is running; run: snapdb schedule run {db.path}"
     )
 
 
@@ -173,7 +173,7 @@ def test_a_schedule_waits_for_the_clock_that_was_set_back(own: Database) -> None
 
 def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database) -> None:
     found = dict(own.execute("DESCRIBE TASK nightly").fetchall())
-    nobody = f"no daemon leads this database; run: snapdb schedule run {own.path}"
+    nobody = f"no scheduler is running; run: snapdb schedule run {own.path}"
     assert list(found) == [
         "schedule",
         "zone",
@@ -220,7 +220,9 @@ def test_a_daemon_that_was_killed_is_told_as_gone(own: Database) -> None:
     gone.wait(PATIENCE)
     assert LeaderLease(catalog_db_of(own)).acquire(Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
     found = dict(own.execute("DESCRIBE TASK often").fetchall())
-    assert found["daemon"].startswith(f"pid {gone.pid} on {socket.gethostname()} ended without a word; no daemon leads")
+    assert found["daemon"].startswith(
+        f"pid {gone.pid} on {socket.gethostname()} ended without releasing its lease; no daemon leads"
+    )
 
 
 def test_a_replaced_task_keeps_its_runs_and_begins_anew(own: Database) -> None:
@@ -243,7 +245,7 @@ def test_a_replaced_task_keeps_its_runs_and_begins_anew(own: Database) -> None:
 def test_a_task_that_was_dropped_leaves_its_runs(own: Database) -> None:
     some_runs(own)
     before = own.execute("SHOW TASK RUNS OF nightly").fetchall()
-    assert str(own.execute("DROP TASK nightly").message) == "task nightly dropped; its runs stay on record"
+    assert str(own.execute("DROP TASK nightly").message) == "task nightly dropped; the record of its runs is kept"
     assert own.execute("SHOW TASK RUNS OF Nightly").fetchall() == before
     own.execute(NIGHTLY)
     assert told(own, "SHOW TASKS LIKE 'nightly'")[0]["runs"] == 0, "they are those of another"
@@ -327,16 +329,16 @@ def test_locks_of_runs_are_in_nobodys_way(own: Database) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ("UPDATE tasks SET definition = '{'", "the definition of task 'nightly' cannot be read"),
+        ("UPDATE tasks SET definition = '{'", "cannot read the definition of task 'nightly'"),
         (
             'UPDATE tasks SET definition = replace(definition, \'"retries": 2\', \'"retries": "2"\')',
-            "the definition of task 'nightly' cannot be read",
+            "cannot read the definition of task 'nightly'",
         ),
         ("UPDATE tasks SET name = 'other' WHERE id = 1", "task 'other' is defined as another one"),
         ("UPDATE tasks SET folded = 'other' WHERE id = 1", "task 'nightly' is looked up as 'other'"),
         (
             "UPDATE runs SET version = 70 WHERE run = 2 AND task = 1",
-            "attempt 1 of run 2 of task 'nightly' names a version that is not there",
+            "attempt 1 of run 2 of task 'nightly' refers to a version that does not exist",
         ),
         (
             "UPDATE runs SET published = '[1' WHERE run = 2 AND task = 1",
@@ -344,7 +346,7 @@ def test_locks_of_runs_are_in_nobodys_way(own: Database) -> None:
         ),
         (
             "UPDATE runs SET ended = 1 WHERE run = 2 AND task = 1",
-            "attempt 1 of run 2 of task 'nightly' is running, and its times say otherwise",
+            "attempt 1 of run 2 of task 'nightly' is running, which contradicts its times",
         ),
     ],
 )

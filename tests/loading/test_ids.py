@@ -125,7 +125,7 @@ def test_what_is_no_type_of_ids_is_refused(db: Database) -> None:
     with refused("duplicate-clause", at="ids = 'int64'"):
         db.stream(f"{NODES} WITH (ids = 'int32', ids = 'int64')")
     wrong: Any = "int16"
-    with pytest.raises(ValueError, match="ids is 'int64' or 'int32', found 'int16'"):
+    with pytest.raises(ValueError, match="ids must be 'int64' or 'int32', found 'int16'"):
         db.stream(NODES, ids=wrong)
 
 

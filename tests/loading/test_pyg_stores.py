@@ -573,7 +573,7 @@ def test_what_a_snapshot_cannot_give_is_refused(shop: Any) -> None:
             people.feature_store.get_tensor(None, "z", index=None)
         with refused("pyg-argument", "INSERT", "UPDATE", "REFRESH"):
             people.feature_store.put_tensor(torch.zeros(1), group_name=None, attr_name="z", index=None)
-        with pytest.raises(IndexError, match="ids are 0 ≤ id < 40, found 0 to 40"):
+        with pytest.raises(IndexError, match="ids must be 0 ≤ id < 40, found 0 to 40"):
             people.feature_store.get_tensor(None, "x", index=torch.tensor([0, 40]))
     with refused("unknown-snapshot", '"r"'):
         pyg.open(shop, "r")

@@ -293,7 +293,7 @@ def test_a_failure_comes_out_in_its_batchs_turn_and_says_which(threads: int) -> 
     assert [next(iterator).index[1] for _ in range(2)] == [0, 1]
     with pytest.raises(OSError, match="disk on fire") as caught:
         next(iterator)
-    assert caught.value.__notes__ == ["while making batch 2 of epoch 0"]
+    assert caught.value.__notes__ == ["while building batch 2 of epoch 0"]
     assert settles(lambda: workers_alive() == 0)
 
 
@@ -520,7 +520,7 @@ def test_ctrl_c_stops_the_loop_and_the_threads_and_the_next_loop_goes_on(fresh_p
         ({"threads": -1}, "threads is 0 or more"),
         ({"prefetch": 0}, "prefetch is 1 or more"),
         ({"world_size": 0}, "world_size is 1 or more"),
-        ({"rank": 2, "world_size": 2}, "rank is 0 ≤ rank < world_size = 2, found 2"),
+        ({"rank": 2, "world_size": 2}, "rank must be 0 ≤ rank < world_size = 2, found 2"),
         ({"rank": -1}, "rank is"),
         ({"device": "gpu please"}, "not the name of a device"),
     ],

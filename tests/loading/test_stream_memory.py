@@ -148,7 +148,7 @@ def test_memory_is_said_in_sql_or_beside_it(tmp_path: Path) -> None:
         assert caught.value.text is not None
         with pytest.raises(ValueError, match="a number of bytes or a size such as '2GB'"):
             db.stream(query, memory="much")
-        with pytest.raises(ValueError, match="memory is 1 byte or more, found 0"):
+        with pytest.raises(ValueError, match="memory must be 1 byte or more, found 0"):
             db.stream(query, memory=0)
 
 

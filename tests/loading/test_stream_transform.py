@@ -124,7 +124,7 @@ def test_a_state_does_not_depend_on_the_transform() -> None:
 
 
 def test_something_that_cannot_be_called_is_no_transform() -> None:
-    with pytest.raises(TypeError, match="transform is a function of a batch, found 3"):
+    with pytest.raises(TypeError, match="transform must be a function of a batch, found 3"):
         stream(transform=3)
 
 

@@ -330,7 +330,7 @@ def test_rows_batches_and_what_is_replayed_of_them_are_the_same() -> None:
         with db.stream(STATEMENT) as opened:
             opened.set_epoch(1)
             assert prints(opened) == prints(batches[6:12])
-        assert "sampling the batches before, on which rows depend" in told
+        assert "sampling the skipped batches, on which pool rows depend" in told
 
 
 def test_no_seeds_make_no_batches() -> None:

@@ -301,7 +301,10 @@ def test_nothing_moves_where_everything_was_fixed(world: World) -> None:
     world.snapshot("CREATE SNAPSHOT s OF shop AT (VERSION => 6)")
     plan = world.bind("REFRESH SNAPSHOT s")
     assert isinstance(plan, NothingPlan)
-    assert plan.why == "nothing moves: s is pinned at version 6 and its window is fixed; create it anew to move it"
+    assert (
+        plan.why == "nothing to refresh: s is pinned at version 6 and its window is fixed; "
+        "write CREATE OR REPLACE SNAPSHOT to change it"
+    )
     world.db.execute("DROP TABLE pay")
     assert world.refresh("REFRESH SNAPSHOT s FULL").create.version == 6
 

@@ -193,7 +193,7 @@ def test_rows_are_told_as_they_were_asked_for(papers: Database) -> None:
         "OTF 15 PERCENT EVERY 1 BATCHES, by AUTO, AMPLIFY 1.5, FETCH 60 PERCENT, SHARED: rows of 15 "
     )
     assert auto.endswith(" edges of cites IN at all hops")
-    assert detail(f"{SEEDS} FANOUT (cites => [FULL]) REFRESH FCR EVERY 5 BATCHES").endswith(": no hop draws from rows")
+    assert detail(f"{SEEDS} FANOUT (cites => [FULL]) REFRESH FCR EVERY 5 BATCHES").endswith(": no hop uses pool rows")
 
 
 def test_under_scope_visited_the_first_batches_tell_the_epoch(papers: Database) -> None:
@@ -215,7 +215,7 @@ def test_by_weight_all_edges_of_a_node_are_read_for_its_row(papers: Database) ->
 def test_a_cache_is_told_before_it_is_filled_and_measured_when_it_is(papers: Database) -> None:
     whole, scarce = steps(explained(papers, "SAMPLE USING kept", analyze=False), "Cache")
     assert whole["detail"] == "whole IN MEMORY, room for 1,000,000 bytes"
-    assert scarce["detail"] == "scarce IN FILE, room for 4,000 bytes; batches are made without it"
+    assert scarce["detail"] == "scarce IN FILE, room for 4,000 bytes; not used by batches"
     assert whole["estimates"]["rows"] == 50 + 50 + 10
     assert (whole["estimates"]["hit_rate"], whole["estimates"]["batch_read"]) == (1.0, 0)
     assert whole["estimates"]["batch_pages"] == 0
@@ -224,7 +224,7 @@ def test_a_cache_is_told_before_it_is_filled_and_measured_when_it_is(papers: Dat
     assert scarce["estimates"]["batch_pages"] >= mmap.PAGESIZE  # the topology has three pages of neighbours
     assert papers.execute("SELECT sum(streams) FROM snapdb.caches WHERE hit_rate IS NOT NULL").fetchone() == (None,)
     beside = steps(explained(papers, "SAMPLE USING kept WITH torch", analyze=False), "Cache")[0]
-    assert beside["detail"].endswith("batches are made without it")
+    assert beside["detail"].endswith("not used by batches")
     assert "batch_pages" not in beside["estimates"]
 
 

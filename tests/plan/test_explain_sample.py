@@ -129,7 +129,7 @@ def test_negatives_are_told_with_those_that_were_not_left(shop: Database) -> Non
         missing = sum(b.negatives_missing for b in stream)
         seeds = sum(b.batch_size for b in stream)
     (negatives,) = steps(plan, "Negatives")
-    assert negatives["detail"] == "24 per positive among product, uniform, without destinations that are known EVER"
+    assert negatives["detail"] == "24 per positive among product, uniform, without known destinations EVER"
     assert negatives["actual"]["missing"] == missing > 0
     assert negatives["actual"]["rows"] == 24 * seeds - missing
     assert steps(plan, "Seeds")[0]["detail"] == "bought edges, SHUFFLE"
@@ -140,12 +140,12 @@ def test_methods_forms_and_back_ends_are_told_with_their_reasons(shop: Database)
     for name, statement in CASES.items():
         found = steps(explained(shop, statement, analyze=False))
         details[name] = {step["operator"]: step["detail"] for step in found}
-    assert "WITH numba, the faster one on the CPU" in details["plain"]["Stream"]
-    assert "WITH torch, as WITH says" in details["torch"]["Stream"]
-    assert details["plain"]["Sample"].startswith("METHOD UNIFORM: uniform without replacement by Floyd")
+    assert "WITH numba, the faster back end on the CPU" in details["plain"]["Stream"]
+    assert "WITH torch, set by WITH" in details["torch"]["Stream"]
+    assert details["plain"]["Sample"].startswith("METHOD UNIFORM: uniform without replacement (Floyd)")
     assert details["temporal"]["Sample"].startswith("METHOD LATEST: the latest edges")
     assert "edges with time < its time, no older than 30" in details["temporal"]["Sample"]
-    assert details["subset"]["Seeds"] == "customer, SHUFFLE, 50 percent of them an epoch"
+    assert details["subset"]["Seeds"] == "customer, SHUFFLE, 50 percent of them per epoch"
     plain = {s["detail"].partition(" =>")[0]: s["detail"] for s in steps(explained(shop, CASES["plain"]), "Expand")}
     assert " => 3, form " in plain["hop 1: bought IN"]
     assert " => 3, rows sorted by source in memory" in plain["hop 0: bought OUT"]

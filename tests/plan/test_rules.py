@@ -353,7 +353,7 @@ def test_rows_that_nobody_reads_end_their_threads(db: Database) -> None:
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])
 def test_threads_that_are_none_are_refused(threads: Any) -> None:
-    with pytest.raises(ValueError, match="threads is 1 or more"):
+    with pytest.raises(ValueError, match="threads must be 1 or more"):
         snapdb.connect(threads=threads)
 
 

@@ -354,7 +354,7 @@ def test_a_sampler_is_made_once_and_replaced_when_that_is_said(own: Database) ->
     again = own.execute(
         "CREATE SAMPLER IF NOT EXISTS TRAIN AS SAMPLE FROM nowhere SEEDS (FROM x) AS y FANOUT (z => [1])"
     )
-    assert again.message == 'there is a sampler "train" already'
+    assert again.message == 'sampler "train" already exists'
     made = own.execute(
         "CREATE OR REPLACE SAMPLER Train AS SAMPLE USING train BATCH 4 SEEDS EDGES knows (SELECT e_id FROM knows)"
     )
@@ -362,7 +362,7 @@ def test_a_sampler_is_made_once_and_replaced_when_that_is_said(own: Database) ->
     (row,) = own.execute("SHOW SAMPLERS").fetchall()
     assert row[0] == "Train"
     assert own.execute("DROP SAMPLER train").message == "sampler Train dropped"
-    assert own.execute("DROP SAMPLER IF EXISTS train").message == 'there is no sampler "train"'
+    assert own.execute("DROP SAMPLER IF EXISTS train").message == 'sampler "train" does not exist'
     with refused("unknown-sampler", at="train"):
         own.execute("DROP SAMPLER train")
 
@@ -448,8 +448,8 @@ def test_what_samplers_depend_on_is_not_dropped_from_under_them(own: Database) -
         own.execute("DROP TABLE knows")
     own.execute("CREATE SNAPSHOT later OF g")
     rows = own.execute("EXPIRE SNAPSHOTS RETAIN LAST 1").fetchall()
-    assert (rows[0][0], rows[0][1], rows[0][6]) == ("s", "keep", "sampler train is of it")
-    assert own.execute("DROP SNAPSHOT s CASCADE").message == "snapshot s dropped, and with it sampler train"
+    assert (rows[0][0], rows[0][1], rows[0][6]) == ("s", "keep", "sampler train uses it")
+    assert own.execute("DROP SNAPSHOT s CASCADE").message == "snapshot s dropped, with sampler train"
     own.execute(f"CREATE SAMPLER a AS {TRAIN.replace('FROM s ', 'FROM LATER ')}")
     dropped = own.execute("DROP GRAPH g CASCADE").message
     assert dropped == "graph g dropped, and with it sampler a, snapshot later"
@@ -538,7 +538,7 @@ def test_a_database_without_samplers_is_upgraded(own: Database) -> None:
         connection.executescript(f"{UNSCHEDULED} DROP TABLE samplers; DROP TABLE caches; PRAGMA user_version = 3;")
     with refused("old-format"):
         snapdb.connect(path)
-    assert snapdb.upgrade(path) == f"{path}: format 3 → 7; the old catalog is kept as catalog.sqlite.format-3"
+    assert snapdb.upgrade(path) == f"{path}: format 3 → 7; the old catalog was saved as catalog.sqlite.format-3"
     with snapdb.connect(path) as db:
         assert db.execute("SHOW SAMPLERS").fetchall() == db.execute("CHECK DATABASE").fetchall() == []
         db.execute(f"CREATE SAMPLER train AS {TRAIN}")
@@ -563,12 +563,12 @@ def test_a_sampler_that_keeps_no_sample_says_so(own: Database) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        ("definition = '{'", "the definition of sampler 'train' cannot be read"),
-        ("name = 'other'", "sampler 'other' is looked up as 'train'"),
+        ("definition = '{'", "cannot read the definition of sampler 'train'"),
+        ("name = 'other'", "sampler 'other' has the lookup name 'train'"),
         ("folded = 'x', name = 'x'", "sampler 'x' is defined as another one"),
         (
             'snapshot = \'t\', definition = replace(definition, \'"snapshot": "s"\', \'"snapshot": "t"\')',
-            "sampler 'train' is of snapshot 't', which is not there",
+            "sampler 'train' is of snapshot 't', which does not exist",
         ),
     ],
 )
@@ -641,23 +641,23 @@ def test_an_edge_type_that_no_hop_reaches_is_reported(db: Database, fanout: str,
     fanout, topk, rest = fanout.partition(" METHOD")
     text = f"{PERSON} FANOUT ({fanout}){topk}{rest}{' WEIGHT BY saw.a' if topk else ''}"
     told = str(db.execute(f"CREATE SAMPLER k AS {text}"))
-    notice = f"never reached from the seeds: {unreached}"
-    assert (notice in told) if unreached else ("never reached" not in told)
+    notice = f"not reachable from the seeds: {unreached}"
+    assert (notice in told) if unreached else ("not reachable" not in told)
     explained = " ".join(str(db.execute(f"EXPLAIN (FORMAT json) {text}").fetchone()).split())
-    assert ("saw IN" in explained and "never reached from the seeds" in explained) or not unreached
+    assert ("saw IN" in explained and "not reachable from the seeds" in explained) or not unreached
     if "BOTH" not in fanout:  # of which EXPLAIN shows each relation, and one of two may be idle
-        assert ("never reached" in explained) == bool(unreached)
+        assert ("not reachable" in explained) == bool(unreached)
 
 
 def test_the_type_of_seed_edges_is_reported_too(db: Database) -> None:
     """Its rows are opened for what negatives know, and yet no hop draws from them."""
     db.script(MARKET)
     text = "SAMPLE FROM s SEEDS EDGES saw (SELECT e_id FROM saw) NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN FANOUT "
-    assert "never reached" not in str(db.execute(f"CREATE SAMPLER a AS {text} (saw => [3])"))
+    assert "not reachable" not in str(db.execute(f"CREATE SAMPLER a AS {text} (saw => [3])"))
     told = str(
         db.execute(
             "CREATE SAMPLER b AS SAMPLE FROM s SEEDS EDGES knows (SELECT e_id FROM knows) "
             "FANOUT (knows => [3], saw => [3])"
         )
     )
-    assert "never reached from the seeds: saw IN" in told
+    assert "not reachable from the seeds: saw IN" in told

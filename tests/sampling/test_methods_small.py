@@ -391,9 +391,9 @@ def test_in_trees_the_ends_of_a_seed_edge_and_its_negatives_share_one() -> None:
 @pytest.mark.parametrize(
     ("ids", "trees", "text"),
     [
-        ([7], [0], "group 1 of those who enter, of type person, are dense ids 0 ≤ id < 7, found 7 to 7"),
+        ([7], [0], "seeds of group 1, of type person, are dense ids 0 ≤ id < 7, found 7 to 7"),
         ([-1], [0], "found -1 to -1"),
-        ([1], [1], "group 1 of those who enter, of type person, are of trees 0 ≤ id < 1, found 1 to 1"),
+        ([1], [1], "seeds of group 1, of type person, are of trees 0 ≤ id < 1, found 1 to 1"),
     ],
 )
 def test_who_is_not_in_the_snapshot_cannot_enter(ids: list[int], trees: list[int], text: str) -> None:

@@ -511,7 +511,7 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
     view = replace(followers().view(), adjacency=lambda relation: damaged)
     sampler, entry = numba_sampler(view, followed(None, 3)), vertex_input("person", np.arange(50))
     expected = sampler.sample(entry, 0, sampler.scratch())
-    with pytest.warns(RuntimeWarning, match="cache c is filled no further, and batches are made without: .*damaged"):
+    with pytest.warns(RuntimeWarning, match="cache c is disabled, and batches are built without it: .*damaged"):
         maintainer = keep_until_it_fails(source_of(db_dir_of(tmp_path)), sampler)
     maintainer.begin(0)
     assert_equal(sampler.sample(entry, 0, sampler.scratch()), expected)

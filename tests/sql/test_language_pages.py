@@ -206,7 +206,7 @@ def test_errors_are_shown_as_the_program_says_them(folder: Path) -> None:
         for error, statement in shown:
             with pytest.raises(SnapdbError) as caught:
                 db.execute(statement)
-            assert str(caught.value) == error
+            assert caught.value.report() == error
     assert len(shown) == sum(len(re.findall(r"^\w+Error: ", page.read_text("utf-8"), re.MULTILINE)) for page in PAGES)
 
 

@@ -119,4 +119,4 @@ def test_a_message_that_follows_a_code_is_held_too(tmp_path: Path) -> None:
     ((_, got, failure),) = run_slt(path, tmp_path)
     assert failure is not None
     assert got is not None
-    assert got[0].startswith("BindError: no table")
+    assert got[0].startswith("BindError: table")

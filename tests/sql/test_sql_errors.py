@@ -126,7 +126,7 @@ def shown(error: ParseError) -> str:
         ("42", "42", "unknown-statement"),
         ("INSERT INTO t (a, b)", "", "unexpected-end"),
         ("INSERT INTO t (a b) SELECT 1", "b", "unexpected-word"),
-        ("INSERT INTO a.t SELECT 1", ".", "unexpected-word"),
+        ("INSERT INTO a.t SELECT 1", "a.t", "refused"),
         ("INSERT INTO t SELCT 1", "SELCT", "unexpected-word"),
         ("SAMPLE FROM s SEEDS (SELET 1) AS v FANOUT (a => [1])", "SELET", "unexpected-word"),
         ("CREATE TABLE t AS 42", "42", "unexpected-word"),

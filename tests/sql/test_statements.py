@@ -56,6 +56,8 @@ def test_what_is_allowed_runs(
 
 @pytest.mark.parametrize(("statement", "reason", "way"), rows("Not supported"))
 def test_what_is_refused_says_why_and_what_to_do(db: Database, statement: str, reason: str, way: str) -> None:
-    with refused("refused", f" is refused: {reason}; {way}", recorded=False) as caught:  # the page has the wording
+    with refused(
+        "refused", f" is not supported: {reason}; {way}", recorded=False
+    ) as caught:  # the page has the wording
         db.execute(statement)
     assert caught.value.span is not None

@@ -375,7 +375,7 @@ def test_vacuum_keeps_what_a_damaged_catalog_forgot(shop: Path) -> None:
         assert not any(row[1].startswith("topology") for row in db.execute(NOW).fetchall())
         manifest.write_bytes(whole[:-2])
         kept = [row for row in db.execute(NOW).fetchall() if row[1].startswith("topology")]
-        assert [(row[0], row[3]) for row in kept] == [("keep", "snapshot s may use it; its manifest cannot be read")]
+        assert [(row[0], row[3]) for row in kept] == [("keep", "snapshot s may use it; cannot read its manifest")]
 
 
 def test_a_damaged_file_is_not_merged(shop: Path) -> None:
@@ -479,7 +479,7 @@ def test_a_database_of_the_first_format_is_upgraded(tmp_path: Path) -> None:
     with refused("old-format", "format 1", f"snapdb upgrade {path}"):
         snapdb.connect(path)
     assert (path / "catalog.sqlite").read_bytes() == original
-    assert snapdb.upgrade(path) == f"{path}: format 1 → 7; the old catalog is kept as catalog.sqlite.format-1"
+    assert snapdb.upgrade(path) == f"{path}: format 1 → 7; the old catalog was saved as catalog.sqlite.format-1"
     with snapdb.connect(path, verify=True) as db:
         assert db.execute("SELECT * FROM t").fetchall() == [(a,) for a in range(5)]
         assert db.execute("SELECT count(*) FROM t AT (VERSION => 2)").fetchone() == (6,)

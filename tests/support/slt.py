@@ -199,7 +199,7 @@ class _Run:
         try:
             rows = self.db.execute(record.body).fetchall()
         except snapdb.SnapdbError as error:
-            got = self._plain(str(error))
+            got = self._plain(error.report())
             if coded := _CODED.fullmatch(record.argument):
                 code, at = coded["code"], coded["at"]
                 place = self._plain(_place(error))
@@ -245,7 +245,7 @@ class _Run:
 
 
 def _described(error: Exception) -> str:
-    return str(error) if isinstance(error, snapdb.SnapdbError) else f"{type(error).__name__}: {error}"
+    return error.report() if isinstance(error, snapdb.SnapdbError) else f"{type(error).__name__}: {error}"
 
 
 def _letter(values: Sequence[Any], wanted: str) -> str:

@@ -127,8 +127,7 @@ def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A
         return _SUFFIXES.get(suffix)
     known = ", ".join(sorted((*_SUFFIXES, *filter(None, _DRAWN))))
     raise click.UsageError(
-        f"no format is known by the suffix {output.suffix} of {output}: take one of {known}, "
-        f"or say --format {'|'.join(FORMATS)}"
+        f"unknown file extension {output.suffix} of {output}; use one of {known}, or pass --format {'|'.join(FORMATS)}"
     )
 
 
@@ -141,21 +140,21 @@ def check_style(
 ) -> None:
     """Raise for options that the format has no use for, before anything runs."""
     if null is not None and format not in _WITH_NULL:
-        raise click.UsageError(f"--null is for {', '.join(_WITH_NULL)}; {format} has a NULL of its own")
+        raise click.UsageError(f"--null is supported for {', '.join(_WITH_NULL)}; {format} represents NULL itself")
     if null is not None and re.search('[,\t"\r\n]', null):
-        raise click.UsageError("--null holds no comma, tab, quote or line end")
+        raise click.UsageError("--null must not contain a comma, tab, quote or line end")
     if not header and format not in ("csv", "tsv"):
-        raise click.UsageError(f"--no-header is for csv and tsv, not {format}")
+        raise click.UsageError(f"--no-header is supported for csv and tsv, not for {format}")
     if max_rows is not None and format != "table":
         raise click.UsageError(
-            f"--max-rows cuts tables, and {format} is never cut; write LIMIT {max_rows} in the query"
+            f"--max-rows is supported for tables, not for {format}; write LIMIT {max_rows} in the query"
         )
     if format in ("parquet", "arrow") and output is None and sys.stdout.isatty():
-        raise click.UsageError(f"{format} is for programs and stdout is a terminal; add -o FILE, or > FILE")
+        raise click.UsageError(f"{format} is a binary format, and stdout is a terminal; add -o FILE, or > FILE")
 
 
 database = click.argument("database", metavar="DB", type=DatabasePath())
-quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Write only errors to stderr.")
 
 
 def module(name: str) -> ModuleType:

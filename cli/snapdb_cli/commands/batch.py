@@ -81,7 +81,8 @@ def run(path: Path | None, steps: Sequence[ScriptStep], diagnostics: Diagnostics
         code = _statements(path, steps, diagnostics, settings, output)
         if target is not None and settings.format in BINARY and not output.written:
             error = InputError(
-                f"no statement gave rows, so there is no {settings.format} for {settings.output}", code="output-format"
+                f"no statement returned rows, so no {settings.format} was written to {settings.output}",
+                code="output-format",
             )
             return worse(code, diagnostics.report(error))
         if target is not None:
@@ -99,6 +100,6 @@ def _statements(
         if database.transaction_state == "idle":
             return code
         error = QueryError(
-            "the script ends inside a transaction, which was rolled back; COMMIT ends it", code="open-transaction"
+            "the script ends inside a transaction, which was rolled back; add COMMIT", code="open-transaction"
         )
         return worse(code, diagnostics.report(error))

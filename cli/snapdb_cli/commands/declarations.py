@@ -39,14 +39,14 @@ def _format(text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., Exit
 @click.group(
     "schedule",
     epilog=examples(
-        "snapdb schedule run shop.snapdb              fire its tasks until stopped",
-        "snapdb schedule history shop.snapdb nightly  how its runs ended",
+        "snapdb schedule run shop.snapdb              run its tasks until stopped",
+        "snapdb schedule history shop.snapdb nightly  list the runs of a task",
     ),
 )
 def _schedule() -> None:
-    """Run tasks by the clock, and look after them.
+    """Run and manage scheduled tasks.
 
-    Tasks are made by CREATE TASK.
+    CREATE TASK creates a task.
     """
 
 
@@ -63,7 +63,7 @@ def _schedule() -> None:
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="So many tasks may run at once, each in a process of its own.",
+    help="Maximum number of tasks that run at once, each in its own process.",
 )
 @click.option(
     "--grace",
@@ -71,21 +71,21 @@ def _schedule() -> None:
     type=click.FloatRange(0, 86400),
     default=8.0,
     show_default=True,
-    help="When it is asked to end, runs that go on have so long to finish; then they are rolled back.",
+    help="Time for active runs to finish on shutdown; after that they are rolled back.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How stderr is written.",
+    help="Format of the log on stderr.",
 )
 def _run(database: Path, jobs: int, grace: float, log_format: str) -> ExitCode:
-    """Fire the tasks of DB until SIGTERM or Ctrl-C.
+    """Run the tasks of DB on schedule until SIGTERM or Ctrl-C.
 
-    Stays in the foreground and tells what happens on stderr, a line an event. Of several for one database one leads;
-    the others wait, and one of them takes over within ten seconds when it is gone. Exit code 0 after SIGTERM, 130
-    after Ctrl-C.
+    Stays in the foreground and logs one line per event to stderr. One scheduler per database is the leader; the others
+    wait, and one of them takes over within ten seconds after the leader ends. Exit code 0 after SIGTERM, 130 after
+    Ctrl-C.
     """
     # Alone, without what only its workers need: a fifth of the memory
     daemon = importlib.import_module("snapdb.daemon")
@@ -94,9 +94,9 @@ def _run(database: Path, jobs: int, grace: float, log_format: str) -> ExitCode:
 
 @_schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))
 @database
-@_format("How the list looks.")
+@_format("Output format.")
 def _list(database: Path, output_format: str) -> ExitCode:
-    """List the tasks of DB: when each runs next, and how its last run ended."""
+    """List the tasks of DB with their next run and the result of the last one."""
     return call("commands.schedule.tasks", database, output_format, Diagnostics())
 
 
@@ -109,12 +109,12 @@ def _list(database: Path, output_format: str) -> ExitCode:
 )
 @database
 @_any_name
-@click.option("--last", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="So many of them.")
-@click.option("--failed", is_flag=True, help="Only runs that failed, were stopped or missed.")
-@click.option("--log", is_flag=True, help="Show what each run said, too.")
-@_format("How the list looks.")
+@click.option("--last", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Number of runs.")
+@click.option("--failed", is_flag=True, help="Only runs that failed, timed out or were missed.")
+@click.option("--log", is_flag=True, help="Include the log of each run.")
+@_format("Output format.")
 def _history(database: Path, name: str | None, last: int, failed: bool, log: bool, output_format: str) -> ExitCode:
-    """List the last runs of DB's tasks, or of one, the newest last."""
+    """List the last runs of the tasks of DB, or of one task, newest last."""
     options = {"last": last, "failed": failed, "log": log, "output_format": output_format}
     return call("commands.schedule.history", database, name, Diagnostics(), **options)
 
@@ -124,9 +124,9 @@ def _history(database: Path, name: str | None, last: int, failed: bool, log: boo
 @_name
 @quiet
 def _run_now(database: Path, name: str, quiet: bool) -> ExitCode:
-    """Run a task now, whatever its schedule says, and wait for it.
+    """Run a task now, outside its schedule, and wait until it ends.
 
-    Exit code 1 when the run failed, 3 when one goes on already.
+    Exit code 1 if the run failed, 3 if the task is already running.
     """
     return call("commands.schedule.run_now", database, name, Diagnostics(quiet=quiet))
 
@@ -138,7 +138,7 @@ def _run_now(database: Path, name: str, quiet: bool) -> ExitCode:
 @_any_name
 @quiet
 def _pause(database: Path, name: str | None, quiet: bool) -> ExitCode:
-    """Suspend a task, or all of DB; a run that goes on is left to finish."""
+    """Suspend a task, or all tasks of DB; active runs finish."""
     return call("commands.schedule.switch", database, name, "SUSPEND", Diagnostics(quiet=quiet))
 
 
@@ -147,18 +147,16 @@ def _pause(database: Path, name: str | None, quiet: bool) -> ExitCode:
 @_any_name
 @quiet
 def _resume(database: Path, name: str | None, quiet: bool) -> ExitCode:
-    """Let a task, or all of DB, run by its schedule again; what came due meanwhile is not made up for."""
+    """Resume a task, or all tasks of DB; missed runs are not caught up."""
     return call("commands.schedule.switch", database, name, "RESUME", Diagnostics(quiet=quiet))
 
 
-@click.command(
-    "demo", epilog=examples("snapdb demo", "snapdb demo bank.snapdb     keep the database to look around in")
-)
+@click.command("demo", epilog=examples("snapdb demo", "snapdb demo bank.snapdb     keep the database"))
 @click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
 def _demo(database: Path | None) -> None:
-    """Do the whole job on generated data: load, snapshot, sample, train, compare.
+    """Show an example on generated data: load, snapshot, sample, train, compare.
 
-    Works in the new database DB, or in a temporary one.
+    Uses the new database DB, or a temporary one.
     """
     module("commands.demo").run(database, click.echo)
 
@@ -167,13 +165,13 @@ def _demo(database: Path | None) -> None:
     "check", epilog=examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv")
 )
 @database
-@_format("How the list looks.")
+@_format("Output format.")
 @quiet
 def _check(database: Path, output_format: str, quiet: bool) -> ExitCode:
-    """Compare every file of DB with what was recorded of it.
+    """Check every file of DB against its recorded size and checksum.
 
-    Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
-    no damage: VACUUM removes them.
+    Lists all damage; exit code 1 if any file is damaged. Orphan files are listed too, but are not damage: VACUUM
+    removes them.
     """
     return call("commands.maintenance.check", database, Diagnostics(quiet=quiet), output_format)
 
@@ -187,12 +185,14 @@ def _check(database: Path, output_format: str, quiet: bool) -> ExitCode:
 )
 @database
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--copy", "copies", is_flag=True, help="Copy every file; else those on the same disk are hard links.")
+@click.option(
+    "--copy", "copies", is_flag=True, help="Copy every file; the default is hard links to files on the same disk."
+)
 @quiet
 def _backup(database: Path, target: Path, *, copies: bool, quiet: bool) -> ExitCode:
-    """Copy DB, which others may be writing to, to DIR, and check every file of the copy.
+    """Back up DB to DIR, also during writes, and verify every file of the copy.
 
-    DIR does not exist yet, and is there whole or not at all.
+    DIR must not exist. It is created atomically.
     """
     return call("commands.maintenance.backup", database, target, Diagnostics(quiet=quiet), copies=copies)
 
@@ -213,29 +213,29 @@ def _backup(database: Path, target: Path, *, copies: bool, quiet: bool) -> ExitC
     metavar="DIR",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder to write; several names go into DIR/NAME each.",
+    help="Output folder; several names are written to DIR/NAME.",
 )
 @click.option(
     "--format",
     "output_format",
     type=click.Choice(_EXPORTS),
-    help="What is written: batches as arrow, parquet, npz, safetensors or pt, snapshots as parquet, npz or pyg.  "
+    help="Output format: arrow, parquet, npz, safetensors or pt for batches, parquet, npz or pyg for snapshots.  "
     "[default: arrow for samplers, parquet for snapshots]",
 )
 @click.option(
     "--epochs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="So many epochs of each sampler.  [default: as it says, else 1]",
+    help="Number of epochs of each sampler.  [default: EPOCHS of the sampler, or 1]",
 )
-@click.option("--split", metavar="COLUMN", help="The column of a snapshot's vertices that becomes masks.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier export; nothing else is ever replaced.")
+@click.option("--split", metavar="COLUMN", help="Column of the vertices of a snapshot to write as masks.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export; other folders are never replaced.")
 @quiet
 def _export(database: Path, names: Sequence[str], quiet: bool, **options: Any) -> ExitCode:
-    """Write batches and snapshots as folders of files.
+    """Export batches and snapshots as folders of files.
 
-    NAME is a sampler or a snapshot of DB, which is only read. Each folder has a manifest.json that lists its files,
-    and is there whole or not at all.
+    NAME is a sampler or a snapshot of DB. Each folder has a manifest.json that lists its files, and is created
+    atomically.
     """
     return call("commands.export.run", database, names, Diagnostics(quiet=quiet), **options)
 
@@ -243,9 +243,9 @@ def _export(database: Path, names: Sequence[str], quiet: bool, **options: Any) -
 @click.command("upgrade", epilog=examples("snapdb upgrade shop.snapdb"))
 @database
 def _upgrade(database: Path) -> ExitCode:
-    """Bring DB, of an older snapdb, to this one's format.
+    """Upgrade DB from the format of an older snapdb.
 
-    The old catalog is kept beside the new one.
+    A copy of the old catalog is kept.
     """
     return call("commands.maintenance.upgrade", database, Diagnostics())
 
@@ -262,18 +262,24 @@ def _upgrade(database: Path) -> ExitCode:
     metavar="LINEAGE.json",
     type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True, path_type=Path),
 )
-@click.option("--batch", metavar="N", type=click.IntRange(min=0), required=True, help="Which one, within its epoch.")
-@click.option("--epoch", metavar="N", type=click.IntRange(min=0), help="Of which epoch.  [default: the lineage's]")
-@click.option("--database", metavar="DB", type=DatabasePath(), help="Where the database is now.")
-@_format("How the rows look.")
+@click.option(
+    "--batch", metavar="N", type=click.IntRange(min=0), required=True, help="Number of the batch in its epoch."
+)
+@click.option(
+    "--epoch", metavar="N", type=click.IntRange(min=0), help="Number of the epoch.  [default: the epoch of the lineage]"
+)
+@click.option(
+    "--database", metavar="DB", type=DatabasePath(), help="Path of the database.  [default: the path in the lineage]"
+)
+@_format("Output format.")
 @quiet
 def _replay(
     lineage: Path, batch: int, epoch: int | None, database: Path | None, output_format: str, quiet: bool
 ) -> ExitCode:
-    """Show the sampled edges of a batch that was made before.
+    """Replay a batch and show its sampled edges.
 
-    LINEAGE.json holds a batch's lineage, or is the manifest of an export; - reads stdin. What is shown are the rows
-    that SAMPLE gives of the batch, whatever was done to the database since.
+    LINEAGE.json is the lineage of a batch, or the manifest of an export; - reads stdin. The rows are those of SAMPLE
+    for the batch, also after later changes of the database.
     """
     return call("commands.maintenance.replay", lineage, batch, epoch, database, Diagnostics(quiet=quiet), output_format)
 
@@ -291,20 +297,20 @@ def _replay(
     "--newer-than",
     metavar="VERSION",
     type=click.IntRange(min=0),
-    help="One of a later version than this.  [default: any will do]",
+    help="Wait for a later version than this.  [default: any version]",
 )
-@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="How long.  [default: for ever]")
-@_format("How the row looks.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Time limit.  [default: none]")
+@_format("Output format.")
 @quiet
 def _wait(
     database: Path, snapshot: str, newer_than: int | None, timeout: float | None, output_format: str, quiet: bool
 ) -> ExitCode:
-    """Wait until a snapshot of DB is published, by a task or by hand, and show which it is.
+    """Wait until a snapshot of DB is published, and show its version.
 
-    It may not be there yet. When the time is over the exit code is 3. DB is only read.
+    The snapshot does not have to exist yet. Exit code 3 on timeout.
     """
     if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
-        raise click.UsageError("--timeout takes seconds, found nan")
+        raise click.UsageError("--timeout must be a number of seconds, found nan")
     diagnostics = Diagnostics(quiet=quiet)
     return call("commands.maintenance.wait", database, snapshot, newer_than, timeout, diagnostics, output_format)
 
@@ -315,23 +321,23 @@ def _wait(
         "snapdb bench", "snapdb bench --against pyg --size arxiv", "snapdb bench --size tiny --format json"
     ),
 )
-@click.option("--against", type=click.Choice(["pyg", "dgl"]), help="Measure this library on the same graph too.")
+@click.option("--against", type=click.Choice(["pyg", "dgl"]), help="Also measure this library on the same graph.")
 @click.option(
     "--size",
     type=click.Choice(["tiny", "arxiv", "products"]),
     default="arxiv",
     show_default=True,
-    help="The generated graph: 2 thousand, 170 thousand or 2.4 million nodes; made on first use.",
+    help="Generated graph of 2 thousand, 170 thousand or 2.4 million nodes.",
 )
-@_format("How the table looks.")
+@_format("Output format.")
 @quiet
 def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> ExitCode:
-    """Measure ready batches a second on this machine, in one table.
+    """Measure batches per second on this machine.
 
-    Needs snapdb's source checkout, which has the benchmarks; `make bench-peers` there installs the other libraries.
+    Needs a source checkout of snapdb; `make bench-peers` installs the other libraries.
     """
     if against and size == "tiny":
-        raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
+        raise click.UsageError("the tiny graph has fewer seeds than a batch of other libraries; use --size arxiv")
     return call("commands.maintenance.bench", size, against, output_format, Diagnostics(quiet=quiet))
 
 
@@ -346,7 +352,7 @@ def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> E
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def _completion(ctx: click.Context, shell: str) -> None:
-    """Print a script that lets SHELL complete commands, options, formats, files and databases."""
+    """Print the completion script of SHELL for commands, options, formats, files and databases."""
     kind = get_completion_class(shell)
     assert kind is not None, shell
     # Not kind.source, which starts a bash to learn its version

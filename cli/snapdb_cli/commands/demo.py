@@ -195,9 +195,7 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
         BindError: there is something at `path` already.
     """
     if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
-        raise BindError(
-            f"there is something at {path} already; the demo makes a new database: choose another path", code="exists"
-        )
+        raise BindError(f"{path} already exists; the demo creates a new database, choose another path", code="exists")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="snapdb-demo-") as folder, snapdb.connect(path) as db:
         stage = _Stage(db, echo)
@@ -245,21 +243,21 @@ class _Stage:
 def _load(stage: _Stage, folder: Path) -> None:
     stage.title("1. Tables from Parquet")
     stage.say("""
-        A bank's accounts and their payments from January to June 2026. Somewhere in it is a ring of fraudsters in
+        Accounts of a bank and their payments from January to June 2026. Some accounts belong to a fraud ring of
         three cells, which start in April, May and June. Each CREATE TABLE is one commit, a version of the database.
     """)
     stage.sql(_LOAD.format(**_write_demo_data(folder)))
     stage.sql("SHOW TABLES")
     stage.title("2. The tables as a property graph")
-    stage.say("Accounts are vertices with five numbers each, payments are edges that happen at a time.")
+    stage.say("Accounts are vertices with five features, payments are edges with an event time.")
     stage.sql(_GRAPH)
 
 
 def _snapshots(stage: _Stage) -> None:
     stage.title("3. A snapshot at the end of each month")
     stage.say("""
-        A snapshot is the graph as it stood, and reads as a schema. All six share one sorted adjacency: a snapshot
-        by time adds one offset an account, not a copy.
+        A snapshot is the graph at a time, and a schema in queries. All six share one sorted adjacency: a snapshot
+        by time adds one offset per account, not a copy.
     """)
     stage.sql("\n".join(_SNAPSHOT.format(name=name, month=month) for name, month in _MONTHS.items()))
     stage.sql("\nUNION ALL ".join(_GROWTH.format(name=name) for name in _MONTHS) + "\nORDER BY payments")
@@ -267,10 +265,10 @@ def _snapshots(stage: _Stage) -> None:
 
 
 def _diff(stage: _Stage) -> None:
-    stage.title("4. What June brought, in plain SQL")
+    stage.title("4. Changes in June, in plain SQL")
     stage.say("""
-        Every edge has an id that never changes, so two snapshots compare by a join. These accounts' incoming payments
-        grew most in June; `ring` is what investigators found out by its end.
+        Every edge has an id that never changes, so a join compares two snapshots. The incoming payments of these
+        accounts grew most in June; `ring` is the result of investigations by its end.
     """)
     stage.sql(_SURGE)
 
@@ -278,9 +276,9 @@ def _diff(stage: _Stage) -> None:
 def _same_batches(stage: _Stage) -> None:
     stage.title("5. Mini-batches, the same every time")
     stage.say("""
-        SAMPLE takes accounts as seeds, draws up to 15 payments of each, in and out, then up to 10 of each account
-        found. Every draw is a function of the query and its REPEATABLE number: run it again, or on more threads, and
-        every byte is the same.
+        SAMPLE starts from accounts as seeds, and draws up to 15 payments of each, in and out, then up to 10 of each
+        neighbour. Draws depend only on the query and its REPEATABLE number: each run, with any number of threads,
+        returns the same bytes.
     """)
     query = _sample("may", "may", "train")
     stage.echo(indent(query.strip(), "    "))
@@ -294,9 +292,9 @@ def _same_batches(stage: _Stage) -> None:
 def _learn(stage: _Stage) -> dict[str, Predictions]:
     stage.title("6. Learn from May, test on June")
     stage.say("""
-        GraphSAGE learns from the May snapshot and what was known of half the accounts then. It is tested on the June
-        snapshot, on the other half; a third of the ring had not begun in May. Its rival is the same network without
-        graph layers: it reads the five numbers of an account and nothing else.
+        GraphSAGE trains on the May snapshot with the labels of half of the accounts at that time. The test is the other
+        half on the June snapshot; a third of the ring was not active in May. The baseline is the same network without
+        graph layers: it reads only the five features of an account.
     """)
     stage.echo(indent(_sample("jun", "june", "test").strip(), "    "))
     train, valid = (stage.db.stream(_sample("may", "may", fold)) for fold in ("train", "valid"))
@@ -329,11 +327,11 @@ def _results(stage: _Stage, predictions: Mapping[str, Predictions]) -> None:
 
 
 def _next(echo: Callable[[str], None], path: Path | None, seconds: float) -> None:
-    echo(f"\n== Done in {seconds:.0f} s. What next\n")
+    echo(f"\n== Done in {seconds:.0f} s. Next steps\n")
     where = "demo.snapdb" if path is None else str(path)
     if path is None:
-        echo("    snapdb demo demo.snapdb     the same in a database that stays")
-    echo(f"    snapdb {where:<20} look around in it: SHOW SNAPSHOTS; SELECT * FROM jun.paid LIMIT 5;")
+        echo("    snapdb demo demo.snapdb     the same in a database that is kept")
+    echo(f"    snapdb {where:<20} query it: SHOW SNAPSHOTS; SELECT * FROM jun.paid LIMIT 5;")
     echo("    examples/                   training on real data sets")
 
 

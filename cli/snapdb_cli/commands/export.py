@@ -66,9 +66,9 @@ def run(
 
 def _check_options(kinds: Set[str], epochs: int | None, split: str | None) -> None:
     if epochs is not None and "sampler" not in kinds:
-        raise click.UsageError("--epochs is for samplers, and only snapshots are named")
+        raise click.UsageError("--epochs is supported only for samplers, but all names are snapshots")
     if split is not None and "snapshot" not in kinds:
-        raise click.UsageError("--split is for snapshots, and only samplers are named")
+        raise click.UsageError("--split is supported only for snapshots, but all names are samplers")
 
 
 def _copy(kind: str, name: str, folder: Path, options: Sequence[str]) -> str:
@@ -85,12 +85,13 @@ def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:
             return export
         case []:
             names = [n for _, n in exports]
-            hint = did_you_mean(name, names) or (f"; there are: {', '.join(names[:8])}" if names else "")
-            raise BindError(f'no sampler or snapshot "{name}"{hint}', code="unknown-export")
+            hint = did_you_mean(name, names) or (f"; available: {', '.join(names[:8])}" if names else "")
+            raise BindError(f'sampler or snapshot "{name}" does not exist{hint}', code="unknown-export")
         case _:
             statements = f"COPY SNAPSHOT {name} TO '…' or COPY (SAMPLE USING {name}) TO '…'"
             raise BindError(
-                f'"{name}" is a sampler and a snapshot; say which with -c: {statements}', code="unknown-export"
+                f'"{name}" is a sampler and a snapshot; write one of the statements with -c: {statements}',
+                code="unknown-export",
             )
 
 
@@ -99,7 +100,7 @@ def _existing(folder: Path) -> Iterator[None]:
     """The folder exists while the block runs; at its end a folder that was created here and is empty is removed."""
     existed = folder.exists()
     if not folder.parent.is_dir():
-        raise InputError(f"cannot write {folder}: the folder that it should be in is not there", code="unwritable-file")
+        raise InputError(f"cannot write {folder}: its parent folder does not exist", code="unwritable-file")
     folder.mkdir(exist_ok=True)
     try:
         yield

@@ -32,9 +32,7 @@ def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
         Output(output_format).write(batch.schema, [batch], progress.stop)
     damage = sum(problem.is_damage for problem in problems)
     notes = len(problems) - damage
-    diagnostics.narrate(
-        f"{path}: {damage} damaged, {notes} files that nothing points at" if problems else f"{path}: ok"
-    )
+    diagnostics.narrate(f"{path}: {damage} damaged, {notes} orphan files" if problems else f"{path}: ok")
     return ExitCode.FAILED if damage else ExitCode.OK
 
 
@@ -106,7 +104,7 @@ def replay(
         lineage = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} is no JSON ({error}); keep a lineage with json.dump(batch.lineage, file)", code="lineage"
+            f"{path} is not valid JSON ({error}); save a lineage with json.dump(batch.lineage, file)", code="lineage"
         ) from error
     with Progress(diagnostics, f"replaying batch {batch}") as progress, at_lineage(lineage, database) as db:
         db.progress = progress.update
@@ -127,7 +125,8 @@ def bench(size: str, against: str | None, output_format: str, diagnostics: Diagn
     """
     if not (root / "benchmarks" / "quick.py").is_file():
         raise InputError(
-            "the benchmarks come with snapdb's source, not with the package; in a checkout of it run make bench, or "
+            "the benchmarks are part of the source checkout of snapdb, not of the package; in a checkout run make "
+            "bench, or "
             "pip install -e . and snapdb bench",
             code="benchmark",
         )
@@ -136,7 +135,7 @@ def bench(size: str, against: str | None, output_format: str, diagnostics: Diagn
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode != 0:
             lines = [line for line in done.stderr.splitlines() if line and not line.startswith(" ")]
-            raise InputError(f"the benchmark failed: {lines[-1] if lines else 'it does not say why'}", code="benchmark")
+            raise InputError(f"the benchmark failed: {lines[-1] if lines else 'no output'}", code="benchmark")
         batch = pa.RecordBatch.from_pylist(json.loads(done.stdout))
         Output(output_format).write(batch.schema, [batch], progress.stop)
     return ExitCode.OK

@@ -63,7 +63,7 @@ def switch(path: Path, name: str | None, action: Literal["SUSPEND", "RESUME"], d
 
 
 def _none(path: Path) -> str:
-    return f"there is no task in {path}; CREATE TASK makes one"
+    return f"{path} has no tasks; CREATE TASK creates one"
 
 
 def _short(columns: str, output_format: str) -> str:

@@ -13,15 +13,15 @@ from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artifacts import find_artifact
 from snapdb.types import FULL, Cache, Drawing, ExecutionHints, Refresh, Relation, SampleSpec, TimeUnit
 
-_SCAN = "every eligible edge is looked at"
+_SCAN = "reads every eligible edge"
 _METHODS = {
-    "UNIFORM": "uniform without replacement by Floyd, as much work as edges drawn",
-    "LATEST": f"the latest edges, which end the rows; of rows walked BOTH ways {_SCAN}",
-    "TOPK": f"the greatest weights: {_SCAN}",
+    "UNIFORM": "uniform without replacement (Floyd), cost per drawn edge",
+    "LATEST": f"the latest edges, the end of each row; BOTH {_SCAN}",
+    "TOPK": f"the largest weights: {_SCAN}",
     "FULL": "every eligible edge",
     "PRIORITY": f"priority sampling with Horvitz-Thompson weights: {_SCAN}",
-    "BOTTOMK": f"the least hashes of edges: {_SCAN}",
-    "LABOR": f"the least hashes of neighbours, which all rows share: {_SCAN}",
+    "BOTTOMK": f"the smallest hashes of edges: {_SCAN}",
+    "LABOR": f"the smallest hashes of neighbours, shared by all rows: {_SCAN}",
 }
 
 _UNITS = (
@@ -44,7 +44,7 @@ def method(drawing: Drawing) -> str:
     weight = f" WEIGHT BY {by or 'the weight of the graph'}" if drawing.weighted else ""
     how = _METHODS[drawing.method]
     if drawing.method == "UNIFORM" and drawing.replace:
-        how = "prefix sums of a row's weights" if drawing.weighted else "as much work as edges drawn"
+        how = "prefix sums of a row's weights" if drawing.weighted else "cost per drawn edge"
     elif drawing.method == "UNIFORM" and drawing.weighted:
         how = f"exponential race: {_SCAN}"
     again = " WITH REPLACEMENT" if drawing.replace else ""
@@ -75,13 +75,13 @@ def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
     words = ["each hop expands all nodes so far" if spec.layout == "BLOCKS" else "each hop expands the new nodes"]
     if spec.temporal is not None:
         sign = "<=" if spec.temporal.inclusive else "<"
-        words.append(f"a tree for each seed, edges with time {sign} its time")
+        words.append(f"one tree per seed, edges with time {sign} its time")
         if spec.temporal.within is not None:
             words.append(f"no older than {_length(spec.temporal.within, unit)}")
     if spec.link is not None and spec.link.exclude != "NONE":
-        words.append("without the seed edges" + (" and those back" if spec.link.exclude == "BOTH" else ""))
+        words.append("without the seed edges" + (" and their reverse edges" if spec.link.exclude == "BOTH" else ""))
     if spec.reuse_hops:
-        words.append("the same draws at every hop")
+        words.append("the same samples at every hop")
     return ", ".join(words)
 
 
@@ -101,20 +101,20 @@ def row_form(
 ) -> str:
     """How the rows of a relation lie, and why."""
     if relation in hints.idle:
-        return "never reached from the seeds: nothing of it is opened"
+        return "not reachable from the seeds, not opened"
     if backend == "torch":
-        return "rows made flat for torch"
-    form = f"form {layout.form}" + (f" ({layout.reason})" if layout.reason else "")
+        return "rows flattened for torch"
+    form = f"encoding {layout.form}" + (f" ({layout.reason})" if layout.reason else "")
     if relation.direction == "IN":
-        return form + (", over a patch" if layout.patch else "")
+        return form + (", with a patch" if layout.patch else "")
     if relation.direction == "BOTH":
-        return f"rows of both directions merged in memory, because they lie IN as {form}"
+        return f"rows of both directions merged in memory, IN has {form}"
     if (
         serves_outgoing(layout)
         and find_artifact(context.store.catalog_db, outgoing_artifact(layout).digest) is not None
     ):
-        return "rows by source from the disk, where they were sorted once"
-    return f"rows sorted by source in memory, because they lie by destination as {form}"
+        return "reverse adjacency, sorted by source, read from disk"
+    return f"reverse adjacency sorted by source in memory, by destination it has {form}"
 
 
 def count_words(count: int) -> str:
@@ -126,7 +126,7 @@ def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> st
     """A feature, and how its rows are read."""
     how = "rows"
     if isinstance(feature, HistoryFeature):
-        how = "the last value before the seed's time or the end of the window"
+        how = "the last value before the seed's time or the window's end"
     elif isinstance(feature, SparseReader):
         how = "sparse rows"
     width = feature.shape[1] if len(feature.shape) > 1 else 1
@@ -135,17 +135,17 @@ def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> st
 
 def gathered(hints: ExecutionHints) -> str:
     """When features are read."""
-    return "while their ids are warm" if hints.fused else "when a batch is handed over"
+    return "together with sampling" if hints.fused else "after sampling, by batch"
 
 
 def back_end(spec: SampleSpec, hints: ExecutionHints) -> tuple[str, str]:
     """'numba' or 'torch', and why."""
     on_gpu = (spec.device or "").startswith("cuda")
     if spec.backend is not None:
-        return spec.backend, "as WITH says"
+        return spec.backend, "set by WITH"
     if on_gpu and hints.backend is None:
-        return "torch", "because batches are made on the GPU"
-    return "numba", "where no rule chooses" if on_gpu else "the faster one on the CPU"
+        return "torch", "as batches are built on the GPU"
+    return "numba", "the default" if on_gpu else "the faster back end on the CPU"
 
 
 def negatives(spec: SampleSpec) -> str:
@@ -155,7 +155,7 @@ def negatives(spec: SampleSpec) -> str:
         return "none"
     clause = link.negatives
     how = f"weighted by {clause.weight}" if clause.weight else "uniform"
-    known = f", without destinations that are known {clause.known}" if clause.known else ""
+    known = f", without known destinations {clause.known}" if clause.known else ""
     known += f" by {' and '.join(edge.edge for edge in clause.among)}" if clause.among else ""
     return f"{clause.count} per positive among {link.edge.destination}, {how}{known}"
 
@@ -163,14 +163,14 @@ def negatives(spec: SampleSpec) -> str:
 def seed_order(spec: SampleSpec) -> str:
     """In which order an epoch takes which seeds."""
     what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
-    share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them an epoch"
+    share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them per epoch"
     return f"{what}, {spec.order}{share}"
 
 
 def rows(tables: Sequence[RowTable]) -> str:
     """Which rows there are: one a node, of so many edges, over each relation at each hop, or at all of them."""
     if not tables:
-        return "no hop draws from rows"
+        return "no hop uses pool rows"
     lines = [
         f"{table.size:,} edges of {table.walk.relation.edge.edge} {table.walk.relation.direction} at "
         + ("all hops" if table.slot == EVERY_HOP else f"hop {table.slot}")
@@ -182,4 +182,4 @@ def rows(tables: Sequence[RowTable]) -> str:
 def cache(kept: Cache, *, serves: bool) -> str:
     """Where a cache keeps rows, and whether batches look there."""
     room = "room for all rows" if kept.room is None else f"room for {kept.room:,} bytes"
-    return f"{kept.name} IN {kept.place}, {room}{'' if serves else '; batches are made without it'}"
+    return f"{kept.name} IN {kept.place}, {room}{'' if serves else '; not used by batches'}"

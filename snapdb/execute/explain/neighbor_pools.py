@@ -249,7 +249,7 @@ class _PoolEstimates:
         self._walks = stream.sampler.backend.host_walks
         self._waited = stream.waited()
         counts = opened.view.node_counts
-        context.step(f"looking at how often batches come by the nodes of {self._spec.snapshot}", None)
+        context.step(f"estimating how often batches visit the nodes of {self._spec.snapshot}", None)
         self._visits = expected_accesses(self._spec, self._walks, opened.seeds, counts, self._check)
         self._all = choose_rows(self._spec, self._walks, None, dict)
         self._serving = None if opened.cache is None else opened.cache.first

@@ -35,7 +35,7 @@ def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
         explained = {"statement": plan.text, "bound": _node_json(bound, numbers=False), "rules": list(plan.rules)}
         lines = [json.dumps({**explained, "plan": _node_json(root)}, indent=2)]
     else:
-        rules = f"Rules: {', '.join(plan.rules) or 'none changed it'}"
+        rules = f"Rules: {', '.join(plan.rules) or 'none applied'}"
         lines = ["Bound", *_node_lines(bound, 1), *_wrapped(rules), "Plan", *_node_lines(root, 1)]
     yield listing([("plan", pa.string())], [(line,) for line in lines])
     return None

@@ -195,7 +195,7 @@ def _root(
     spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.hints)
     unit = event_unit(plan.snapshot.graph, read_tables(context, plan.snapshot), None)
     threads = stream.options.threads_of(1)
-    memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
+    memory = "memory as needed" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
     detail = (
         f"{_batches(len(stream))} of {spec.batch_size} from {spec.snapshot}: {counted(threads, 'thread')}, {memory}, "
         f"on {stream.device} WITH {backend}, {why}; estimated from {_batches(looked)}"
@@ -206,7 +206,7 @@ def _root(
     nodes.append(PlanNode("Seeds", details.seed_order(spec), key="seeds"))
     drawing = f"{details.method(plan.hints.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
     if lacks_huge_pages(walk.arrays.rows.indices for walk in stream.sampler.backend.host_walks):
-        drawing += "; this kernel has no huge pages for files: random reads of the topology miss the TLB"
+        drawing += "; no huge pages for files on this kernel: random reads of the topology miss the TLB"
     sample = PlanNode("Sample", drawing, tuple(nodes), key="sample")
     features = [
         PlanNode("Feature", details.feature_words(opened.view, kind, name, feature), key=("feature", kind, name))
@@ -214,7 +214,7 @@ def _root(
         for name, feature in opened.view.node_features.get(kind, {}).items()
     ]
     when = details.gathered(plan.hints)
-    gather = PlanNode("Gather", f"features and targets of every node, {when}", (*features, sample), key="gather")
+    gather = PlanNode("Gather", f"features and targets of all nodes, {when}", (*features, sample), key="gather")
     return PlanNode("Stream", detail, (gather,), key="stream")
 
 
@@ -234,7 +234,7 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
             if not count:
                 continue
             form = details.row_form(context, layouts[relation.edge.edge], relation, backend, plan.hints)
-            unreached = ", never reached from the seeds" if relation in idle else ""
+            unreached = ", not reachable from the seeds" if relation in idle else ""
             edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
             detail = f"hop {hop}: {edges}, {form}{unreached}"
             nodes.append(PlanNode("Expand", detail, key=("expand", relation.key, hop)))

@@ -102,7 +102,8 @@ class _Numbering:
         numbers = dense.astype(np.int64, copy=False) if self.places is None or not inside else self.places[dense]
         if not inside or (self.places is not None and bool((numbers < 0).any())):
             raise CorruptError(
-                "an edge of the snapshot leads to no vertex of it; create the snapshot again", code="damaged-snapshot"
+                "an edge of the snapshot refers to a vertex that is not in it; create the snapshot again",
+                code="damaged-snapshot",
             )
         return numbers
 
@@ -211,8 +212,8 @@ def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> li
     if odd or len(values) > _SPLITS:
         problem = f"values such as {odd[0][:40]!r}" if odd else f"more than {_SPLITS} different values"
         raise DataError(
-            f"column {column} of {name} holds {problem}, which are no splits: a split is a word such as "
-            "train, val and test; leave SPLIT out, or name another column",
+            f"column {column} of {name} contains {problem}; the values of a split must be words such as "
+            "train, val and test; leave SPLIT out, or choose another column",
             code="bad-split",
         )
     known = f"[{', '.join(map(text_literal, values))}]::VARCHAR[]"
@@ -423,8 +424,8 @@ def _reporting(export: _Export, element: str, arrays: list[_OutputArray]) -> lis
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
         raise BindError(
-            f'FORMAT {export.plan.format} calls an array of {element} "{twice[0]}", and so does a feature '
-            "of the graph; name the feature otherwise, or write FORMAT parquet",
+            f'FORMAT {export.plan.format} has an array "{twice[0]}" of {element}, which is also a feature '
+            "of the graph; rename the feature, or write FORMAT parquet",
             span=export.plan.span,
             code="duplicate-name",
         )
@@ -462,7 +463,7 @@ def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrit
     """
     target = Path(os.path.expanduser(path))
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(context.store.db_dir.path)):
-        problem = f"{path} lies in the database's own folder, which holds only what snapdb writes"
+        problem = f"{path} is in the database directory, which contains only files of snapdb; choose a path outside it"
         raise InputError(problem, span=span, code="unwritable-file")
     try:
         context.store.sql_engine.check_folder(target)

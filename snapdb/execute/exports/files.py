@@ -44,11 +44,17 @@ def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
     expanded = os.path.expanduser(plan.path)
     target = Path(os.path.realpath(expanded))
     if os.path.isdir(target):
-        raise _refused(plan, f"{plan.path} is a folder; name a file in it")
+        raise _refused(plan, f"{plan.path} is a folder; write the path of a file in it")
     if _is_device(expanded) or (os.path.exists(target) and not os.path.isfile(target)):
-        raise _refused(plan, f"{plan.path} is no plain file; name one, or use the command line's --format for stdout")
+        raise _refused(
+            plan,
+            f"{plan.path} is not a regular file; write the path of one, or use --format of the command line for stdout",
+        )
     if target.is_relative_to(os.path.realpath(context.store.db_dir.path)):
-        raise _refused(plan, f"{plan.path} lies in the database's own folder, which holds only what snapdb writes")
+        raise _refused(
+            plan,
+            f"{plan.path} is in the database directory, which contains only files of snapdb; choose a path outside it",
+        )
     try:
         context.store.sql_engine.check_folder(target)
     except InputError as error:
@@ -79,7 +85,7 @@ def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterat
         context.store.disk.settle(path)
         context.store.disk.rename(path, target)
     except OSError as error:
-        reason = (error.strerror or error) if os.path.isdir(target.parent) else "its folder is not there"
+        reason = (error.strerror or error) if os.path.isdir(target.parent) else "its folder does not exist"
         raise _refused(plan, f"cannot write {plan.path}: {reason}") from error
     finally:
         context.store.disk.remove(path)
@@ -110,7 +116,7 @@ def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: File
         if path.name not in error.message:  # it is about what is read
             raise
         match = re.search(r'": ([A-Z][\w ]+)$', error.message)
-        raise OSError(errno.EIO, match[1] if match else "the disk refused") from error
+        raise OSError(errno.EIO, match[1] if match else "the disk reported an error") from error
 
 
 def _exact(session: SqlSession, query: BoundQuery) -> tuple[str, str]:
@@ -147,7 +153,7 @@ def _check_zones(session: SqlSession, plan: CopyToPlan) -> None:
         if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose moments stay
             cast = f"CAST({quote_odd(column.name)} AS VARCHAR)"
             raise BindError(
-                f"Arrow cannot keep the zone of {column.name}, of type {column.type}; write {cast}",
+                f"Arrow cannot represent the time zone of {column.name}, of type {column.type}; write {cast}",
                 span=plan.query.span,
                 code="column-type",
             )

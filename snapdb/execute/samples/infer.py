@@ -59,9 +59,9 @@ class Inference:
         named = {"snapshot": self.snapshot, "into": self.into, "node_type": self.node_type, "fanout": self.fanout}
         for name, value in (named | {"column": self.column}).items():
             if not isinstance(value, str) and (value is not None or name in ("snapshot", "column")):
-                raise TypeError(f"{name} is a text, found {value!r}")
+                raise TypeError(f"{name} must be a str, found {value!r}")
         if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
-            raise ValueError(f"batch is 1 vertex or more, found {self.batch!r}")
+            raise ValueError(f"batch must be 1 or more vertices, found {self.batch!r}")
 
     def trial(self, catalog: Catalog) -> Statement:
         """A statement that makes such a table, for a look at whether it may be made: before the work, not after it.
@@ -74,12 +74,11 @@ class Inference:
             snapshot = catalog.snapshot(self.snapshot)
             if self.into.lower() in {name.lower() for name in snapshot.graph.tables}:
                 raise BindError(
-                    f"into={self.into!r} is a table of graph {snapshot.graph.name} itself; choose another name",
-                    code="exists",
+                    f"into={self.into!r} is a table of graph {snapshot.graph.name}; choose another name", code="exists"
                 )
             if not self.replaces:
                 raise BindError(
-                    f'there is a table "{self.into}" already; say replace=True, or choose another name', code="exists"
+                    f'table "{self.into}" already exists; pass replace=True, or choose another name', code="exists"
                 )
         return self.statement(f"SELECT 1 AS {quote(self.column)}")
 
@@ -101,7 +100,7 @@ class Inference:
         element = self._element(snapshot)
         if self.column.lower() in {name.lower() for name in element.key}:
             raise BindError(
-                f"{element.name} has {self.column!r} as key; call the states something else: column=…",
+                f"{self.column!r} is a key column of {element.name}; choose another column for the states: column=…",
                 code="duplicate-name",
             )
         (statement,) = parse(self._text(snapshot, element))
@@ -123,7 +122,8 @@ class Inference:
         names = [vertex.name for vertex in snapshot.graph.vertices]
         if len(names) != 1:
             raise BindError(
-                f"snapshot {snapshot.name} has {', '.join(names)}: say which is meant, node_type={names[0]!r}",
+                f"snapshot {snapshot.name} has several vertex types ({', '.join(names)}); pass one, "
+                f"node_type={names[0]!r}",
                 code="several-types",
             )
         return snapshot.graph.vertices[0]
@@ -160,8 +160,8 @@ def _check_full(statement: Sample) -> None:
         if any(count != FULL for count in clause.counts):
             edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
             raise BindError(
-                f"inference is exact, so that every fanout in it is FULL, found {list(clause.counts)}; write "
-                f"fanout='{edge} => [FULL]', and leave out an edge type along which nothing is to come",
+                f"the fanouts of inference must be FULL, as it is exact, found {list(clause.counts)}; write "
+                f"fanout='{edge} => [FULL]', and leave out edge types that the model does not use",
                 span=clause.span,
                 code="out-of-range",
             )

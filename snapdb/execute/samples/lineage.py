@@ -25,7 +25,7 @@ from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import RNG_SCHEME, IdType, SampleSpec, Snapshot, Window
 from snapdb.types.sampling import ZeroWeight
 
-_GIVE = "give batch.lineage, what json.load read of one, or a manifest"
+_GIVE = "pass batch.lineage, the result of json.load, or a manifest"
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "database": (str,),
@@ -151,7 +151,7 @@ def read_lineage(lineage: object) -> Past:
     if isinstance(lineage, Mapping) and isinstance(lineage.get("lineage"), Mapping):
         lineage = lineage["lineage"]
     if not isinstance(lineage, Mapping):
-        raise InputError(f"replay takes a lineage, found {lineage!r:.60}; {_GIVE}", code="lineage")
+        raise InputError(f"the argument of replay must be a lineage, found {lineage!r:.60}; {_GIVE}", code="lineage")
     _check_scheme(lineage)
     _check_fields(lineage)
     return Past(
@@ -180,9 +180,9 @@ def _check_scheme(lineage: Mapping[Any, Any]) -> None:
     if scheme == RNG_SCHEME:
         return
     newer = isinstance(scheme, str) and re.fullmatch(r"snapdb-\d+", scheme, re.ASCII)
-    what = f"install the snapdb that made it ({lineage.get('snapdb')!r:.40})" if newer else _GIVE
+    what = f"install the snapdb that created it ({lineage.get('snapdb')!r:.40})" if newer else _GIVE
     raise FormatError(
-        f"this lineage is of rng scheme {scheme!r:.40}, and snapdb {__version__} draws by {RNG_SCHEME}; {what}",
+        f"this lineage has rng scheme {scheme!r:.40}, but snapdb {__version__} uses {RNG_SCHEME}; {what}",
         code="rng-scheme",
     )
 
@@ -191,11 +191,11 @@ def _check_fields(lineage: Mapping[Any, Any]) -> None:
     """Nothing when all that is needed is there, and is what it should be."""
     if "definition" in lineage and "sampler" not in lineage:
         raise InputError(
-            f"this is the lineage of snapshot {lineage.get('snapshot')}, which has no batches; {_GIVE}", code="lineage"
+            f"this is the lineage of snapshot {lineage.get('snapshot')}, not of a batch; {_GIVE}", code="lineage"
         )
     if missing := [name for name in ("rng", *_FIELDS) if name not in lineage]:
         raise InputError(
-            f"this lineage is cut short, or was made without a database: it has no {', '.join(missing)}; {_GIVE}",
+            f"this lineage is incomplete, or was created without a database: it has no {', '.join(missing)}; {_GIVE}",
             code="lineage",
         )
     for name, kinds in (_FIELDS | _MORE).items():
@@ -204,7 +204,7 @@ def _check_fields(lineage: Mapping[Any, Any]) -> None:
         if odd or (not isinstance(value, kinds) and (name in _FIELDS or value is not None)):
             raise _damaged(f"its {name} is {value!r:.60}")
     if lineage.get("seed_query") is not None and not lineage["given_seeds"]:
-        raise _damaged("it has a seed_query though no seeds were given")
+        raise _damaged("it has a seed_query, but no seeds were passed")
     if lineage.get("zero_weight") not in (None, "NEVER"):
         raise _damaged(f"its zero_weight is {lineage['zero_weight']!r:.60}")
     if lineage.get("ids") not in (None, "int32"):
@@ -215,9 +215,7 @@ def _check_fields(lineage: Mapping[Any, Any]) -> None:
     if len(bounds) != 2 or not all(one is None or (type(one) is int and -(2**63) <= one < 2**63) for one in bounds):
         raise _damaged(f"its window is {bounds!r:.60}")
     if not 0 < lineage["version"] <= lineage["tables_version"]:
-        raise _damaged(
-            f"it is of version {lineage['version']}, and its seeds are of version {lineage['tables_version']}"
-        )
+        raise _damaged(f"it has version {lineage['version']}, but its seeds have version {lineage['tables_version']}")
 
 
 def _pinned(lineage: Mapping[Any, Any]) -> Pinned:
@@ -225,9 +223,9 @@ def _pinned(lineage: Mapping[Any, Any]) -> Pinned:
         text = json.dumps(lineage["pinned"])
         pin = decode(Pinned, text)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise _damaged("its pinned is no graph") from error
+        raise _damaged("its pinned is not a graph") from error
     if definition_digest(json.loads(text)) != lineage["definition"]:
-        raise _damaged("its definition is not of what it has in pinned")
+        raise _damaged("its definition does not match its pinned")
     return pin
 
 
@@ -235,12 +233,12 @@ def _sampler(lineage: Mapping[Any, Any]) -> Sample:
     try:
         (statement,) = parse(lineage["sampler"])
     except (ValueError, SnapdbError) as error:
-        raise _damaged(f"its sampler is no statement: {lineage['sampler']!r:.60}") from error
+        raise _damaged(f"its sampler is not a statement: {lineage['sampler']!r:.60}") from error
     if not isinstance(statement, Sample) or statement.snapshot.text.lower() != lineage["snapshot"].lower():
-        raise _damaged(f"its sampler is no SAMPLE FROM {lineage['snapshot']}: {lineage['sampler']!r:.60}")
+        raise _damaged(f"its sampler is not a SAMPLE FROM {lineage['snapshot']}: {lineage['sampler']!r:.60}")
     repeatable = statement.clauses.repeatable
     if lineage["seed"] != (REPEATABLE if repeatable is None else repeatable.value):
-        raise _damaged(f"its seed is {lineage['seed']}, which is not what its sampler says")
+        raise _damaged(f"its seed is {lineage['seed']}, which differs from its sampler")
     return statement
 
 
@@ -318,5 +316,5 @@ def _valued(plain: Any) -> Any:
     if name == _STRUCT:
         return {key: _valued(one) for key, one in dict(inner).items()}
     if name not in _KINDS:
-        raise ValueError(f"there is no type {name}")
+        raise ValueError(f"type {name} does not exist")
     return _KINDS[name].value(inner)

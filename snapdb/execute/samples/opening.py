@@ -165,9 +165,13 @@ def open_stream(
 ) -> BatchStream[Given]:
     """The batches of a sampler; the arguments and errors are those of `Database.stream`."""
     if not isinstance(query, str):
-        raise TypeError(f"stream takes a sampler's name or the text of a SAMPLE statement, found {query!r}")
+        raise TypeError(
+            f"the argument of stream must be a sampler's name or the text of a SAMPLE statement, found {query!r}"
+        )
     if str(device).partition(":")[0] == "meta":
-        raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
+        raise ValueError(
+            f"device {str(device)!r} is not supported, as it stores no values; pass 'cpu', 'cuda' or 'cuda:1'"
+        )
     options = StreamOptions(
         threads=threads,
         prefetch=prefetch,
@@ -273,8 +277,8 @@ class _PublicationWatch:
             if error.code != "interrupted":
                 was, name = self._mark.published, now.published.name
                 error.message = (
-                    f"{name} was published anew (version {now.published.version}), and the stream, at version "
-                    f"{was.version} of {was.name}, cannot go on with it: {error.message}"
+                    f"{name} was published again (version {now.published.version}), but the stream, at version "
+                    f"{was.version} of {was.name}, cannot continue with it: {error.message}"
                 )
             raise
 
@@ -296,7 +300,8 @@ class _PublicationWatch:
     def _tell_gone(self, what: str) -> None:
         was = self._mark.published
         warnings.warn(
-            f"{what} was dropped: the stream goes on with {was.name} at version {was.version}, whose files stay until "
+            f"{what} was dropped: the stream continues with {was.name} at version {was.version}, whose files are "
+            "kept until "
             "it is closed; create it again, or open another stream",
             RuntimeWarning,
             stacklevel=_CALLER,

@@ -122,7 +122,7 @@ def _unreached(spec: SampleSpec) -> str:
     if not names:
         return ""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"; never reached from the seeds: {', '.join(names[:_SHOWN])}{more} (EXPLAIN shows each hop)"
+    return f"; not reachable from the seeds: {', '.join(names[:_SHOWN])}{more} (EXPLAIN shows each hop)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from snapdb.loading import Batch
 
 
-_CHANGED = "SEEDS gives others now, for it reads what no version keeps (a file, registered data, another snapshot)"
-_OTHERS = "those that are given are others; give the same again, with the same further columns"
+_CHANGED = (
+    "SEEDS returns other seeds now, as it reads data without versions (a file, registered data, another snapshot)"
+)
+_OTHERS = "the seeds passed are others; pass the same seeds with the same columns"
 
 
 def replay_batch(
@@ -83,10 +85,10 @@ class _Replay:
         for name, value in (("a batch", batch), ("an epoch", epoch)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
                 raise InputError(
-                    f"{name} is a whole number from 0 up to 2^31, found {value!r:.40}", code="no-such-batch"
+                    f"{name} must be an integer from 0 to 2^31 - 1, found {value!r:.40}", code="no-such-batch"
                 )
         if past.given_seeds and past.seed_query is None and seeds is None:
-            raise _missing("is of seeds that were given from Python, which a lineage does not hold", "seeds")
+            raise _missing("has seeds that were passed from Python, which a lineage does not contain", "seeds")
         named = named_parameters(past.sampler.text, past.seed_query)
         if named and parameters is None and past.parameters is None:
             raise _missing(f"has a lineage without the values of {', '.join(sorted(named))}", "params")
@@ -142,18 +144,18 @@ class _Replay:
         """Raise where the seeds differ from the lineage's, or the batch is out of their range."""
         if opened.seeds.digest() != self.past.seeds:
             why = _CHANGED if plan.outside is None else _OTHERS
-            raise DataError(f"the seeds are not those of this lineage: {why}", code="other-seeds")
+            raise DataError(f"the seeds differ from those of this lineage: {why}", code="other-seeds")
         batches = batches_in(opened.seeds.ids.size, opened.spec, self.epoch)
         if self.number >= batches:
             raise InputError(
-                f"batch {self.number} was asked, but epoch {self.epoch} of this lineage has {batches} "
-                "batches (they count from 0)",
+                f"batch {self.number} does not exist: epoch {self.epoch} of this lineage has {batches} "
+                "batches (numbered from 0)",
                 code="no-such-batch",
             )
 
 
 def _missing(what: str, argument: str) -> InputError:
-    return InputError(f"this batch {what}; give the same again: {argument}=…", code="not-in-lineage")
+    return InputError(f"this batch {what}; pass the same again: {argument}=…", code="not-in-lineage")
 
 
 def _check_database(context: ExecutionContext, past: Past) -> None:
@@ -161,10 +163,10 @@ def _check_database(context: ExecutionContext, past: Past) -> None:
     head, version = context.catalog.version, past.tables_version
     if version <= head and tables_digest(context, version) == past.tables_digest:
         return
-    problem = f"its version {version} is another" if version <= head else f"its newest version is {head}"
+    problem = f"its version {version} differs" if version <= head else f"its newest version is {head}"
     raise DatabaseError(
         f"{context.store.db_dir.path} is not the database of this lineage, which is of version {version} of "
-        f"{past.database}: {problem}; say which one it is: database=… (--database)",
+        f"{past.database}: {problem}; specify its database: database=… (--database)",
         code="other-database",
     )
 
@@ -211,9 +213,10 @@ def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
         growing = [v.name for v in past.pinned.graph.vertices if _grows(v, now)]
         if growing and not stands:
             raise DataError(
-                f"this lineage is of a snapdb that did not keep the codes of classes and the widths of sparse features "
-                f"({', '.join(growing)}), and the snapshot that had them is gone: they may have been others. Replay it "
-                "with the snapdb that it names, or ask for its rows: snapdb replay",
+                "this lineage is of a snapdb that did not record the codes of classes and the widths of sparse "
+                "features "
+                f"({', '.join(growing)}), and its snapshot does not exist any more, so they may differ. Replay it "
+                "with the snapdb version in the lineage, or list its rows: snapdb replay",
                 code="other-codes",
             )
         return
@@ -222,9 +225,9 @@ def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
             if then.get(element) != now[name].get(element):
                 was, is_now = _coding_text(then.get(element)), _coding_text(now[name].get(element))
                 raise DataError(
-                    f"the {name} of {element} are others now than in this lineage ({was} then, {is_now} now): the "
-                    "snapshot was made by an older snapdb, which gave other codes; "
-                    "replay it with that one, or sample anew",
+                    f"the {name} of {element} differ from this lineage ({was} then, {is_now} now): the "
+                    "snapshot was created by an older snapdb, which assigned other codes; "
+                    "replay it with that version, or sample again",
                     code="other-codes",
                 )
 
@@ -249,8 +252,8 @@ def _unwritable(bind_context: BindContext, past: Past, plan: CreateSnapshotPlan)
     stands = graph is not None and set(plan.graph.elements) <= set(graph.elements)
     hint = f", or run there: {_create_text(plan)}" if stands else ""
     return DatabaseError(
-        f"snapshot {past.snapshot} is not there any more as it was, and the database is opened for "
-        f"reading only; open it for writing{hint}",
+        f"snapshot {past.snapshot} does not exist any more in that state, and the database is opened "
+        f"read-only; open it for writing{hint}",
         code="read-only",
     )
 

@@ -61,13 +61,13 @@ def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
         return
     rows = np.flatnonzero(late)
     if plan.spec.link is not None:
-        what, shown = "seed edges have an end that is", [f"e_id {seeds.ids[i]}" for i in rows[:3]]
+        what, shown = "seed edges have a vertex that does", [f"e_id {seeds.ids[i]}" for i in rows[:3]]
     else:
-        what, shown = "seeds are", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
+        what, shown = "seeds do", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
     with about_seeds(plan.seeds.span, plan.outside):
         raise DataError(
-            f"{rows.size} of {late.size} {what} not there yet at the seed's time ({', '.join(shown)}); "
-            "give them a seed_time that is not before their event time, or leave them out",
+            f"{rows.size} of {late.size} {what} not exist yet at the seed's time ({', '.join(shown)}); "
+            "set seed_time to their event time or later, or leave them out",
             code="seed-not-there-yet",
         )
 
@@ -80,7 +80,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
     _check_total(table, columns.order)
     ends = None
     if spec.link is None:
-        check_files(context.store.db_dir, f"the ids of {spec.seed_type}", id_map.segments)
+        check_files(context.store.db_dir, f"the id map of {spec.seed_type}", id_map.segments)
         ids = _lookup(context, table.select(list(columns.key)), id_map)
         _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
     else:
@@ -171,7 +171,7 @@ def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
         whence = f"{'…' if link is None else 'e_id'} FROM {quote_odd(name)}.{quote_odd(type_)}"
         raise DataError(
             f"{rows.size} of {missing.size} {what} not in snapshot {name} "
-            f"({_shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}",
+            f"({_shown_keys(plan, table, rows)}); select seeds with SELECT {whence}",
             code="unknown-seed",
         )
 
@@ -187,7 +187,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
         what = "1 seed occurs" if twice.size == 1 else f"{twice.size} seeds occur"
         raise DataError(
             f"{what} more than once{when} ({_shown_keys(plan, table, twice)}); "
-            "select DISTINCT ones, or say ALLOW DUPLICATES",
+            "write SELECT DISTINCT, or ALLOW DUPLICATES",
             code="duplicate-seeds",
         )
 
@@ -198,7 +198,7 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
     if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         names = ", ".join(table.column_names[i] for i in order)
         raise DataError(
-            f"IN ORDER needs an order without ties, and ORDER BY {names} has some; add the key to it",
+            f"IN ORDER needs an order without ties, but ORDER BY {names} has ties; add the key to it",
             code="ties-in-order",
         )
 
@@ -216,7 +216,8 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
             times = values.cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise DataError(
-                f'SEEDS gives a "{column.name}" that is beyond 64 bits; event times are not', code="seed-time"
+                f'a value of column "{column.name}" of SEEDS exceeds 64 bits; event times must be 64-bit integers',
+                code="seed-time",
             ) from error
     else:
         given = pa.table({"at": values})
@@ -227,14 +228,14 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
         shown = _shown_keys(plan, table, rows)
         raise DataError(
             f"{rows.size} of {len(times)} seeds have no time: {column.name} is NULL or infinite ({shown}); "
-            "give each one, or leave them out",
+            "set a time, or leave them out",
             code="seed-time",
         )
     moments: Int64s = _numbers(times)
     if (static := np.flatnonzero(moments == STATIC)).size:
         shown = _shown_keys(plan, table, static)
         raise DataError(
-            f'SEEDS gives a "{column.name}" of -2^63, which stands for "always" ({shown}); give a later one',
+            f'column "{column.name}" of SEEDS has the value -2^63, which means "always" ({shown}); set a later time',
             code="seed-time",
         )
     return moments
@@ -272,7 +273,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
         rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
         raise DataError(
             f'{rows.size} of {len(missing)} seeds have NULL as "{column.name}" '
-            f"({_shown_keys(plan, table, rows)}); say coalesce({column.name}, …), or leave them out",
+            f"({_shown_keys(plan, table, rows)}); write coalesce({column.name}, …), or leave them out",
             code="seed-null",
         )
     if dtype is np.int64:
@@ -301,7 +302,7 @@ def _whole(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return values.cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise DataError(
-            f'SEEDS gives a "{name}" that is beyond 64 bits; scale it, or cast it to FLOAT', code="seed-range"
+            f'a value of column "{name}" of SEEDS exceeds 64 bits; scale it, or cast it to FLOAT', code="seed-range"
         ) from error
 
 
@@ -309,7 +310,7 @@ def _single(values: pa.ChunkedArray) -> Float32s:
     """Return real numbers as float32."""
     real = values.cast(pa.float64()).to_numpy()
     if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
-        raise DataError('SEEDS gives a "y" that is beyond float32; scale it', code="seed-range")
+        raise DataError('a value of column "y" of SEEDS exceeds the range of float32; scale it', code="seed-range")
     numbers: Float32s = real.astype(np.float32)
     return numbers
 

@@ -34,8 +34,9 @@ def wait_for(
         seen = catalog
         if catalog_db.db_dir.immutable:
             raise DatabaseError(
-                f"{catalog_db.db_dir.path} cannot be written from here and nobody had it open, so it is read as files "
-                "that do not change, and waiting would never end; open it again once a writer has it open",
+                f"{catalog_db.db_dir.path} is not writable and no other process had it open, so it is read as "
+                "immutable files, "
+                "and waiting would never end; open it again while a writer has it open",
                 code="cannot-wait",
             )
         waited = time.monotonic() - began
@@ -53,15 +54,16 @@ def wait_for(
 
 def _check_arguments(name: str, newer_than: Published | int | datetime | None, timeout: float | None) -> None:
     if not isinstance(name, str):
-        raise ValueError(f"wait_for takes the name of a snapshot, found {name!r}")
+        raise ValueError(f"the argument of wait_for must be the name of a snapshot, found {name!r}")
     known = isinstance(newer_than, Published | int | datetime | None) and not isinstance(newer_than, bool)
     if not known or (isinstance(newer_than, datetime) and newer_than.tzinfo is None):
         raise ValueError(
-            "newer_than is what wait_for or stream.published gave, a version, or a moment with its time zone as "
+            "newer_than must be a result of wait_for or stream.published, a version, or a datetime with a time zone "
+            "such as "
             f"datetime.now(UTC), found {newer_than!r}"
         )
     if timeout is not None and not _seconds(timeout):
-        raise ValueError(f"timeout is 0 seconds or more, or None to wait for ever, found {timeout!r}")
+        raise ValueError(f"timeout must be 0 seconds or more, or None to wait forever, found {timeout!r}")
 
 
 def _published(catalog: Catalog, name: str) -> Published | None:
@@ -78,8 +80,8 @@ def _state(catalog: Catalog, name: str, newer_than: Published | int | datetime |
     snapshot = catalog.snapshots.get(name.lower())
     if snapshot is None:
         near = did_you_mean(name, [other.name for other in catalog.snapshots.values()])
-        return f", and there is none of that name{near}"
-    return f" {_newer(newer_than)}, and it is at {_publication_text(published(snapshot))}"
+        return f", which does not exist{near}"
+    return f" {_newer(newer_than)}, but it is at {_publication_text(published(snapshot))}"
 
 
 def _newer(than: Published | int | datetime | None) -> str:
@@ -89,7 +91,7 @@ def _newer(than: Published | int | datetime | None) -> str:
         case datetime():
             return f"published after {than.isoformat(' ', 'milliseconds')}"
         case _:
-            return f"of a version after {than}"
+            return f"with a version after {than}"
 
 
 def _publication_text(published: Published) -> str:
@@ -103,8 +105,8 @@ def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
         return suggest_daemon(db_dir)
     if silent:
         command = scheduler_command("run", db_dir)
-        return f"the daemon that led it, {describe_process(leader)}, does not answer; run: {command}"
-    return f"its daemon is {describe_process(leader)}; what it did: {scheduler_command('history', db_dir)}"
+        return f"the scheduler, {describe_process(leader)}, does not respond; run: {command}"
+    return f"its scheduler is {describe_process(leader)}; for its runs: {scheduler_command('history', db_dir)}"
 
 
 def _seconds(timeout: object) -> bool:

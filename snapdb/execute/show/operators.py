@@ -118,7 +118,7 @@ def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
         case PropertyGraph() as graph:
             yield _graph(graph)
             retention = context.catalog.retentions.get(graph.name.lower())
-            return None if retention is None else Outcome(f"of its snapshots it keeps {retention}")
+            return None if retention is None else Outcome(f"keeps {retention} of its snapshots")
         case Snapshot() as snapshot:
             yield _snapshot(context, snapshot)
         case Sampler() as sampler:
@@ -273,7 +273,7 @@ def _elsewhere(generations: Sequence[int], now: int) -> str:
     """Return which rows the streams report, where those are not the sampler's."""
     if not generations or generations == (now,):
         return ""
-    return f"; what follows is of generation {', '.join(map(str, generations))}"
+    return f"; the numbers below are of generation {', '.join(map(str, generations))}"
 
 
 def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str]]:
@@ -295,10 +295,10 @@ def _cache_stats(stats: CacheStats) -> Iterator[tuple[str, str | None]]:
     yield "edges", f"{stats.edges:,}"
     yield "hit_rate", None if stats.hit_rate is None else f"{stats.hit_rate:.1%}"
     yield "age", None if stats.age is None else f"{stats.age:.1f} batches"
-    yield "bytes_read", f"{size_words(stats.bytes_read)}, of these {size_words(stats.bytes_filled)} to fill it"
+    yield "bytes_read", f"{size_words(stats.bytes_read)}, {size_words(stats.bytes_filled)} of them to fill it"
     yield "bytes_saved", size_words(stats.bytes_saved)
     unfinished = stats.drawn and not stats.refills
-    passes = "a pass that was not ended" if unfinished else counted(stats.refills, "pass", "passes")
+    passes = "an unfinished pass" if unfinished else counted(stats.refills, "pass", "passes")
     yield "drawn", f"{counted(stats.drawn, 'row')} in {passes}"
     yield "batch", None if stats.batch is None else str(stats.batch)
     yield "error", stats.error
@@ -396,7 +396,7 @@ def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]
     yield "next_runs", ", ".join(map(spelled, coming)) or None
     yield "runs", f"{seen.runs:,}"
     last = None if seen.last is None else f"{seen.last_state}, {spelled(seen.last)}"
-    again = "" if seen.retry is None else f"; tried again at {spelled(seen.retry)}"
+    again = "" if seen.retry is None else f"; next attempt at {spelled(seen.retry)}"
     yield "last_run", None if last is None else f"{last}{again}"
     yield "last_error", seen.last_error
 
@@ -437,15 +437,15 @@ def _drop_names(
 def _drop_task(context: ExecutionContext, task: Task) -> Outcome:
     with context.store.catalog_db.writing(publishes=True) as connection:
         TaskRows(connection).drop(task)
-    return Outcome(f"task {task.name} dropped; its runs stay on record")
+    return Outcome(f"task {task.name} dropped; the record of its runs is kept")
 
 
 def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:
     with context.store.catalog_db.writing(publishes=True) as connection:
         row = (tag.name.lower(), tag.version)
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
-            raise moved(f"tag {tag.name} moved: it was replaced or dropped meanwhile", code="tag-moved")
-    return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")
+            raise moved(f"tag {tag.name} was replaced or dropped concurrently", code="tag-moved")
+    return Outcome(f"tag {tag.name} dropped; version {tag.version} is kept")
 
 
 def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> DropNames:
@@ -458,7 +458,7 @@ def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> Drop
 def _with(plan: DropPlan) -> str:
     """Return the dependants that are dropped too, for a message."""
     named = [f"{KINDS[type(d)]} {d.name}" for d in plan.dependants]
-    return f", and with it {', '.join(named)}" if named else ""
+    return f", with {', '.join(named)}" if named else ""
 
 
 def _remove(context: ExecutionContext, names: DropNames) -> None:

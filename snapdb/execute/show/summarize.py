@@ -307,7 +307,7 @@ def _edge_facts(
 def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
     if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < counts.size:
         raise CorruptError(
-            f"the topology of {what} is damaged: an edge begins in no vertex; CHECK DATABASE names the file",
+            f"the topology of {what} is damaged: the source of an edge does not exist; CHECK DATABASE lists the file",
             code="damaged-file",
         )
     count_buckets(sources, 0, counts)

@@ -118,7 +118,7 @@ def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
         file = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
     if file.rows == 0:
         context.store.disk.remove(context.store.db_dir.path / file.path)
-        return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
+        return Outcome(f"no row of {table.name} matches; nothing was changed")
     did = f"{counted(file.rows, 'row')} removed from {table.name}"
     return context.publish([context.transactions.removal(table, file, plan.base)], plan.message, did, file.rows)
 
@@ -132,7 +132,7 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
         segment = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
         try:
             if segment.rows == 0:
-                return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
+                return Outcome(f"no row of {table.name} matches; nothing was changed")
             gone, come = _split(context, session, table, segment)
         finally:
             disk.remove(context.store.db_dir.path / segment.path)
@@ -150,8 +150,8 @@ def _split(context: ExecutionContext, session: SqlSession, table: Table, segment
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != segment.rows:
         raise DataError(
-            f"{segment.rows:,} new values for {counted(distinct, 'row')} of {table.name}: rows of FROM must "
-            "meet a row at most once; make them distinct, or aggregate them",
+            f"{segment.rows:,} new values for {counted(distinct, 'row')} of {table.name}: at most one row of FROM "
+            "may match a row; make them distinct, or aggregate them",
             code="ambiguous-update",
         )
     columns = quote_all(c.name for c in table.columns)

@@ -52,8 +52,8 @@ def _next(context: ExecutionContext, task: Task, after: int) -> str:
     """Return when the task runs next, and whether a daemon is there to start it."""
     fires = next_firing(task.schedule, after)
     if fires is None:
-        return "it never fires again"
-    first = f"next at {spelled(fires)}"
+        return "no further runs"
+    first = f"next run at {spelled(fires)}"
     if LeaderLease(context.store.catalog_db).read() is not None:
         return first
     return f"{first}, but {suggest_daemon(context.store.db_dir)}"
@@ -94,7 +94,7 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
         if TaskRows(connection).read().get(task.name.lower()) != task:
-            raise moved(f"task {task.name} moved: it was altered, replaced or dropped meanwhile", code="task-moved")
+            raise moved(f"task {task.name} was altered, replaced or dropped concurrently", code="task-moved")
         if not any(RunRows(connection).read(task=task.id, state="running")):
             return RunRows(connection).begin(task, "manual", begins, fresh_name(), begins)
     raise _busy(context, task)
@@ -157,13 +157,13 @@ def describe_leader(catalog_db: CatalogDb) -> str:
     if leader is None:
         return suggest_daemon(catalog_db.db_dir)
     if _is_gone(leader):
-        return f"{describe_process(leader)} ended without a word; {suggest_daemon(catalog_db.db_dir)}"
+        return f"{describe_process(leader)} ended without releasing its lease; {suggest_daemon(catalog_db.db_dir)}"
     return f"{describe_process(leader)} since {moment(leader.since):%Y-%m-%d %H:%M:%S}+00:00"
 
 
 def suggest_daemon(db_dir: DatabaseDir) -> str:
     """Return that no daemon starts scheduled runs, and the command that starts one."""
-    return f"no daemon leads this database; run: {scheduler_command('run', db_dir)}"
+    return f"no scheduler is running; run: {scheduler_command('run', db_dir)}"
 
 
 def describe_process(leader: Leader) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from snapdb.catalog import load
-from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError
+from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError, report
 from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.runs import Ended, EndState, RunProgress, Stop, Watch, record
@@ -115,7 +115,7 @@ def _take(lock: RunLock, watch: Watch) -> None:
         watch.check()
         if time.monotonic() > last:
             raise LockedError(
-                f"another process has been running this task for {_PATIENCE:.0f} s and goes on; look at SHOW TASK RUNS",
+                f"another process is still running this task after {_PATIENCE:.0f} s; see SHOW TASK RUNS",
                 code="task-running",
             )
         time.sleep(_PULSE)
@@ -175,7 +175,7 @@ class _Attempt:
             with session.reading() as context:
                 self.progress.lines += apply_retentions(context)
         except Exception as error:
-            first_line = str(error).partition("\n")[0]
+            first_line = report(error).partition("\n")[0]
             self.progress.lines.append(f"retention was not applied: {first_line}")
 
     def ended(self, error: BaseException | None, now: int, *, skipped: bool) -> Ended:
@@ -189,7 +189,7 @@ class _Attempt:
         text = None if error is None else self._error_text(error)
         if text is not None and 0 < self.progress.total <= self.progress.kept:
             # What came after the last publication takes nothing back.
-            self.progress.lines.append(f"when all was done: {text}")
+            self.progress.lines.append(f"after the last statement: {text}")
             text = None
         elif text is not None:
             state = "timeout" if self.watch.why == "timeout" else "failed"
@@ -253,7 +253,7 @@ class _Body:
             self.progress.statement = mark.statement = number
             started = time.perf_counter()
             if any(_stands(export) for export in before if export.statement == number):
-                rows, text = 0, "its folder was put there before an earlier attempt ended"
+                rows, text = 0, "its folder was written by an earlier attempt"
             else:
                 rows, text = self._one(session, statement)
             self._say(number, statement, text, time.perf_counter() - started)
@@ -265,7 +265,7 @@ class _Body:
                 self._note_done(own, number)
         if transactions.state != "idle":
             raise QueryError(
-                "the last statement leaves a transaction open, so nothing of it was kept; end it with COMMIT",
+                "the last statement leaves a transaction open, which was rolled back; end it with COMMIT",
                 code="transaction-open",
             )
 
@@ -332,8 +332,8 @@ def _holds(session: DatabaseSession, query: str) -> bool:
     if table.num_columns != 1 or table.num_rows != 1 or table.schema.types[0] not in (pa.bool_(), pa.null()):
         types = ", ".join(map(str, table.schema.types))
         raise QueryError(
-            f"WHEN of a task asks for one truth value, found {table.num_rows:,} of type {types}; compare "
-            "with something, as in changed('shop') > 0",
+            f"WHEN of a task must return one BOOLEAN value, found {table.num_rows:,} of type {types}; write "
+            "a comparison, as in changed('shop') > 0",
             code="condition-value",
         )
     return table.column(0)[0].as_py() is True

@@ -65,7 +65,7 @@ class RunProgress:
         """What is said of a run that was stopped."""
         ends: dict[_Reason, str] = {
             "timeout": f"stopped after {_duration(task.timeout or 0)}, its timeout",
-            "terminated": "stopped: the daemon was asked to end",
+            "terminated": "stopped: the scheduler is shutting down",
             "interrupted": "interrupted",
         }
         return f"{ends[why]}; {self._left()}"
@@ -74,28 +74,28 @@ class RunProgress:
         """What is said of a run that an error ended, in one line; the log gets all of it."""
         place = f"statement {self.statement} of {self.total}: " if self.under_way and self.total > 1 else ""
         if isinstance(error, SnapdbError):
-            self.lines.append(str(error))
+            self.lines.append(error.report())
             at = "" if error.line is None else f" (line {error.line}, column {error.column})"
-            return f"{place}{_first_line(str(error))}{at}"
+            return f"{place}{_first_line(error.report())}{at}"
         self.lines += [line.rstrip() for line in traceback.format_exception(error)]
         if isinstance(error, MemoryError):
-            return f"{place}the memory is not enough"
+            return f"{place}out of memory"
         if isinstance(error, OSError):
             named = f": {error.filename}" if error.filename else ""
-            return f"{place}the system refuses: {error.strerror or error}{named}"
-        return f"{place}internal error: {type(error).__name__}: {_first_line(str(error))}; its log tells where"
+            return f"{place}system error: {error.strerror or error}{named}"
+        return f"{place}internal error: {type(error).__name__}: {_first_line(str(error))}; the traceback is in its log"
 
     def _left(self) -> str:
         number, total = self.statement, self.total
         if not number:
-            return "no statement had begun"
+            return "no statement was started"
         if number <= self.kept:
-            return f"statement {number} of {total} was done, and none was under way"
+            return f"statement {number} of {total} was complete, and none was in progress"
         if self.begun and self.begun < number:
             return f"statements {self.begun} to {number} of {total}, a transaction, were rolled back"
         if self.under_way or self.begun:
             return "its statement was rolled back" if total == 1 else f"statement {number} of {total} was rolled back"
-        return f"statement {number} of {total} was not begun"
+        return f"statement {number} of {total} was not started"
 
 
 def _duration(length: int) -> str:
@@ -290,15 +290,15 @@ def settle(
         row = RunRows(connection).find(run)
         rows, size = _brought(connection, () if row is None else row.published)
     if row is None or row.state != "running":
-        return Ended(run, "lost", now, error="another process has said how it ended")
+        return Ended(run, "lost", now, error="another process recorded its end")
     total = None if task is None or row.replaced else statements_of(task.body)
     if total is not None and row.step >= total:
-        log = f"{row.log}{error or 'its process ended'} when all was done, before it had said so\n"
+        log = f"{row.log}{error or 'its process ended'} after the last statement, before its end was recorded\n"
         return record(catalog_db, task, Ended(row, "ok", now, rows, size, log=log))
     number = "the end" if total is None else f"statement {row.step + 1} of {total}"
     if total == 1:
         number = "its statement"
-    text = f"{error or 'its process ended'} before {number} was done; what was under way left nothing"
+    text = f"{error or 'its process ended'} before {number} was complete; the statement in progress was rolled back"
     return record(catalog_db, None if row.replaced else task, Ended(row, state, now, rows, size, text, row.log))
 
 

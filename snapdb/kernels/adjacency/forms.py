@@ -31,7 +31,7 @@ class _Parts(Protocol):
 ByPosition: TypeAlias = Array | tuple[Array, Array | None] | _Parts
 """Values by physical position: of the base alone, or of the base and its delta."""
 
-DAMAGED = "an adjacency is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+DAMAGED = "an adjacency is damaged: an index is out of range; CHECK DATABASE lists the file"
 
 
 class DeltaArrays(NamedTuple):

@@ -112,7 +112,7 @@ def select_edges(
         ValueError: `selected_ids` is given without `edge_id`.
     """
     if selected_ids is not None and edge_id is None:
-        raise ValueError("selected_ids selects edges by id: give edge_id too")
+        raise ValueError("selected_ids selects edges by id: pass edge_id too")
     timed = time is not None and (start is not None or stop is not None)
     ended = timed and until is not None and until_after is not None
     conditions = _Conditions(

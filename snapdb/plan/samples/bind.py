@@ -68,8 +68,8 @@ def _seed_columns(
         _check_time(columns[time], snapshot, tables, place)
     if y is not None and not SqlType(columns[y].type).is_seed_value():
         raise BindError(
-            f'SEEDS gives "y" of type {columns[y].type}; it must be a number, or an array such as FLOAT[3] '
-            "(for classes by name say TARGET in the graph, so that every seed set has the same codes)",
+            f'column "y" of SEEDS has type {columns[y].type}; it must be a number, or an array such as FLOAT[3] '
+            "(for named classes write TARGET in the graph, so that all seed sets have the same codes)",
             code="seed-type",
         )
     features = {spec.name.lower() for element in snapshot.graph.elements for spec in element.features}
@@ -85,7 +85,7 @@ def _by_name(columns: Sequence[Column], key: tuple[int, ...]) -> dict[str, int]:
         if i in key:
             continue
         if column.name.lower() in places:
-            raise BindError(f"SEEDS gives {column.name.lower()} twice; keep one", code="duplicate-name")
+            raise BindError(f"SEEDS returns {column.name.lower()} twice; keep one", code="duplicate-name")
         places[column.name.lower()] = i
     return places
 
@@ -93,13 +93,13 @@ def _by_name(columns: Sequence[Column], key: tuple[int, ...]) -> dict[str, int]:
 def _check_other(column: Column, taken: bool) -> None:
     if taken:
         raise BindError(
-            f'SEEDS gives a column "{column.name}", which batches call something else; select it AS another name',
+            f'column "{column.name}" of SEEDS has the name of another attribute of batches; select it AS another name',
             code="seed-columns",
         )
     if not SqlType(column.type).is_seed_value():
         raise BindError(
-            f'SEEDS gives "{column.name}" of type {column.type}; beside the key and seed_time it may give '
-            "numbers, booleans, and arrays of them such as FLOAT[3]: cast it, or leave it out",
+            f'column "{column.name}" of SEEDS has type {column.type}; columns other than the key and seed_time must be '
+            "numbers, booleans or arrays of them, such as FLOAT[3]; cast it, or leave it out",
             code="seed-type",
         )
 
@@ -113,19 +113,21 @@ def _vertex_key(
     table = tables[vertex.table.lower()]
     key = ", ".join(vertex.key)
     if len(columns) < len(vertex.key):
-        raise BindError(f"SEEDS needs the key of {seed_type} ({key}) as its first columns", code="seed-columns")
+        raise BindError(f"the first columns of SEEDS must be the key of {seed_type} ({key})", code="seed-columns")
     for given, name in zip(columns, vertex.key, strict=False):
         wanted = table.column(name)
         if given.name.lower() in _NAMED and given.name.lower() != name.lower():
             raise BindError(
-                f'SEEDS gives "{given.name}" where the key of {seed_type} ({key}) comes first', code="seed-columns"
+                f'the first columns of SEEDS must be the key of {seed_type} ({key}), found "{given.name}"',
+                code="seed-columns",
             )
         if wanted is None:
             continue  # the snapshot's files are checked when they are opened
         families = SqlType(given.type).key_family(), SqlType(wanted.type).key_family()
         if families[0] != families[1] and families != ("VARCHAR", "UUID"):
             raise BindError(
-                f'SEEDS gives "{given.name}" of type {given.type} where {seed_type}.{wanted.name} is {wanted.type}; '
+                f'column "{given.name}" of SEEDS has type {given.type}, but {seed_type}.{wanted.name} has '
+                f"{wanted.type}; "
                 "cast it",
                 code="seed-type",
             )
@@ -138,12 +140,11 @@ def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
     place = names.index("e_id") if "e_id" in names else 0
     if names[place] in _NAMED:
         raise BindError(
-            "SEEDS EDGES needs the column e_id, which every element of a snapshot that is an edge type has",
-            code="seed-columns",
+            "SEEDS EDGES must return the column e_id, which every edge type of a snapshot has", code="seed-columns"
         )
     if SqlType(columns[place].type).key_family() != "integer":
         raise BindError(
-            f'SEEDS EDGES gives "{columns[place].name}" of type {columns[place].type} where e_id is BIGINT',
+            f'column "{columns[place].name}" of SEEDS EDGES has type {columns[place].type}; it must be BIGINT',
             code="seed-type",
         )
     return (place,)
@@ -152,14 +153,14 @@ def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
 def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table], place: Span) -> None:
     if not SqlType(column.type).is_event_time():
         raise BindError(
-            f'SEEDS gives "{column.name}" of type {column.type}; it must be a timestamp, a date or an '
+            f'column "{column.name}" of SEEDS has type {column.type}; it must be a timestamp, a date or an '
             "integer, as the graph's event times are",
             code="seed-type",
         )
     unit = event_unit(snapshot.graph, tables, place) if graph_times(snapshot.graph, tables) else None
     if unit is not None and SqlType(column.type).time_unit() != unit:
         raise BindError(
-            f'SEEDS gives "{column.name}" of type {column.type}, and the event times of graph '
+            f'column "{column.name}" of SEEDS has type {column.type}, but the event times of graph '
             f"{snapshot.graph.name} are {unit}s",
             code="seed-type",
         )
@@ -181,14 +182,14 @@ def _bind_order(
     keys = session.order_keys(seeds.text)
     if keys is None:
         raise BindError(
-            "IN ORDER takes the order of the seed query, which has no ORDER BY; add one", span=place, code="no-order"
+            "IN ORDER uses the order of the seed query, which has no ORDER BY; add one", span=place, code="no-order"
         )
     places = {column.name.lower(): i for i, column in reversed([*enumerate(columns)])}
     positions = [key - 1 if isinstance(key, int) else places.get(key.lower()) for key in keys]
     if None in positions:
         missing = keys[positions.index(None)]
         raise BindError(
-            f'IN ORDER needs an ORDER BY over output columns; the query does not give "{missing}"', code="no-order"
+            f'IN ORDER needs an ORDER BY over output columns; the query does not return "{missing}"', code="no-order"
         )
     return tuple(place for place in positions if place is not None)
 
@@ -270,7 +271,7 @@ def _columns(
     needing = _clause_needing_time(spec)
     if needing is not None and columns.time is None:
         raise BindError(
-            f"{needing} needs the time of each seed; give it in SEEDS as one more column: t AS seed_time",
+            f"{needing} needs the time of each seed; add it to the columns of SEEDS, t AS seed_time",
             span=clause,
             code="needs-seed-time",
         )
@@ -282,7 +283,7 @@ def _bind_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQu
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
         raise BindError(
-            "seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1), code="not-a-query"
+            "seeds must be one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1), code="not-a-query"
         )
     try:
         bound = context.bind_query(query.query, first=plan.snapshot)
@@ -365,11 +366,11 @@ def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> Sample
 def _check_numbers(clauses: Clauses) -> None:
     batch, repeatable, epochs = clauses.batch, clauses.repeatable, clauses.epochs
     if batch is not None and batch.value < 1:
-        raise BindError(f"BATCH needs at least 1, found {batch.value}", span=batch.span, code="out-of-range")
+        raise BindError(f"BATCH must be at least 1, found {batch.value}", span=batch.span, code="out-of-range")
     if repeatable is not None and not 0 <= repeatable.value < 2**64:
-        raise BindError("REPEATABLE takes a number from 0 to 2^64 - 1", span=repeatable.span, code="out-of-range")
+        raise BindError("REPEATABLE must be from 0 to 2^64 - 1", span=repeatable.span, code="out-of-range")
     if epochs is not None and epochs.value < 1:
-        raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
+        raise BindError(f"EPOCHS must be at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
 
 
 def _or(clause: Spanned[_T] | None, default: _U) -> _T | _U:
@@ -383,12 +384,12 @@ def _share(subset: Spanned[Decimal]) -> Fraction:
     exponent = percent.as_tuple().exponent
     if not 0 < percent <= 100:
         raise BindError(
-            f"SUBSET takes more than 0 and at most 100 PERCENT, found {percent}", span=subset.span, code="out-of-range"
+            f"SUBSET must be more than 0 and at most 100 PERCENT, found {percent}",
+            span=subset.span,
+            code="out-of-range",
         )
     if not isinstance(exponent, int) or exponent < LEAST_PLACE:
-        raise BindError(
-            f"SUBSET takes a percentage of at most {-LEAST_PLACE} decimals", span=subset.span, code="out-of-range"
-        )
+        raise BindError(f"SUBSET must have at most {-LEAST_PLACE} decimals", span=subset.span, code="out-of-range")
     return Fraction(percent) / 100
 
 
@@ -399,7 +400,7 @@ def _device(clause: Spanned[str]) -> str | None:
         return None
     if not re.fullmatch(r"cuda(:\d{1,3})?", name, re.ASCII):
         raise BindError(
-            f"no device '{clause.value}'; ON takes 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
+            f"unknown device '{clause.value}'; write 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
             span=clause.span,
             code="unknown-device",
         )
@@ -417,7 +418,7 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
         if refresh is None:
             what, remedy = f"a fanout of {most}", "METHOD BOTTOMK"
         raise BindError(
-            f"{what} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH numba, {remedy}, or FULL",
+            f"{what} exceeds {_TORCH_CAP}, the maximum for uniform draws by torch; write WITH numba, {remedy}, or FULL",
             span=statement.fanouts.span,
             code="out-of-range",
         )
@@ -458,8 +459,8 @@ def statement_of(sampler: Sampler) -> Sample:
         if isinstance(statement, Sample):
             return statement
     raise CorruptError(
-        f"sampler {sampler.name} keeps no SAMPLE statement that can be read but {sampler.text[:40]!r}; make it anew "
-        f"with CREATE OR REPLACE SAMPLER {quote_odd(sampler.name)}",
+        f"the text of sampler {sampler.name} is not a valid SAMPLE statement: {sampler.text[:40]!r}; create it again "
+        f"by CREATE OR REPLACE SAMPLER {quote_odd(sampler.name)}",
         code="damaged-catalog",
     )
 
@@ -511,7 +512,7 @@ def streamed(query: str) -> Iterator[Sample | SampleUsing]:
         yield SampleUsing(query, token.span, Name(token.identifier, token.span), Clauses())
     except BindError as error:
         if error.code == "unknown-sampler":
-            error.message += " (a stream takes a sampler's name, or a whole SAMPLE statement)"
+            error.message += " (the argument of stream must be a sampler's name, or a whole SAMPLE statement)"
         raise
 
 
@@ -528,7 +529,7 @@ def _statement(query: str) -> Sample | SampleUsing:
     (statement, *more) = parse(query) or (None,)
     if not isinstance(statement, Sample | SampleUsing) or more:
         raise BindError(
-            "stream takes a sampler's name, or one SAMPLE statement",
+            "the argument of stream must be a sampler's name, or one SAMPLE statement",
             text=query,
             span=Span(0, len(query.rstrip()) or 1),
             code="not-a-sample",
@@ -536,7 +537,7 @@ def _statement(query: str) -> Sample | SampleUsing:
     epochs = statement.clauses.epochs
     if epochs is not None and epochs.value != 1:
         raise BindError(
-            "a stream is iterated once for each epoch; leave EPOCHS out",
+            "EPOCHS is not supported in streams, which are iterated once per epoch; leave it out",
             text=query,
             span=epochs.span,
             code="epochs-in-stream",

@@ -57,8 +57,8 @@ _ROWLESS: dict[Method, str] = {
     "LATEST": "takes the newest edges, the same in every batch",
     "TOPK": "takes the heaviest edges, the same in every batch",
     "FULL": "takes every edge",
-    "BOTTOMK": "draws by a key of each edge and batch",
-    "LABOR": "draws by a key of each neighbour and batch, and DEPENDENT BATCHES keeps its draws for several",
+    "BOTTOMK": "draws by a random key per edge and batch",
+    "LABOR": "draws by a random key per neighbour and batch, and reuses draws by DEPENDENT BATCHES",
 }
 """Why some methods draw from no row."""
 
@@ -99,7 +99,7 @@ def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
     """Raise where a clause repeats a direction of an edge type."""
     if clause.direction in taken or (taken and "BOTH" in (*taken, clause.direction)):
         raise BindError(
-            f"{name} has this direction already (BOTH is IN and OUT); keep one",
+            f"{name} is specified twice in one direction (BOTH is IN and OUT); keep one",
             span=clause.span,
             code="duplicate-fanout",
         )
@@ -108,18 +108,20 @@ def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
 def _check_counts(clause: FanoutClause, lengths: set[int], place: Span) -> None:
     if len(lengths) > 1:
         raise BindError(
-            f"every fanout needs one number for each hop; found lists of {_and(lengths)}",
+            f"all fanouts must have the same number of hops, found lists of {_and(lengths)}",
             span=place,
             code="fanout-lengths",
         )
     for count in clause.counts:
         if count < 0 and count != FULL:
             raise BindError(
-                f"a fanout is 0 or more, or FULL (-1); found {count}", span=clause.span, code="out-of-range"
+                f"a fanout must be 0 or more, or FULL (-1), found {count}", span=clause.span, code="out-of-range"
             )
         if count >= 2**31:
             raise BindError(
-                f"a fanout of {count} is too large; say FULL for every neighbour", span=clause.span, code="out-of-range"
+                f"a fanout of {count} is too large; write FULL for all neighbours",
+                span=clause.span,
+                code="out-of-range",
             )
 
 
@@ -141,19 +143,19 @@ def bind_drawing(
     with_replacement = clauses.replace is not None and clauses.replace.value
     if clauses.replace is not None and with_replacement and method != "UNIFORM":
         raise BindError(
-            f"METHOD {method} draws no edge twice; leave WITH REPLACEMENT out, or METHOD",
+            f"METHOD {method} always draws without replacement; leave WITH REPLACEMENT out, or METHOD",
             span=clauses.replace.span,
             code="clauses-clash",
         )
     if clauses.weights is not None and method in _WEIGHTLESS:
         raise BindError(
-            f"METHOD {method} does not look at weights; leave WEIGHT BY out, or take METHOD UNIFORM, PRIORITY or TOPK",
+            f"METHOD {method} does not use weights; leave WEIGHT BY out, or write METHOD UNIFORM, PRIORITY or TOPK",
             span=clauses.weights.span,
             code="clauses-clash",
         )
     if method == "LATEST" and not any(edge.event_time for edge in walked):
         raise BindError(
-            f"METHOD LATEST takes the newest edges, and no edge type in FANOUT ({_names(walked)}) has an EVENT TIME",
+            f"METHOD LATEST needs event times, but no edge type in FANOUT ({_names(walked)}) has an EVENT TIME",
             span=_place(statement),
             code="needs-event-time",
         )
@@ -178,7 +180,7 @@ def _find_weight(table: Table, name: Name) -> Column:
     column = find_column(table, name)
     if not SqlType(column.type).is_weight():
         raise BindError(
-            f'column "{column.name}" of type {column.type} cannot be a weight, which is a number; '
+            f'column "{column.name}" of type {column.type} cannot be a weight, which must be a number; '
             "encode it when loading",
             span=name.span,
             code="column-type",
@@ -191,9 +193,7 @@ def _dependent(clause: MethodClause | None) -> int:
         return 1
     if not 1 <= clause.dependent <= _MOST_BATCHES:
         raise BindError(
-            f"DEPENDENT BATCHES takes a number from 1 to 2^31, found {clause.dependent}",
-            span=clause.span,
-            code="out-of-range",
+            f"DEPENDENT BATCHES must be from 1 to 2^31, found {clause.dependent}", span=clause.span, code="out-of-range"
         )
     return clause.dependent
 
@@ -214,8 +214,8 @@ def _weights(
     weights = {edge.name: named.get(edge.name) or edge.weight for edge in walked}
     if missing := [name for name, column in weights.items() if column is None]:
         raise BindError(
-            f"METHOD {method} needs a weight of every edge type in FANOUT, and {missing[0]} has none; say "
-            f"WEIGHT BY {quote_odd(missing[0])}.column, or give it a WEIGHT in the graph",
+            f"METHOD {method} needs a weight for every edge type in FANOUT, but {missing[0]} has none; write "
+            f"WEIGHT BY {quote_odd(missing[0])}.column, or declare a WEIGHT in the graph",
             span=_place(statement),
             code="needs-weight",
         )
@@ -235,7 +235,7 @@ def _named_weights(
         if edge_name is None:
             if len(columns) > 1:
                 raise BindError(
-                    f"of several columns each names its edge type, as in "
+                    f"each of several columns must be qualified by its edge type, as in "
                     f"{quote_odd(walked[0].name)}.{quote_odd(column.text)}",
                     span=column.span,
                     code="ambiguous-weight",
@@ -243,14 +243,16 @@ def _named_weights(
             return {edge.name: _weight_of(edge, column, tables, alone=len(walked) == 1) for edge in walked}
         edge = find_edge_type(context, snapshot, edge_name)
         if edge not in walked:
-            hint = did_you_mean(edge_name.text, [e.name for e in walked]) or f"; it has {_names(walked)}"
+            hint = did_you_mean(edge_name.text, [e.name for e in walked]) or f"; FANOUT has {_names(walked)}"
             raise BindError(
-                f'WEIGHT BY names edge type "{edge.name}", which FANOUT has not{hint}',
+                f'edge type "{edge.name}" of WEIGHT BY is not in FANOUT{hint}',
                 span=edge_name.span,
                 code="weight-not-walked",
             )
         if edge.name in weights:
-            raise BindError(f"WEIGHT BY names {edge.name} twice; keep one", span=edge_name.span, code="duplicate-name")
+            raise BindError(
+                f"{edge.name} is specified twice in WEIGHT BY; keep one", span=edge_name.span, code="duplicate-name"
+            )
         weights[edge.name] = _weight_of(edge, column, tables, alone=True)
     return weights
 
@@ -261,7 +263,8 @@ def _weight_of(edge: EdgeElement, name: Name, tables: Mapping[str, Table], *, al
     except BindError as error:
         if not alone:
             error.message += (
-                f" (a column by itself is one of every edge type in FANOUT; say type.{quote_odd(name.text)} for some)"
+                " (an unqualified column must exist in every edge type of FANOUT; "
+                f"write edge_type.{quote_odd(name.text)})"
             )
         raise
 
@@ -287,7 +290,7 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, table
         for clause, keyword in ((negatives, "NEGATIVES"), (known, "EXCLUDE KNOWN"), (exclude, excluding)):
             if clause is not None:
                 raise BindError(
-                    f"{keyword} goes with seeds that are edges; write SEEDS EDGES edge_type (SELECT e_id "
+                    f"{keyword} needs seeds that are edges; write SEEDS EDGES edge_type (SELECT e_id "
                     "FROM …), or leave it out",
                     span=clause.span,
                     code="needs-seed-edges",
@@ -295,7 +298,7 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, table
         return None
     if known is not None and negatives is None:
         raise BindError(
-            "EXCLUDE KNOWN chooses among negatives; add NEGATIVES n PER POSITIVE, or leave it out",
+            "EXCLUDE KNOWN needs negatives; add NEGATIVES n PER POSITIVE, or leave it out",
             span=known.span,
             code="needs-negatives",
         )
@@ -314,13 +317,15 @@ def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Bi
         edge = find_edge_type(context, snapshot, name)
         if (edge.source, edge.destination) != (seeds.source, seeds.destination):
             raise BindError(
-                f"{edge.name} goes from {edge.source} to {edge.destination}, and the seeds' {seeds.name} "
-                f"from {seeds.source} to {seeds.destination}; name edge types with the seeds' ends",
+                f"{edge.name} connects {edge.source} to {edge.destination}, but the seeds' {seeds.name} "
+                f"{seeds.source} to {seeds.destination}; write edge types between the same vertex types",
                 span=name.span,
                 code="other-ends",
             )
         if edge.type in types:
-            raise BindError(f'edge type "{edge.name}" is named twice; keep one', span=name.span, code="duplicate-name")
+            raise BindError(
+                f'edge type "{edge.name}" is specified twice; keep one', span=name.span, code="duplicate-name"
+            )
         types.append(edge.type)
     return tuple(types)
 
@@ -333,7 +338,7 @@ def _negatives(
         return None
     if not 1 <= clause.count <= _MOST:
         raise BindError(
-            f"NEGATIVES takes a number from 1 to {_MOST:,}, found {clause.count}", span=clause.span, code="out-of-range"
+            f"NEGATIVES must be from 1 to {_MOST:,}, found {clause.count}", span=clause.span, code="out-of-range"
         )
     weight: str | None = None
     if clause.weight == "DEGREE":
@@ -349,7 +354,7 @@ def _negatives(
 def _check_not_degree(column: str, place: Span) -> None:
     if column == "DEGREE":
         raise BindError(
-            'WEIGHTED BY DEGREE means how many edges a vertex has; give the column "DEGREE" another name',
+            'WEIGHTED BY DEGREE means the degree of a vertex, not the column "DEGREE"; rename the column',
             span=place,
             code="ambiguous-degree",
         )
@@ -367,15 +372,15 @@ def bind_temporal(
     if clause is None:
         if length is not None:
             raise BindError(
-                "WITHIN is counted back from each seed's time; add TEMPORAL < SEED_TIME",
+                "WITHIN needs TEMPORAL, as it limits the age of edges before a seed's time; add TEMPORAL < SEED_TIME",
                 span=length.value.span,
                 code="needs-temporal",
             )
         return None
     if not graph_times(snapshot.graph, tables):
         raise BindError(
-            f"TEMPORAL keeps from a seed what is later than it, and nothing of graph {snapshot.graph.name} "
-            "has an EVENT TIME; leave it out, or name the time in the graph",
+            f"TEMPORAL needs event times, but no element of graph {snapshot.graph.name} "
+            "has an EVENT TIME; leave it out, or declare EVENT TIME in the graph",
             span=clause.span,
             code="needs-event-time",
         )
@@ -386,13 +391,11 @@ def bind_temporal(
 
 def _length(context: BindContext, length: SqlFragment, unit: TimeUnit | None) -> int:
     query = context.bind_query(length)
-    check_repeatable(context.store.sql_engine, length, "what a seed sees must be repeatable", "write the length itself")
+    check_repeatable(context.store.sql_engine, length, "the time limit of a seed must be repeatable", "write its value")
     check_length(context, query, unit, "WITHIN")
     value = context.whole(query) if unit == "integer" else context.duration(length)
     if value < 0:
-        raise BindError(
-            f"WITHIN takes a length of 0 or more, found {length.text}", span=length.span, code="out-of-range"
-        )
+        raise BindError(f"WITHIN must be 0 or more, found {length.text}", span=length.span, code="out-of-range")
     return value
 
 
@@ -421,8 +424,8 @@ def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: D
     if refresh.size(most) > _MOST_EDGES:
         raise _outside(
             clause,
-            f"a row of {refresh.size(most)} edges, which is AMPLIFY times a fanout of {most}, is "
-            f"above {_MOST_EDGES}, the most that one holds; say FULL for every neighbour",
+            f"a row of {refresh.size(most)} edges, which is AMPLIFY times a fanout of {most}, exceeds "
+            f"the maximum of {_MOST_EDGES}; write FULL for all neighbours",
         )
     return refresh
 
@@ -444,17 +447,15 @@ def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -
     clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
     if drawing.method in _ROWLESS and clauses.method is not None:
         raise _clash(
-            f"METHOD {drawing.method} {_ROWLESS[drawing.method]}; leave {what} out, or take METHOD UNIFORM or PRIORITY",
+            f"METHOD {drawing.method} {_ROWLESS[drawing.method]}; leave {what} out, or write METHOD UNIFORM or "
+            "PRIORITY",
             clauses.method.span,
         )
     if clauses.replace is not None and drawing.replace:
-        raise _clash(
-            f"{what} draws from rows that hold an edge once; leave WITH REPLACEMENT out, or {what}",
-            clauses.replace.span,
-        )
+        raise _clash(f"{what} draws without replacement; leave WITH REPLACEMENT out, or {what}", clauses.replace.span)
     if clauses.weights is not None and drawing.method != "PRIORITY":
         raise _clash(
-            f"{what} draws by weight under METHOD PRIORITY only, which tells how likely each edge was; "
+            f"{what} supports weights only with METHOD PRIORITY, which returns the probability of each edge; "
             "add it, or leave WEIGHT BY out",
             clauses.weights.span,
         )
@@ -468,28 +469,28 @@ def _amplify(clause: RefreshClause) -> Fraction:
     """Return how many times its fanout a row of the neighbor pool holds."""
     amplify = _AMPLIFY if clause.amplify is None else clause.amplify
     if amplify < 1:
-        raise _outside(clause, f"AMPLIFY takes 1 or more, found {amplify}")
+        raise _outside(clause, f"AMPLIFY must be 1 or more, found {amplify}")
     return _exact(clause, "AMPLIFY", amplify)
 
 
 def _share(clause: RefreshClause, name: str, percent: Decimal) -> Fraction:
     """Return a percentage as a fraction; that of FETCH may be 0."""
-    least = "0 to" if name == "FETCH" else "more than 0 and at most"
+    least = "from 0 to" if name == "FETCH" else "more than 0 and at most"
     if not 0 <= percent <= 100 or (percent == 0 and name != "FETCH"):
-        raise _outside(clause, f"{name} takes {least} 100 PERCENT, found {percent}")
+        raise _outside(clause, f"{name} must be {least} 100 PERCENT, found {percent}")
     return _exact(clause, name, percent) / 100
 
 
 def _exact(clause: RefreshClause, name: str, value: Decimal) -> Fraction:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or not LEAST_PLACE <= exponent <= -LEAST_PLACE:
-        raise _outside(clause, f"{name} takes a number of at most {-LEAST_PLACE} decimals, found {value}")
+        raise _outside(clause, f"{name} must have at most {-LEAST_PLACE} decimals, found {value}")
     return Fraction(value)
 
 
 def _whole(clause: RefreshClause, name: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
-        raise _outside(clause, f"{name} takes {least} to {most}, found {value}")
+        raise _outside(clause, f"{name} must be from {least} to {most}, found {value}")
     return value
 
 

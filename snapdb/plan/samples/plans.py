@@ -114,8 +114,8 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
 def _of_argument(message: str) -> str:
     """The message of a clause as one of the argument.
 
-    >>> _of_argument("SEEDS gives y twice; keep one"), _of_argument("1 of 3 seeds is missing")
-    ('seeds= gives y twice; keep one', 'seeds=: 1 of 3 seeds is missing')
+    >>> _of_argument("SEEDS returns y twice; keep one"), _of_argument("1 of 3 seeds is missing")
+    ('seeds= returns y twice; keep one', 'seeds=: 1 of 3 seeds is missing')
     """
     text, many = re.subn(r"\bSEEDS( EDGES)?\b", "seeds=", message)
     return text if many else f"seeds=: {message}"
@@ -206,7 +206,7 @@ class SamplePlan(Plan):
     def _gathered(self) -> str:
         reads = self.hints.reads
         what = "all features and targets" if reads is None else f"features of {', '.join(sorted(reads))}"
-        when = "while their ids are warm" if self.hints.fused else "when a batch is handed over"
+        when = "together with sampling" if self.hints.fused else "after sampling, by batch"
         return what if self.delivers == "rows" else f"{what}, {when}"
 
 
@@ -241,5 +241,5 @@ class AuditPlan(Plan):
 def _expanded(fanout: Fanout, idle: frozenset[Relation]) -> Iterator[str]:
     counts = ", ".join("FULL" if count == FULL else str(count) for count in fanout.counts)
     for relation in fanout.relations:
-        unreached = ", never reached from the seeds" if relation in idle else ""
+        unreached = ", not reachable from the seeds" if relation in idle else ""
         yield f"{relation.edge.edge} {relation.direction} => [{counts}]{unreached}"

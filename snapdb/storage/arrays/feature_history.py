@@ -91,8 +91,7 @@ def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec,
 
 
 def _check_times(session: SqlSession, source: FeatureSource, spec: FeatureSpec) -> None:
-    """Checks times and values; the message of an error has the count and three keys."""
-    advice = "delete them or give them a time"
+    advice = "delete them, or set a time"
     check_rows(session, source, [RowCheck(f"{_TIME} IS NULL", "NULL or infinity as event time", advice)])
     check_features(session, source, [spec])
 
@@ -113,7 +112,8 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
     )
     if not fits:
         raise CorruptError(
-            f"{directory} holds no history of {name}; restore it from a backup or create the snapshot again",
+            f"{directory} does not contain the history of {name}; restore it from a backup or create the snapshot "
+            "again",
             code="damaged-snapshot",
         )
     return arrays
@@ -155,8 +155,8 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
     who = f"1 vertex of {element} has" if count == 1 else f"{count} vertices of {element} have"
     ids = ", ".join(str(id_) for id_ in shown)
     return DataError(
-        f"{who} no value of feature {name} before the time asked for (ids {ids}); "
-        "add rows to its history, or say DEFAULT in the graph",
+        f"{who} no value of feature {name} before the requested time (ids {ids}); "
+        "add rows to its history, or write DEFAULT in the graph",
         code="missing-feature",
     )
 

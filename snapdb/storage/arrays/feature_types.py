@@ -267,7 +267,7 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
     """The checks of a dense feature's columns."""
     for part in source.parts(spec):
         if spec.default is None:
-            advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"
+            advice = f"correct them, or write FEATURES ({part.name} DEFAULT 0)"
             yield RowCheck(part.missing, f'NULL or NaN in feature column "{part.name}"', advice)
         if (misfit := part.misfit) is not None:
             yield _fits(part, misfit)
@@ -278,20 +278,20 @@ def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowChec
     index, value = source.parts(spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
-    empty = f"an empty row has empty lists, as coalesce({index.name}, []) makes them"
+    empty = f"use empty lists for empty rows, coalesce({index.name}, [])"
     yield RowCheck(f"{i} IS NULL OR {v} IS NULL", f"NULL in the {both} of a sparse feature", empty)
-    each = "each index needs a value"
+    each = "write one value per index"
     yield RowCheck(f"len({i}) <> len({v})", f"{both} of different lengths", each)
-    holes = "leave out what is not there"
+    holes = "leave out missing entries"
     yield RowCheck(f"{index.missing} OR {value.missing}", f"NULL or NaN within the {both}", holes)
     if spec.width is None:
         outside, range_ = f"list_min({index.plain}) < 0", "0 or more"
     else:
         outside = f"list_min({index.plain}) < 0 OR list_max({index.plain}) >= {spec.width}"
         range_ = f"less than {spec.width}, and not less than 0"
-    yield RowCheck(outside, f'an index out of range in "{index.name}"', f"indices are {range_}")
-    twice = "add up their values when loading"
-    yield RowCheck(f"len(list_distinct({index.plain})) < len({i})", f'an index twice in "{index.name}"', twice)
+    yield RowCheck(outside, f'an index out of range in "{index.name}"', f"indices must be {range_}")
+    twice = "add up the values of each index when loading"
+    yield RowCheck(f"len(list_distinct({index.plain})) < len({i})", f'duplicate indices in "{index.name}"', twice)
     if (misfit := value.misfit) is not None:
         yield _fits(value, misfit)
 
@@ -299,7 +299,7 @@ def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowChec
 def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
     """The check that values can be represented in the dtype."""
     problem = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
-    return RowCheck(misfit, problem, "change them, or say another TYPE")
+    return RowCheck(misfit, problem, "change them, or write another TYPE")
 
 
 def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn) -> None:
@@ -310,7 +310,7 @@ def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn)
         counts = ", ".join(f"{length} in {count} rows" for length, count in lengths[:3])
         raise DataError(
             f'feature column "{part.name}" of {source.element} is ragged: lengths {counts}; '
-            f"a feature has one length: pad the lists, or say SPARSE",
+            f"all lists of a feature must have one length: pad the lists, or write SPARSE",
             code="ragged-feature",
         )
 

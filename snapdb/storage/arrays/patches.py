@@ -134,7 +134,7 @@ def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
         sound = bool(is_delta(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
     if not sound:
         raise CorruptError(
-            f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL",
+            f"{directory} does not match its topology; restore it from a backup or REFRESH FULL",
             code="damaged-snapshot",
         )
     return patch
@@ -177,14 +177,15 @@ def _nothing(root: AdjacencyRows) -> Patch[AdjacencyRows]:
 def _beyond(node: int, nodes: int) -> CorruptError:
     """The error for a node beyond the nodes of its type."""
     return CorruptError(
-        f"an edge leads to node {node}, and there are {nodes}; CHECK DATABASE names the file", code="damaged-snapshot"
+        f"an edge refers to node {node}, but there are {nodes} nodes; CHECK DATABASE lists the file",
+        code="damaged-snapshot",
     )
 
 
 def _damaged() -> CorruptError:
     """The error for a row that leads out of its arrays."""
     return CorruptError(
-        "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file", code="damaged-snapshot"
+        "a topology is damaged: an index is out of range; CHECK DATABASE lists the file", code="damaged-snapshot"
     )
 
 
@@ -220,8 +221,9 @@ def _outline(root: Base, old: Lists, held: Int64s, removals: Lists, new: Lists) 
     if wrong >= 0:
         node = removals.nodes[np.searchsorted(removals.indptr, wrong, side="right") - 1]
         raise CorruptError(
-            f"edge {removals.keys.edge_id[wrong]} of node {node} is to leave a topology that does not hold it, "
-            "or to leave it twice; CHECK DATABASE names the file",
+            f"edge {removals.keys.edge_id[wrong]} of node {node} is to be removed from a topology that does not "
+            "contain it, "
+            "or to be removed twice; CHECK DATABASE lists the file",
             code="damaged-snapshot",
         )
     return Outline(outline.nodes[:count], outline.kept[:count], outline.indptr[: count + 1]), positions

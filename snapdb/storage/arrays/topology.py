@@ -259,8 +259,8 @@ def _check_range(name: str, values: Array, limit: int) -> None:
         wrong = values[(values < 0) | (values >= limit)]
         what = "edge id" if name == "edge_id" else "node"
         raise CorruptError(
-            f"{wrong.size} edges have the {what} {int(wrong[0])}, and there are 0 to {limit - 1}; "
-            "CHECK DATABASE names the file",
+            f"{wrong.size} edges have the {what} {int(wrong[0])}, but the maximum is {limit - 1}; "
+            "CHECK DATABASE lists the file",
             code="damaged-snapshot",
         )
 
@@ -471,7 +471,7 @@ def _numpy(batch: pa.RecordBatch, name: str) -> Array:
     column = batch.column(name)
     if column.null_count:
         raise CorruptError(
-            f"{column.null_count} edges have no {name}; CHECK DATABASE names the file", code="damaged-snapshot"
+            f"{column.null_count} edges have no {name}; CHECK DATABASE lists the file", code="damaged-snapshot"
         )
     values: Array = column.to_numpy(zero_copy_only=False)
     return values.astype(_OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
@@ -538,6 +538,6 @@ def check_rows(starts: Int64s, ends: Int64s, indices: Array, far_nodes: int, wha
     """
     if not are_rows(starts, ends, indices, far_nodes):
         raise CorruptError(
-            f"the adjacency of {what} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
+            f"the adjacency of {what} is damaged: an index is out of range; CHECK DATABASE lists the file",
             code="damaged-snapshot",
         )

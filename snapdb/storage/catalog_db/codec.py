@@ -121,7 +121,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
     for column in columns:
         known = isinstance(column.name, str) and isinstance(column.field, int) and isinstance(column.type, str)
         if not known or not _is_type(column.type):
-            raise ValueError(f"{column!r} is no column")
+            raise ValueError(f"{column!r} is not a column")
     return columns
 
 
@@ -212,8 +212,8 @@ class VersionLog:
         if newest is not None and not _is_published(connection, newest):
             version, _ = newest
             raise CorruptError(
-                f"version {version} was published and is not in the catalog: the history has forked, and nothing more "
-                f"is written; restore the database from a backup, or remove {self._path} to go on without it",
+                f"version {version} was published, but is not in the catalog: the history has forked, and writing is "
+                f"disabled; restore the database from a backup, or remove {self._path} to continue without it",
                 code="forked-history",
             )
 

@@ -215,8 +215,7 @@ class CatalogDb:
         # lacks.
         if os.getpid() != self._process:
             raise DatabaseError(
-                "this database was opened by the process that this one was forked from; connect to it again",
-                code="closed",
+                "this database was opened before a fork of the process; connect to it again", code="closed"
             )
 
     def _undo(self) -> None:
@@ -267,10 +266,10 @@ def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | 
     if "locked" in text or "busy" in text:
         return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again", code="catalog-busy")
     if "readonly" in text or "read-only" in text:
-        return DatabaseError(f"{doing}: the database is opened for reading only", code="read-only")
+        return DatabaseError(f"{doing}: the database is opened read-only", code="read-only")
     if isinstance(error, sqlite3.OperationalError) and "disk I/O" in text:
         return DatabaseError(
-            f"{doing}: {text}; look at the disk and its free space, nothing was changed", code="cannot-write"
+            f"{doing}: {text}; check the disk and its free space, nothing was changed", code="cannot-write"
         )
     if any(word in text for word in ("malformed", "not a database", "no such", "UTF-8", "orphan index")):
         return CorruptError(
@@ -328,7 +327,7 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
     try:
         if not lock.alone():
             raise LockedError(
-                f"{db_dir.path} is being used by another process; close it there and try again", code="catalog-busy"
+                f"{db_dir.path} is in use by another process; close it there and try again", code="catalog-busy"
             )
         with _opened(db_dir) as (connection, files), files.writing(patience=2.0):
             return _upgrade(db_dir, connection)
@@ -361,12 +360,11 @@ def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
     """Migrates the catalog, after a copy of it was made; returns a line that reports the result."""
     version = _old_format(db_dir, connection)
     if version == FORMAT:
-        return f"nothing to do: {db_dir.path} has format {version}, the newest that this snapdb knows"
+        return f"nothing to do: {db_dir.path} already has format {version}, the newest one"
     kept = _back_up(db_dir, connection, version)
     migrate(connection, db_dir.disk)
-    # A migration may chain the versions by other hashes, which the log would report as a fork.
-    db_dir.disk.remove(db_dir.path / VERSION_LOG)
-    return f"{db_dir.path}: format {version} → {FORMAT}; the old catalog is kept as {kept.name}"
+    db_dir.disk.remove(db_dir.path / VERSION_LOG)  # a step may chain the versions by other hashes
+    return f"{db_dir.path}: format {version} → {FORMAT}; the old catalog was saved as {kept.name}"
 
 
 def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
@@ -374,7 +372,7 @@ def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
     version, application = read_format(connection)
     if version == 0:
         raise DatabaseError(
-            f"{db_dir.catalog} is empty, so there is nothing to upgrade; open the database to make it",
+            f"{db_dir.catalog} is empty, so there is nothing to upgrade; open the database to create it",
             code="nothing-to-upgrade",
         )
     db_dir.check_format(max(version, FORMAT), application)

@@ -91,7 +91,7 @@ class DatabaseDir:
         """
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise CorruptError(
-                f"{self.catalog} is damaged: it names {path!r}, a place outside; restore it from a backup",
+                f"{self.catalog} is damaged: it refers to {path!r}, a path outside it; restore it from a backup",
                 code="damaged-catalog",
             )
         return self.path / path
@@ -112,12 +112,13 @@ class DatabaseDir:
         """
         if version > FORMAT:
             raise FormatError(
-                f"{self.path} has format {version}, this snapdb reads up to {FORMAT}: install a newer snapdb",
+                f"{self.path} has format {version}, but this snapdb supports formats up to {FORMAT}; install a newer "
+                "snapdb",
                 code="newer-format",
             )
         if 0 < version < FORMAT:
             raise FormatError(
-                f"{self.path} has format {version} of an older snapdb, this one has {FORMAT}: run "
+                f"{self.path} has format {version} of an older snapdb, but this snapdb needs format {FORMAT}; run "
                 f"`snapdb upgrade {self.path}`, which keeps a backup of the catalog",
                 code="old-format",
             )
@@ -186,11 +187,11 @@ def _check_name(path: Path) -> None:
     shown = os.fsencode(path).decode(errors="replace")
     if not _is_utf8(path):
         raise DatabaseError(
-            f"the path {shown} is not UTF-8; rename the part with the replaced character, or choose another path",
+            f"the path {shown} is not valid UTF-8; rename the part with the replaced character, or choose another path",
             code="database-path",
         )
     if "\0" in str(path):
-        raise DatabaseError(f"the path {shown!r} holds NUL; choose another path", code="database-path")
+        raise DatabaseError(f"the path {shown!r} contains NUL; choose another path", code="database-path")
 
 
 def _is_utf8(path: Path) -> bool:
@@ -211,8 +212,8 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
     logged = (path / f"{CATALOG}-wal").exists()
     if network is not None and (not read_only or logged):
         raise DatabaseError(
-            f"{path} is on a network disk ({network}): SQLite's write-ahead log needs shared memory, which works only "
-            "between processes of one machine; put the database on a local disk and copy its files",
+            f"{path} is on a network disk ({network}): SQLite's write-ahead log needs shared memory, which is not "
+            "available across machines; move the database to a local disk",
             code="network-disk",
         )
     return read_only and not logged and (network is not None or not os.access(path, os.W_OK))
@@ -231,7 +232,7 @@ def no_database(path: Path, whose: str = "") -> DatabaseError:
         hint = f"did you mean {near}?"
     else:
         hint = "check the path; the first statement that writes creates a database"
-    return DatabaseError(f"there is no database at {path}{whose}; {hint}", code="no-database")
+    return DatabaseError(f"no database exists at {path}{whose}; {hint}", code="no-database")
 
 
 def _named_nearly(path: Path) -> Path | None:
@@ -257,7 +258,7 @@ def _missing_directory(path: Path) -> str | None:
     except OSError:
         near = None
     hint = f"did you mean {missing.parent / near}?" if near else f"create it first: mkdir -p {parent}"
-    return f"there is no directory {missing}; {hint}"
+    return f"directory {missing} does not exist; {hint}"
 
 
 def _make(db_dir: DatabaseDir) -> None:
@@ -273,7 +274,7 @@ def _make(db_dir: DatabaseDir) -> None:
         db_dir.disk.make(path)
     except OSError as error:
         raise DatabaseError(
-            f"cannot make the database directory {path}: {error.strerror}", code="cannot-write"
+            f"cannot create the database directory {path}: {error.strerror}", code="cannot-write"
         ) from error
 
 
@@ -299,13 +300,13 @@ def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
     current = file_id(path / CATALOG)
     if current is None:
         raise DatabaseError(
-            f"there is no database at {path} any more: it was moved or removed while it was open; connect to it where "
-            "it is now",
+            f"no database exists at {path} any more: it was moved or removed while it was open; connect to its "
+            "new path",
             code="database-gone",
         )
     if opened is not None and current != opened:
         raise DatabaseError(
-            f"the database at {path} is another one than was opened, which was moved, removed or replaced by a backup; "
+            f"the database at {path} is not the one that was opened, which was moved, removed or replaced by a backup; "
             "connect to it again",
             code="database-gone",
         )
@@ -337,7 +338,8 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
     if not size:  # another process is creating it at this moment, unless there are tables already
         if any((db_dir.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
             raise CorruptError(
-                f"{db_dir.catalog} is empty, though there are tables; restore it from a backup", code="damaged-catalog"
+                f"{db_dir.catalog} is empty, but the directory contains tables; restore it from a backup",
+                code="damaged-catalog",
             )
         return
     # Read through SQLite: POSIX drops all locks of a process on a file when it closes any descriptor of it, also the

@@ -219,7 +219,9 @@ class Lease:
                     self._descriptors.append(_share(path))
         except OSError as error:
             self.release()
-            raise CorruptError(f"{error.filename} is gone; create the snapshot again", code="missing-file") from error
+            raise CorruptError(
+                f"{error.filename} does not exist any more; create the snapshot again", code="missing-file"
+            ) from error
 
     def release(self) -> None:
         """Releases every lock; a second call does nothing."""

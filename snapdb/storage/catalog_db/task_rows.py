@@ -298,7 +298,7 @@ class RunRows:
 
 
 def _moved(task: Task, what: str) -> CommitConflict:
-    return moved(f"task {task.name} moved: it was {what} meanwhile", code="task-moved")
+    return moved(f"task {task.name} was {what} concurrently", code="task-moved")
 
 
 @dataclass(slots=True)
@@ -359,8 +359,7 @@ def _key(run: TaskRun) -> tuple[int, int, int]:
 
 def _lost(run: TaskRun) -> CommitConflict:
     return CommitConflict(
-        f"run {run.run} of task {run.name} was given up meanwhile: another process has its record; nothing was changed",
-        code="run-lost",
+        f"run {run.run} of task {run.name} was taken over by another process; nothing was changed", code="run-lost"
     )
 
 
@@ -423,4 +422,4 @@ def check_leader(connection: sqlite3.Connection, holder: str) -> None:
         CommitConflict: another process took over.
     """
     if connection.execute("SELECT 1 FROM leader WHERE holder = ?", (holder,)).fetchone() is None:
-        raise CommitConflict("another daemon leads this database now; this one waits", code="leader-lost")
+        raise CommitConflict("another scheduler is the leader of this database now; this one waits", code="leader-lost")

@@ -85,13 +85,13 @@ def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report)
 def _check_target(db_dir: DatabaseDir, target: Path) -> None:
     """Raises InputError where the target is inside the database, exists, or has no parent directory."""
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(db_dir.path)):
-        raise InputError(f"{target} is in the database's own directory; name one outside it", code="unwritable-file")
+        raise InputError(f"{target} is in the database directory; write a path outside it", code="unwritable-file")
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(
-            f"there is something at {target} already; name a directory that does not exist", code="folder-exists"
+            f"{target} already exists; write the path of a directory that does not exist", code="folder-exists"
         )
     if not target.parent.is_dir():
-        raise InputError(f"there is no directory {target.parent}; make it first", code="unwritable-file")
+        raise InputError(f"directory {target.parent} does not exist; create it first", code="unwritable-file")
 
 
 def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:

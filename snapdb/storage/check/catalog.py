@@ -94,7 +94,7 @@ def read_contents(catalog_db: CatalogDb) -> Contents:
                 rows[table] = connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()
             except sqlite3.DatabaseError as error:
                 rows[table] = []
-                problems.append(in_catalog(f"its table {table} cannot be read: {error}"))
+                problems.append(in_catalog(f"cannot read its table {table}: {error}"))
         whole = not problems
         problems += _integrity(connection)
     return Contents(rows, whole, problems)
@@ -106,10 +106,12 @@ def _integrity(connection: sqlite3.Connection) -> list[Problem]:
         texts = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
         dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
     except sqlite3.DatabaseError as error:
-        return [in_catalog(f"SQLite cannot check it: {error}")]
-    problems = [in_catalog(f"SQLite says: {' '.join(text.split())}") for text in texts if text != "ok"]
+        return [in_catalog(f"the integrity check of SQLite failed: {error}")]
+    problems = [in_catalog(f"SQLite reports: {' '.join(text.split())}") for text in texts if text != "ok"]
     pairs = sorted({(str(row[0]), str(row[2])) for row in dangling})
-    return problems + [in_catalog(f"rows of {table} name rows of {named} that are not there") for table, named in pairs]
+    return problems + [
+        in_catalog(f"rows of {table} refer to rows of {named} that do not exist") for table, named in pairs
+    ]
 
 
 # The hash chains.
@@ -132,7 +134,7 @@ def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterato
     """
     published = {(row["version"], row["hash"]) for row in contents["versions"]}
     for version, _ in dict.fromkeys(entry for entry in logged if entry not in published):
-        problem = f"version {version} was published and is not in the catalog: the history has forked"
+        problem = f"version {version} was published, but is not in the catalog: the history has forked"
         yield Problem("chain", VERSION_LOG, problem, BACKUP)
 
 
@@ -148,11 +150,11 @@ def _links(name: str, number: str, rows: Sequence[sqlite3.Row]) -> Iterator[str]
         actual = row[number]
         if actual != expected:
             gap = f"{name} {expected}" if actual == expected + 1 else f"{name} {expected} to {actual - 1}"
-            yield f"{gap} is not there"
+            yield f"{gap} does not exist"
         if row["parent"] != parent:
             yield f"{name} {actual} does not follow the {name} before it"
         if row["hash"] != link(row["parent"], row["facts"]):
-            yield f"{name} {actual} is not what was committed: its hash is of other facts"
+            yield f"{name} {actual} differs from what was committed: its hash does not match"
         yield from _facts(name, number, row)
         parent, expected = row["hash"], actual + 1
 
@@ -164,10 +166,10 @@ def _facts(name: str, number: str, row: sqlite3.Row) -> Iterator[str]:
         columns = (number, "time", "message", "author") if name == "version" else (number,)
         differ = [c for c in columns if facts[c] != row[c]]
     except (ValueError, KeyError, TypeError, RecursionError):
-        yield f"the facts of {name} {row[number]} cannot be read"
+        yield f"cannot read the commit record of {name} {row[number]}"
         return
     for column in differ:
-        yield f"{name} {row[number]} says {column} {row[column]!r}, its facts {facts[column]!r}"
+        yield f"{name} {row[number]} has {column} {row[column]!r}, but its commit record {facts[column]!r}"
 
 
 def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
@@ -241,7 +243,7 @@ class _ReplayedCatalog:
                 for path, bytes_, modified in change["files"]:
                     self.loaded[change["table"], path] = (bytes_, modified, version)
             case other:
-                raise ValueError(f"a change of a kind that this snapdb does not know: {other!r}")
+                raise ValueError(f"a change of a kind unknown to this snapdb: {other!r}")
 
     def replace(self, change: dict[str, Any]) -> None:
         """Applies one change of upkeep: a file replaces others."""
@@ -249,9 +251,9 @@ class _ReplayedCatalog:
         known = [file for file in old if file is not None]
         # The first file of an id map is written with a graph, not with a version: no commit record has it.
         if len(known) < len(old) and change["change"] != "ids":
-            raise ValueError(f"{change['path']} replaces files that were not there")
+            raise ValueError(f"{change['path']} replaces files that did not exist")
         if len(known) == len(old) and sum(file.rows for file in known) != change["rows"]:
-            raise ValueError(f"{change['path']} has not the rows of the files that it replaces")
+            raise ValueError(f"{change['path']} does not have the rows of the files that it replaces")
         shape = known[-1].shape if known else None
         added = None if change["change"] == "ids" else max(file.added or 0 for file in known)
         self._file(change["owner"], change["change"], change, added, shape)
@@ -287,7 +289,7 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
             for change in done.popleft()["changes"]:
                 expected.replace(change)
     if done:
-        raise ValueError(f"upkeep after version {done[0]['after']}, which is not there")
+        raise ValueError(f"a merge of files after version {done[0]['after']}, which does not exist")
     return expected
 
 
@@ -299,7 +301,7 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
     try:
         expected = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
     except MISREAD as error:
-        yield in_catalog(f"the facts of its versions contradict each other: {error}")._replace(kind="chain")
+        yield in_catalog(f"the commit records of its versions contradict each other: {error}")._replace(kind="chain")
     else:
         for look in (_tables, _shapes, _files, _sums, _loaded):
             yield from map(in_catalog, look(contents, expected))
@@ -360,7 +362,7 @@ def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     actual = {key: value for key, value in sums.items() if value != [0, 0]}
     yield from _differences("what (version, table) changed:", actual, expected.sums)
     for version, table, kind in sorted(events ^ expected.events, key=str):
-        state = "is told by the versions only" if (version, table, kind) in expected.events else "is told by no version"
+        state = "is only in the commit records" if (version, table, kind) in expected.events else "has no commit record"
         yield f"{kind} of table {table} in version {version} {state}"
 
 
@@ -374,11 +376,11 @@ def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, An
     """The differences between rows and replay, key by key."""
     for key in sorted({*actual, *expected}, key=str):
         if key not in actual:
-            yield f"{what} {key} is not there, though its versions tell of it"
+            yield f"{what} {key} does not exist, but is in the commit records"
         elif key not in expected:
-            yield f"{what} {key} is there, though no version tells of it"
+            yield f"{what} {key} exists, but is not in the commit records"
         elif actual[key] != expected[key]:
-            yield f"{what} {key} is {_plain(actual[key])}, the versions tell of {_plain(expected[key])}"
+            yield f"{what} {key} is {_plain(actual[key])}, but {_plain(expected[key])} in the commit records"
 
 
 def _plain(value: Any) -> str:

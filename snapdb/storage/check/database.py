@@ -28,12 +28,12 @@ from snapdb.storage.tables.commit import now
 from snapdb.types import Cache, PropertyGraph, Retention, RunExport, Sampler, Snapshot, Task, TaskRun
 
 _SNAPSHOT = "DROP the snapshot and create it again"
-_SHARED = "DROP the snapshots that use it, say VACUUM RETAIN INTERVAL '0 seconds', and create them again"
-_GONE = "it was published and is not there"
+_SHARED = "DROP the snapshots that use it, run VACUUM RETAIN INTERVAL '0 seconds', and create them again"
+_GONE = "it was published, but does not exist"
 
 _Report = Callable[[str, float | None], None]
 
-_NOTES = "VACUUM removes it once nobody reads or writes"
+_NOTES = "VACUUM removes it once no process reads or writes"
 
 
 def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> Iterator[Problem]:
@@ -109,7 +109,7 @@ def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
     try:
         yield from problems
     except (*MISREAD, ArithmeticError) as error:
-        yield in_catalog(f"it holds a value of the wrong kind: {type(error).__name__}: {error}")
+        yield in_catalog(f"it contains a value of the wrong type: {type(error).__name__}: {error}")
 
 
 def _is_named(catalog_db: CatalogDb, path: str) -> bool:
@@ -127,7 +127,7 @@ def _orphans(db_dir: DatabaseDir, contents: Contents, old: Iterable[OrphanFile])
     known |= referenced_dirs(db_dir, contents["snapshots"])[0]
     for entry in old:
         if entry.path not in known:
-            yield Problem("orphan", entry.path, f"nothing points at it ({entry.bytes:,} bytes)", _NOTES)
+            yield Problem("orphan", entry.path, f"orphan file, no row refers to it ({entry.bytes:,} bytes)", _NOTES)
 
 
 class _PublishedFile(NamedTuple):
@@ -162,7 +162,7 @@ def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report:
     """Reads every file, and yields those that are missing or have other bytes."""
     total, done = sum(file.bytes for file in files) or 1, 0
     for file in files:
-        report("reading every file", min(done / total, 1.0))
+        report("checking files", min(done / total, 1.0))
         done += file.bytes
         path = str(file.path.relative_to(db_dir.path))
         try:
@@ -170,17 +170,17 @@ def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report:
         except FileNotFoundError:
             yield Problem("missing", path, _GONE, file.remedy)
         except (OSError, ValueError) as error:
-            yield Problem("damaged", path, f"it cannot be read: {error}", file.remedy)
+            yield Problem("damaged", path, f"cannot read it: {error}", file.remedy)
         else:
             if size != file.bytes:
                 yield Problem("damaged", path, f"it has {size} bytes instead of {file.bytes}", file.remedy)
             elif digest != file.sha256:
-                yield Problem("damaged", path, "its bytes are not those that were published", file.remedy)
+                yield Problem("damaged", path, "its bytes differ from those that were published", file.remedy)
 
 
 def _bad_row(table: str, row: Row) -> Problem:
     """The problem of a row with an invalid path."""
-    return in_catalog(f"a row of {table} is damaged: it names {row['path']!r}")
+    return in_catalog(f"a row of {table} is damaged: it refers to {row['path']!r}")
 
 
 def _directory(
@@ -201,17 +201,17 @@ def _directory(
         yield Problem("missing", path, _GONE, remedy)
         return
     except (CorruptError, ValueError) as error:
-        yield Problem("damaged", path, f"it cannot be read: {error.__cause__ or error}", remedy)
+        yield Problem("damaged", path, f"cannot read it: {error.__cause__ or error}", remedy)
         return
     if listed.digest != (expected if isinstance(expected, str) else None):
-        yield Problem("damaged", path, "it is the manifest of something else", remedy)
+        yield Problem("damaged", path, "it is the manifest of another directory", remedy)
     for name, (size, sha256) in listed.files.items():
         yield _PublishedFile(directory / name, size, sha256, remedy)
     for named in listed.directories if isinstance(expected, set) else ():
         if not _exists(db_dir, named):
-            yield Problem("missing", path, f"it stands on {named}, which is not there", remedy)
+            yield Problem("missing", path, f"it needs {named}, which does not exist", remedy)
         elif named not in expected:
-            yield in_catalog(f"no row of artefacts names {named}, though {path} stands on it")
+            yield in_catalog(f"no row of artefacts refers to {named}, but {path} needs it")
 
 
 def _exists(db_dir: DatabaseDir, named: str) -> bool:
@@ -251,12 +251,12 @@ def _names(contents: Contents) -> Iterator[str]:
     """The counter of changes, and names that differ from their case-folded form."""
     facts = {r["name"]: r["value"] for r in contents["facts"]}
     if not str(facts.get("changes")).isdecimal():
-        yield f"it counts its changes as {facts.get('changes')!r}"
+        yield f"its counter of changes is {facts.get('changes')!r}"
     for table in ("tables", "tags", "graphs", "snapshots", "samplers", "caches", "tasks"):
         kind = table.removesuffix("s")
         for row in contents[table]:
             if row["folded"] != str(row["name"]).lower():
-                yield f"{kind} {row['name']!r} is looked up as {row['folded']!r}"
+                yield f"{kind} {row['name']!r} has the lookup name {row['folded']!r}"
 
 
 def _tags(contents: Contents) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _tags(contents: Contents) -> Iterator[str]:
     versions = {r["version"] for r in contents["versions"]}
     for row in contents["tags"]:
         if row["version"] not in versions:
-            yield f"tag {row['name']!r} names version {row['version']}, which is not there"
+            yield f"tag {row['name']!r} refers to version {row['version']}, which does not exist"
 
 
 def _id_maps(contents: Contents) -> Iterator[str]:
@@ -275,7 +275,7 @@ def _id_maps(contents: Contents) -> Iterator[str]:
         known.update((c.field, c.type) for c in _read(decode_columns, row["columns"]) or ())
     for row in contents["id_maps"]:
         if row["table_id"] not in columns:
-            yield f"id map {row['id']} is of table {row['table_id']}, which is not there"
+            yield f"id map {row['id']} is of table {row['table_id']}, which does not exist"
             continue
         key = _read(lambda text: [(field, type_) for field, type_ in json.loads(text)], row["key"])
         if not key or any(column not in columns[row["table_id"]] for column in key):
@@ -287,7 +287,7 @@ def _ids(contents: Contents) -> Iterator[str]:
     limits: dict[int, int] = {r["id"]: 0 for r in contents["id_maps"]}
     for row in contents["id_segments"]:
         if row["map_id"] not in limits:
-            yield f"{row['path']} holds ids of map {row['map_id']}, which is not there"
+            yield f"{row['path']} contains ids of map {row['map_id']}, which does not exist"
         elif row["first"] != limits[row["map_id"]]:
             yield f"ids {limits[row['map_id']]} to {row['first']} of map {row['map_id']} are in no file, or in two"
         limits[row["map_id"]] = row["first"] + row["rows"]
@@ -305,11 +305,11 @@ def _graphs(contents: Contents) -> Iterator[str]:
     for row in contents["graphs"]:
         graph = _read(lambda text: decode(PropertyGraph, text), row["definition"])
         if graph is None:
-            yield f"the definition of graph {row['name']!r} cannot be read"
+            yield f"cannot read the definition of graph {row['name']!r}"
         elif graph.name != row["name"]:
             yield f"graph {row['name']!r} is defined as {graph.name!r}"
         if row["retention"] is not None and _read(lambda text: decode(Retention, text), row["retention"]) is None:
-            yield f"the retention of graph {row['name']!r} cannot be read"
+            yield f"cannot read the retention of graph {row['name']!r}"
 
 
 def _snapshots(contents: Contents) -> Iterator[str]:
@@ -318,11 +318,11 @@ def _snapshots(contents: Contents) -> Iterator[str]:
     for row in contents["snapshots"]:
         snapshot = _read(lambda text: decode(Snapshot, text), row["definition"])
         if snapshot is None or not isinstance(snapshot.version, int):
-            yield f"the definition of snapshot {row['name']!r} cannot be read"
+            yield f"cannot read the definition of snapshot {row['name']!r}"
         elif (snapshot.name, snapshot.id, snapshot.path) != (row["name"], row["id"], row["path"]):
             yield f"snapshot {row['name']!r} is defined as another one"
         elif not 0 <= snapshot.version <= head:
-            yield f"snapshot {row['name']!r} is of version {snapshot.version}, which is not there"
+            yield f"snapshot {row['name']!r} has version {snapshot.version}, which does not exist"
 
 
 def _samplers(contents: Contents) -> Iterator[str]:
@@ -341,7 +341,7 @@ def _tasks(contents: Contents) -> Iterator[str]:
         task = _read(lambda text: decode(Task, text), row["definition"])
         sound = task is not None and is_sound(Task, task) and is_sound(int, row["considered"])
         if task is None or not sound or (task.schedule.cron is None) is (task.schedule.every is None):
-            yield f"the definition of task {row['name']!r} cannot be read"
+            yield f"cannot read the definition of task {row['name']!r}"
         elif (task.name, task.id) != (row["name"], row["id"]):
             yield f"task {row['name']!r} is defined as another one"
 
@@ -353,13 +353,13 @@ def _runs(contents: Contents) -> Iterator[str]:
         attempt = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
         run = _read(_run, row)
         if run is None or not is_sound(TaskRun, run):
-            yield f"{attempt} cannot be read"
+            yield f"cannot read {attempt}"
             continue
         began, over = run.started is not None, run.ended is not None
         if not all(0 <= version <= head for version in (*run.published, run.version)):
-            yield f"{attempt} names a version that is not there"
+            yield f"{attempt} refers to a version that does not exist"
         elif (began, over) != {"running": (True, False), "missed": (False, False)}.get(run.state, (True, True)):
-            yield f"{attempt} is {run.state}, and its times say otherwise"
+            yield f"{attempt} is {run.state}, which contradicts its times"
 
 
 def _run(row: Any) -> TaskRun:
@@ -382,16 +382,16 @@ def _exports(contents: Contents) -> Iterator[str]:
         export = RunExport(row["statement"], row["path"], row["sha256"])
         name = f"an export of run {row['run']} of task {row['task']}"
         if not is_sound(RunExport, export) or export.statement < 1 or len(export.sha256) != _SHA256:
-            yield f"{name} cannot be read"
+            yield f"cannot read {name}"
         elif (row["task"], row["run"]) not in known:
-            yield f"{name} is of a run that is not there"
+            yield f"{name} is of a run that does not exist"
 
 
 def _leader(contents: Contents) -> Iterator[str]:
     """A lease that cannot be read."""
     for row in contents["leader"]:
         if not all(is_sound(int, row[name]) for name in ("beat", "pid", "since")):
-            yield "who fires tasks cannot be read"
+            yield "cannot read the leader of tasks"
 
 
 def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> Iterator[str]:
@@ -400,11 +400,11 @@ def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> It
     for row in contents[f"{kind}s"]:
         thing = _read(lambda text: decode(type_, text), row["definition"])
         if thing is None:
-            yield f"the definition of {kind} {row['name']!r} cannot be read"
+            yield f"cannot read the definition of {kind} {row['name']!r}"
         elif (thing.name, thing.id, str(getattr(thing, of)).lower()) != (row["name"], row["id"], row[of]):
             yield f"{kind} {row['name']!r} is defined as another one"
         elif row[of] not in owners:
-            yield f"{kind} {row['name']!r} is of {of} {getattr(thing, of)!r}, which is not there"
+            yield f"{kind} {row['name']!r} is of {of} {getattr(thing, of)!r}, which does not exist"
 
 
 def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
@@ -415,10 +415,10 @@ def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
         try:
             db_dir.inside(path)
         except (CorruptError, *MISREAD):
-            yield f"a row of garbage is damaged: it names {path!r}"
+            yield f"a row of garbage is damaged: it refers to {path!r}"
             continue
         if path in named:
-            yield f"{path} is named, and as garbage too"
+            yield f"{path} is in use, but also a pending delete"
         if not isinstance(since, int) or not path.startswith(("tables/", "ids/", *PUBLISHED_FOLDERS)):
             yield f"a row of garbage is damaged: {path!r} since {since!r}"
 

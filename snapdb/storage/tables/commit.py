@@ -184,7 +184,7 @@ def stat_file(name: str) -> LoadedFile | None:
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}", code="unreadable-file") from error
     if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"cannot read {name}: it is no file", code="unreadable-file")
+        raise InputError(f"cannot read {name}: it is not a regular file", code="unreadable-file")
     return LoadedFile(path, status.st_size, status.st_mtime_ns)
 
 
@@ -276,7 +276,7 @@ def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) ->
     for table in appended:
         assigned = {c.map_id for c in changes if isinstance(c, AssignIds) and c.table_id == table}
         if assigned != set(active_maps(connection, table)):
-            raise moved("a graph began to use this table meanwhile", code="ids-moved")
+            raise moved("a graph started to use it concurrently", code="ids-moved")
     for change in changes:
         if not isinstance(change, AssignIds):
             continue
@@ -285,7 +285,8 @@ def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) ->
         ).fetchone()
         if limit != change.limit:
             raise CommitConflict(
-                f"new keys moved: expected {change.limit}, found {limit}; run it again", code="ids-moved"
+                f"keys were added concurrently: expected {change.limit}, found {limit}; run the statement again",
+                code="ids-moved",
             )
 
 
@@ -394,7 +395,7 @@ class _CommitApplier:
             row = self.connection.execute("DELETE FROM id_segments WHERE path = ? RETURNING first", (path,)).fetchone()
             if row is None:  # a VACUUM merged it meanwhile, so that the new file's ids would be wrong
                 raise CommitConflict(
-                    "the ids of a table moved: their files were merged; run it again", code="ids-moved"
+                    "the id files of a table were merged concurrently; run the statement again", code="ids-moved"
                 )
             first = min(first, row["first"])
             self.connection.execute("INSERT INTO garbage VALUES (?, ?)", (path, self.time))
@@ -412,9 +413,9 @@ class _CommitApplier:
             query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
             if (before := self.connection.execute(query, (table, path)).fetchone()) is not None:
                 raise moved(
-                    f"{path} was loaded meanwhile, by version {before['version']}",
+                    f"{path} was loaded concurrently, by version {before['version']}",
                     code="file-loaded",
-                    more=", which leaves it out",
+                    more=", which skips it",
                 )
             row = (table, path, bytes_, modified, self.version)
             self.connection.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, ?)", row)
@@ -492,7 +493,9 @@ class _CommitApplier:
         ).fetchone()
         if other is not None:
             did = {"append": "added rows", "delete": "removed rows", "alter": "altered its columns"}[other["kind"]]
-            raise _moved(self.connection, table, f"expected {base}, found {other['version']}, which {did}", code)
+            raise _moved(
+                self.connection, table, f"expected version {base}, found {other['version']}, which {did}", code
+            )
 
 
 def require_table(connection: sqlite3.Connection, table_id: int) -> None:
@@ -514,13 +517,13 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
         ("snapshot", "SELECT name FROM snapshots WHERE folded = ?"),
     ):
         if row := connection.execute(query, (name.lower(),)).fetchone():
-            raise BindError(f'there is a {kind} "{row[0]}" already; choose another name or drop it', code="exists")
+            raise BindError(f'{kind} "{row[0]}" already exists; choose another name, or drop it', code="exists")
 
 
 def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
     """The conflict about a table that was changed."""
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
-    return moved(f"{name} moved: {how}", code=code)
+    return moved(f"table {name} was changed concurrently: {how}", code=code)
 
 
 def file_facts(file: Segment) -> dict[str, str | int]:
@@ -560,7 +563,7 @@ def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T
         _remove(connection, before)
     owner: str = getattr(thing, kind.of)
     if not connection.execute(f"SELECT 1 FROM {kind.of}s WHERE folded = ?", (owner.lower(),)).fetchone():
-        raise CommitConflict(f"{kind.of} {owner} was dropped meanwhile; nothing was changed", code=kind.of_moved)
+        raise CommitConflict(f"{kind.of} {owner} was dropped concurrently; nothing was changed", code=kind.of_moved)
     row = (thing.name, thing.name.lower(), owner.lower())
     sql = f"INSERT INTO {kind.word}s (name, folded, {kind.of}, definition) VALUES (?, ?, ?, '') ON CONFLICT DO NOTHING"
     added = connection.execute(sql, row)
@@ -580,7 +583,7 @@ def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
 def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
     """The conflict about a sampler or cache that was changed."""
     kind = _KINDS[type(thing)]
-    return moved(f"{kind.word} {thing.name} moved: it was {what} meanwhile", code=kind.moved)
+    return moved(f"{kind.word} {thing.name} was {what} concurrently", code=kind.moved)
 
 
 def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
@@ -598,19 +601,19 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
         deleted = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
         if not deleted.rowcount:
             raise moved(
-                f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile", code="snapshot-moved"
+                f"snapshot {snapshot.name} was refreshed, replaced or dropped concurrently", code="snapshot-moved"
             )
         _check_no_dependent(connection, snapshot, Sampler)
     add_pending_deletes(connection, [snapshot.path for snapshot in change.snapshots])
     for graph in change.graphs:
         if not connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.lower(),)).rowcount:
-            raise moved(f"{graph} moved: it was dropped meanwhile", code="graph-moved")
+            raise moved(f"graph {graph} was dropped concurrently", code="graph-moved")
     dropped = {graph.lower() for graph in change.graphs}
     for row in connection.execute("SELECT definition FROM snapshots").fetchall() if dropped else ():
         snapshot = decode(Snapshot, row["definition"])
         if snapshot.graph.name.lower() in dropped:
             raise moved(
-                f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile", code="graph-moved"
+                f"snapshot {snapshot.name} of graph {snapshot.graph.name} was created concurrently", code="graph-moved"
             )
 
 
@@ -619,7 +622,7 @@ def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sample
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:
-        raise moved(f"{owner.name} moved: {kind.word} {used['name']} of it was made meanwhile", code=kind.of_moved)
+        raise moved(f"{kind.word} {used['name']} of {owner.name} was created concurrently", code=kind.of_moved)
 
 
 def _check_unused(connection: sqlite3.Connection, table: str) -> None:
@@ -631,4 +634,4 @@ def _check_unused(connection: sqlite3.Connection, table: str) -> None:
     for row in connection.execute("SELECT definition FROM graphs").fetchall():
         graph = decode(PropertyGraph, row["definition"])
         if table.lower() in map(str.lower, graph.tables):
-            raise moved(f"{table} moved: graph {graph.name} began to use it meanwhile", code="graph-moved")
+            raise moved(f"graph {graph.name} started to use table {table} concurrently", code="graph-moved")

@@ -223,7 +223,7 @@ def _check(db_dir: DatabaseDir, member: _Member) -> None:
     except OSError:
         hashed = None
     if hashed != (member.bytes, member.sha256):
-        state = "is missing" if hashed is None else "has not the bytes that were published"
+        state = "is missing" if hashed is None else "differs from what was published"
         raise CorruptError(
             f"{path} {state}; restore it from a backup (CHECK DATABASE lists all damage)", code="damaged-table"
         )
@@ -246,7 +246,7 @@ def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
     if file.rows != sum(member.rows for member in merge.members):
         db_dir.disk.remove(db_dir.path / file.path)
         raise CorruptError(
-            f"files of {merge.name} hold {file.rows:,} rows, not those that the catalog counts; "
+            f"files of {merge.name} contain {file.rows:,} rows, which differs from the catalog; "
             "restore the database from a backup",
             code="damaged-table",
         )

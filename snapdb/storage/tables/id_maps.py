@@ -106,7 +106,7 @@ class IdMaps:
             ).fetchone()
             # A commit between reading the keys and now would leave its rows without ids.
             if count != rows:
-                raise moved(f"{table.name} moved: rows were appended meanwhile", code="ids-moved")
+                raise moved(f"rows were added to table {table.name} concurrently", code="ids-moved")
             map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
             if file is not None:
                 connection.execute(

@@ -137,8 +137,8 @@ def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, col
     for column, nulls in zip(required, session.rows(f"SELECT {counts} FROM {source}")[0], strict=True):
         if nulls:
             raise DataError(
-                f'column "{column.name}" is NOT NULL, but {counted(nulls, "row")} would have NULL in it; '
-                "give those a value, or leave them out",
+                f'column "{column.name}" is NOT NULL, but {counted(nulls, "row")} would have NULL; '
+                "set a value, or leave them out",
                 code="not-null-broken",
             )
 
@@ -184,7 +184,7 @@ def _rows(session: SqlSession, source: str) -> int:
         f" FROM parquet_metadata({name})"
     )[0]
     if end > Path(source).stat().st_size:
-        raise InputError(f"{source} is cut short: its footer names bytes up to {end:,}", code="unreadable-file")
+        raise InputError(f"{source} is truncated: its footer refers to bytes up to {end:,}", code="unreadable-file")
     return int(rows)
 
 
