@@ -11,6 +11,8 @@ from pathlib import Path
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
 
+PICTURES = ROOT / "docs" / "pictures"
+
 
 def test_the_site_builds_and_no_link_is_dead(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
@@ -27,3 +29,20 @@ def test_the_site_builds_and_no_link_is_dead(tmp_path: Path) -> None:
     assert {"index.html", "sampling", "grammar"} <= {path.name for path in (tmp_path / "site").iterdir()}
     marks = [page for page in (tmp_path / "site").rglob("*.html") if re.search(r"```|\\\|", page.read_text("utf-8"))]
     assert marks == [], "Markdown that is shown instead of read"
+
+
+def test_the_pictures_are_what_their_scripts_write(tmp_path: Path) -> None:
+    """`python docs/pictures` writes them anew."""
+    subprocess.run([sys.executable, PICTURES, tmp_path], check=True, timeout=PATIENCE)
+    written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
+    assert written == {path.name: path.read_text("utf-8") for path in PICTURES.glob("*.svg")}
+    for text in written.values():
+        assert "prefers-color-scheme:dark" in text
+        assert "<title" in text
+
+
+def test_every_picture_is_shown_with_a_text_for_those_who_do_not_see_it() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    shown = [found for page in pages for found in re.findall(r"!\[([^\]]*)\]\(([^)]+\.svg)\)", page.read_text("utf-8"))]
+    assert {path.rpartition("/")[2] for _, path in shown} == {path.name for path in PICTURES.glob("*.svg")}
+    assert [path for alt, path in shown if len(alt.split()) < 5] == []
