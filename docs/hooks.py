@@ -1,4 +1,4 @@
-"""What the site needs beside docs/: the README as its first page, and the pages that stand in other folders."""
+"""Additions to the site: the README as its first page, the pages from other folders, and snapdb's highlighting of SQL."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _relinked(markdown: str, folder: Path, up: str) -> str:
 
 
 def _moved(link: re.Match[str], folder: Path, up: str) -> str:
-    """A link that holds from a page so many folders down; of one that leads to no page, its words."""
+    """The link from a page's folder in the site; only its text where the target is not part of the site."""
     text, target, anchor = link.group(1), link.group(2), link.group(3) or ""
     found = (folder / target).resolve()
     if not found.is_relative_to(ROOT) or not found.exists():
@@ -84,6 +84,6 @@ def _moved(link: re.Match[str], folder: Path, up: str) -> str:
     name = found.relative_to(ROOT).as_posix()
     if name in PAGES:
         return f"[{text}]({up}{PAGES[name]}{anchor})"
-    if name.startswith("docs/") and found.suffix == ".md":
+    if name.startswith("docs/") and found.suffix in {".md", ".svg"}:
         return f"[{text}]({up}{name.removeprefix('docs/')}{anchor})"
     return text
