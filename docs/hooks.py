@@ -1,4 +1,4 @@
-"""Additions to the site: the README as its first page, the pages from other folders, and snapdb's highlighting of SQL."""
+"""Additions to the site: the README as its first page, pages from other folders, and snapdb's highlighting of SQL."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ PAGES = {
 }
 """Which file of the project is which page of the site."""
 _NOTE = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)
+_SQL = re.compile(r"^( *`{3,})sql$", re.MULTILINE)
 _ROW = re.compile(r"^\|.*$", re.MULTILINE)
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)]*)?\)")
@@ -58,7 +59,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Lets the links of docs/ to pages from outside lead to where these are; reads Markdown as GitHub does."""
-    markdown = _ROW.sub(_unescaped, _NOTE.sub(r"\1", markdown))
+    markdown = _SQL.sub(r"\1snapdb", _NOTE.sub(r"\1", markdown))
+    markdown = _ROW.sub(_unescaped, markdown)
     if page.file.generated_by:
         return markdown
     folder = Path(page.file.abs_src_path).parent

@@ -1,9 +1,7 @@
 """What the grammars accept at the cursor. The parsers themselves answer, so completion cannot disagree with them."""
 
-import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Literal, NamedTuple
 
 import lark
@@ -103,7 +101,6 @@ def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
 
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
 """Words with a synonym at which a statement begins too."""
-_QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')
 _HERE = "snapdb_cursor"
 """A placeholder for what may come at the cursor."""
 _LONGEST = 4
@@ -182,15 +179,6 @@ class Slot(NamedTuple):
 def _fragments() -> dict[str, Finder]:
     """What finds SQL fragments, by the name of the grammar."""
     return {family: load_family(family).fragments for family in sorted(FAMILIES)}
-
-
-@cache
-def keywords() -> frozenset[str]:
-    """Every word that some grammar of ours knows, in capitals; from their text, for no parser is built for colours."""
-    texts = (
-        entry.read_text(encoding="utf-8") for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")
-    )
-    return frozenset(word for text in texts for word in _QUOTED_WORD.findall(text))
 
 
 def slots(spot: Spot) -> list[Slot]:

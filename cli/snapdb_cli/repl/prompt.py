@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -21,14 +20,14 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout.processors import HighlightMatchingBracketProcessor
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import BaseStyle, Style, merge_styles
-from prompt_toolkit.styles.pygments import style_from_pygments_cls
+from prompt_toolkit.styles.pygments import pygments_token_to_classname, style_from_pygments_cls
 from pygments.styles import get_style_by_name
+from pygments.token import Error, Keyword
 
-from snapdb.errors import ParseError, SnapdbError
-from snapdb.sql.lexer import Token, check_characters, is_complete, scan
-from snapdb_cli.repl.grammar import keywords
+from snapdb.errors import SnapdbError
+from snapdb.sql.highlighting import SnapdbLexer
+from snapdb.sql.lexer import check_characters, is_complete, scan
 from snapdb_cli.repl.preferences import Preferences
-from snapdb_cli.repl.words import SQL_WORDS
 
 _BARE = ("exit", "quit", "help", "?")
 """Words alone on a line that are commands as they are."""
@@ -79,21 +78,12 @@ def trailing(text: str) -> int | None:
 
 
 _PYGMENTS = {"default": "default", "dark": "monokai", "light": "friendly"}
-_STYLES = {
-    "quoted": "class:pygments.name",
-    "string": "class:pygments.literal.string",
-    "number": "class:pygments.literal.number",
-    "parameter": "class:pygments.name.variable",
-    "mark": "class:pygments.operator",
-}
-_COMMENT = "class:pygments.comment"
-_KEYWORD = "class:pygments.keyword"
-_UNFINISHED = "class:unfinished"
-_GAP_COMMENT = re.compile(r"(--[^\r\n]*|/\*.*?\*/)", re.DOTALL)
+_STYLES = {Error: "class:unfinished", Keyword.Pseudo: "class:command"}
+"""Styles of the prompt for kinds of tokens: an open string or comment is not an error while it is typed."""
 
 
 class _Highlighter(Lexer):
-    """Reads what is typed as the language itself does, so that both agree on where a string ends."""
+    """Highlights what is typed by the language's own Pygments lexer."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         """The pieces of each line with their styles."""
@@ -115,34 +105,8 @@ def _pieces(text: str) -> StyleAndTextTuples:
     if is_command(text):
         name, blank, rest = text.partition(" ")
         return [("class:command", name), ("", blank + rest)]
-    try:
-        return _styled(text, scan(text))
-    except ParseError as error:
-        start = 0 if error.span is None else error.span.start
-        if start == 0 and text[:1] not in "'\"$/eE":
-            return [("", text)]
-        return [*_styled(text[:start], scan(text[:start])), (_UNFINISHED, text[start:])]
-
-
-def _styled(text: str, tokens: tuple[Token, ...]) -> StyleAndTextTuples:
-    pieces: StyleAndTextTuples = []
-    position = 0
-    for token in tokens:
-        pieces += _gap(text[position : token.span.start])
-        pieces.append((_style(token), token.text))
-        position = token.span.stop
-    return [*pieces, *_gap(text[position:])]
-
-
-def _style(token: Token) -> str:
-    if token.kind == "word":
-        return _KEYWORD if token.word in SQL_WORDS or token.word in keywords() else "class:pygments.name"
-    return _STYLES.get(token.kind, "")
-
-
-def _gap(text: str) -> StyleAndTextTuples:
-    """The text between tokens: blanks and comments."""
-    return [(_COMMENT if i % 2 else "", part) for i, part in enumerate(_GAP_COMMENT.split(text)) if part]
+    pieces = SnapdbLexer().get_tokens_unprocessed(text)
+    return [(_STYLES.get(kind) or f"class:{pygments_token_to_classname(kind)}", piece) for _, kind, piece in pieces]
 
 
 def _lines(pieces: StyleAndTextTuples) -> list[StyleAndTextTuples]:
