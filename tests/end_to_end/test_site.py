@@ -12,6 +12,7 @@ from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
 
 PICTURES = ROOT / "docs" / "pictures"
+SHOWN = re.compile(r'<img[^>]* src="([^":]+)"')
 
 
 def test_the_site_builds_and_no_link_is_dead(tmp_path: Path) -> None:
@@ -29,6 +30,14 @@ def test_the_site_builds_and_no_link_is_dead(tmp_path: Path) -> None:
     assert {"index.html", "sampling", "grammar"} <= {path.name for path in (tmp_path / "site").iterdir()}
     marks = [page for page in (tmp_path / "site").rglob("*.html") if re.search(r"```|\\\|", page.read_text("utf-8"))]
     assert marks == [], "Markdown that is shown instead of read"
+    first = (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert '<span class="k">SNAPSHOT</span>' in first, "SQL is highlighted by snapdb's lexer, as it is installed"
+    assert "assets/extra.css" in first
+    shown = [
+        (page, src) for page in (tmp_path / "site").rglob("*.html") for src in SHOWN.findall(page.read_text("utf-8"))
+    ]
+    assert len(shown) >= len(list(PICTURES.glob("*.svg")))
+    assert [src for page, src in shown if not (page.parent / src).is_file()] == []
 
 
 def test_the_pictures_are_what_their_scripts_write(tmp_path: Path) -> None:
