@@ -51,5 +51,5 @@ def draw() -> str:
     _grid(d, 428, "OTF", "rolling\nrefresh", otf)
     d.arrow((_LEFT, 528), (_LEFT + _BATCHES * _CELL, 528))
     d.text(_LEFT + _BATCHES * _CELL, 547, "batch number", "small", "end")
-    d.text(20, 570, "A row depends on the node and the round alone.", "small")
+    d.text(20, 570, "The round decides when the row of a node changes.", "small")
     return d.svg()
