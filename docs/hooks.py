@@ -53,7 +53,13 @@ def on_files(files: Files, config: Any) -> Files:
     for source, page in PAGES.items():
         path = ROOT / source
         if path.is_file():
-            files.append(File.generated(config, page, content=_relinked(path.read_text("utf-8"), path.parent, "")))
+            files.append(
+                File.generated(
+                    config,
+                    page,
+                    content=_relinked(path.read_text("utf-8"), path.parent, ""),
+                )
+            )
     return files
 
 

@@ -15,7 +15,9 @@ def draw() -> str:
         "to the training loop.",
     )
 
-    def step(y: float, name: str, what: str, where: str, x: float = 20, width: float = 380) -> None:
+    def step(
+        y: float, name: str, what: str, where: str, x: float = 20, width: float = 380
+    ) -> None:
         d.box(x, y, width, 54, "plain", 6)
         d.text(x + 14, y + 22, name, "bold")
         d.text(x + 14, y + 42, what, "small")

@@ -60,7 +60,15 @@ class Drawing:
             f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>',
         ]
 
-    def box(self, x: float, y: float, width: float, height: float, kind: Kind = "plain", corner: int = 4) -> None:
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        kind: Kind = "plain",
+        corner: int = 4,
+    ) -> None:
         """A rectangle."""
         self._parts.append(
             f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{corner}"/>'
@@ -68,20 +76,36 @@ class Drawing:
 
     def dot(self, x: float, y: float, radius: float = 4) -> None:
         """A filled circle."""
-        self._parts.append(f'<circle class="dot" cx="{x:g}" cy="{y:g}" r="{radius:g}"/>')
+        self._parts.append(
+            f'<circle class="dot" cx="{x:g}" cy="{y:g}" r="{radius:g}"/>'
+        )
 
-    def text(self, x: float, y: float, words: str, style: str = "", anchor: Anchor = "start") -> None:
+    def text(
+        self, x: float, y: float, words: str, style: str = "", anchor: Anchor = "start"
+    ) -> None:
         """A line of text on its baseline; `style` is bold, small, code or several of them."""
         classes = f' class="{style}"' if style else ""
         where = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        self._parts.append(f'<text{classes} x="{x:g}" y="{y:g}"{where} xml:space="preserve">{escape(words)}</text>')
+        self._parts.append(
+            f'<text{classes} x="{x:g}" y="{y:g}"{where} xml:space="preserve">{escape(words)}</text>'
+        )
 
-    def labelled(self, x: float, y: float, width: float, height: float, words: str, kind: Kind = "plain") -> None:
+    def labelled(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        words: str,
+        kind: Kind = "plain",
+    ) -> None:
         """A rectangle with a short text in its middle."""
         self.box(x, y, width, height, kind)
         self.text(x + width / 2, y + height / 2 + 5, words, "code", "middle")
 
-    def cells(self, x: float, y: float, labels: str, kinds: str, size: float = 26) -> None:
+    def cells(
+        self, x: float, y: float, labels: str, kinds: str, size: float = 26
+    ) -> None:
         """A row of squares: one character of `labels` in each, one of `kinds` (p, b, a, -) for its colour."""
         names: dict[str, Kind] = {"p": "plain", "b": "blue", "a": "amber", "-": "pale"}
         for place, (label, kind) in enumerate(zip(labels, kinds, strict=True)):
@@ -98,7 +122,11 @@ class Drawing:
         (x0, y0), (x, y) = points[-2:]
         dx, dy = (x > x0) - (x < x0), (y > y0) - (y < y0)
         self.line(*points[:-1], (x - 6 * dx, y - 6 * dy))
-        corners = ((x, y), (x - 8 * dx + 4 * dy, y - 8 * dy + 4 * dx), (x - 8 * dx - 4 * dy, y - 8 * dy - 4 * dx))
+        corners = (
+            (x, y),
+            (x - 8 * dx + 4 * dy, y - 8 * dy + 4 * dx),
+            (x - 8 * dx - 4 * dy, y - 8 * dy - 4 * dx),
+        )
         path = " ".join(f"{a:g},{b:g}" for a, b in corners)
         self._parts.append(f'<polygon class="head" points="{path}"/>')
 

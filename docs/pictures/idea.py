@@ -16,7 +16,9 @@ def draw() -> str:
     d.box(20, 20, 380, 116, "plain", 6)
     d.text(36, 44, "Tables", "bold")
     d.text(384, 44, "Parquet, CSV, SQL", "small", "end")
-    for row, (name, versions) in enumerate([("customer", ["v1"]), ("product", ["v2"]), ("bought", ["v3", "v4"])]):
+    for row, (name, versions) in enumerate(
+        [("customer", ["v1"]), ("product", ["v2"]), ("bought", ["v3", "v4"])]
+    ):
         y = 54 + row * 26
         d.text(36, y + 16, name, "code")
         for place, version in enumerate(versions):

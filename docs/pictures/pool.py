@@ -8,7 +8,9 @@ _NODES, _BATCHES, _CELL = 6, 12, 24
 _LEFT = 112
 
 
-def _grid(d: Drawing, top: float, title: str, note: str, rounds: list[list[int]]) -> None:
+def _grid(
+    d: Drawing, top: float, title: str, note: str, rounds: list[list[int]]
+) -> None:
     """A row per node and a column per batch; the colour changes with the round of the node's row."""
     d.text(20, top + 18, title, "code")
     for line, words in enumerate(note.split("\n")):

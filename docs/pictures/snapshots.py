@@ -5,7 +5,19 @@ from __future__ import annotations
 from drawing import Drawing
 
 _LEFT, _BOTTOM, _MONTH, _VERSION = 56, 250, 50, 44
-_EDGES = [(1, 0.4), (1, 1.3), (1, 2.2), (2, 2.7), (2, 3.4), (2, 4.3), (3, 4.8), (3, 5.3), (3, 6.1), (4, 1.8), (4, 6.5)]
+_EDGES = [
+    (1, 0.4),
+    (1, 1.3),
+    (1, 2.2),
+    (2, 2.7),
+    (2, 3.4),
+    (2, 4.3),
+    (3, 4.8),
+    (3, 5.3),
+    (3, 6.1),
+    (4, 1.8),
+    (4, 6.5),
+]
 """(version that added the edge, its event time in months)."""
 
 

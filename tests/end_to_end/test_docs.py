@@ -99,3 +99,19 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     ]
     broken = [f"{page.name} -> {link}" for page, link in links if not (page.parent / link).exists()]
     assert broken == []
+
+
+def test_code_has_at_most_88_columns() -> None:
+    """Printed results may be wider, and so are errors.md's examples, which are printed: they scroll in their block."""
+    printed = {"text", "diff"}
+    wide = [
+        f"{page.name}:{text.count(chr(10), 0, fence.start(4)) + number}"
+        for page in [*PAGES, ROOT / "grammar" / "README.md"]
+        if page.name != "errors.md"
+        for text in [page.read_text("utf-8")]
+        for fence in FENCE.finditer(text)
+        if fence.group(2) not in printed
+        for number, line in enumerate(fence.group(4).splitlines(), start=1)
+        if len(line) > 88
+    ]
+    assert wide == []

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,13 @@ def classes(kind: type[Statement]) -> Iterator[type[Statement]]:
         yield from classes(below)
 
 
+def wrapped(line: str) -> str:
+    """A line of the grammar on lines of at most 88 columns, each of which may begin with `|`."""
+    kept = line.replace("| ", "|\u00a0").replace('"," ', '","\u00a0')
+    lines = textwrap.fill(kept, 88, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\u00a0", " ")
+
+
 def filled(found: re.Match[str]) -> str:
     """A marked place with the rules that it names."""
     grammar, names = found.groups()
@@ -186,7 +194,8 @@ def filled(found: re.Match[str]) -> str:
         rule.group(1): rule.group()
         for rule in RULE.finditer((ROOT / "grammar" / "snapdb_grammar" / f"{grammar}.lark").read_text())
     }
-    text = "\n".join(rules[name] for name in names.split())
+    lines = [line for name in names.split() for line in rules[name].splitlines()]
+    text = "\n".join(wrapped(line) for line in lines)
     return f"<!-- grammar: {grammar}: {names} -->\n\n```lark\n{text}\n```\n"
 
 
