@@ -1,4 +1,5 @@
 """Physical operators by families of statements: functions of a plan and an execution context that yield Arrow batches.
 
-Nothing is imported here: the daemon uses what is about runs, without DuckDB and Arrow, which only its workers need.
+Nothing is imported here: the daemon uses the modules on task runs without DuckDB and Arrow, which only its workers
+need.
 """

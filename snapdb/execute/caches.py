@@ -10,7 +10,7 @@ from snapdb.types.text import counted, size_words
 
 
 def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
-    """CREATE CACHE: write the row of the cache, in place of the one that the plan replaces."""
+    """CREATE CACHE: insert the row of the cache, or replace the row of the cache that the plan names."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
         cache = put_name(connection, plan.cache, plan.replaces)
@@ -24,7 +24,7 @@ def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
 
 
 def refresh_cache(plan: RefreshCachePlan, context: ExecutionContext) -> Rows:
-    """REFRESH CACHE: begin the sampler's next generation; open streams keep the rows that they began with."""
+    """REFRESH CACHE: start the sampler's next generation; open streams keep their rows."""
     yield from ()
     cache, before = plan.cache, plan.sampler
     with context.store.catalog_db.writing(publishes=True) as connection:

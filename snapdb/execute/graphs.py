@@ -1,4 +1,4 @@
-"""CREATE PROPERTY GRAPH: keys numbered, data checked, the definition recorded."""
+"""CREATE PROPERTY GRAPH: assign ids to keys, check the data, and insert the definition."""
 
 from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import check_vertices, graph_data
@@ -12,7 +12,7 @@ from snapdb.types.text import counted
 
 
 def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
-    """CREATE PROPERTY GRAPH: check the data of this moment and record the graph.
+    """CREATE PROPERTY GRAPH: check the data as it is now, and insert the definition of the graph.
 
     Later data is checked by the snapshots that include it.
     """

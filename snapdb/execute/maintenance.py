@@ -43,18 +43,19 @@ _EXPIRE_FIELDS = [
 _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
 _MOVED = "it was refreshed, replaced, dropped or given a sampler concurrently, or the retention changed"
 _NAMED = 8
-"""Snapshots that a line of a log names; the rest is counted."""
+"""The maximum number of snapshots that a line of a log names; the others are counted."""
 
 _Decisions = Sequence[tuple[Snapshot, str | None]]
-"""Snapshots, each with why it stays; None: it goes."""
+"""Snapshots, each with the reason why it is kept; None: it expires."""
 
 
 class _Expired(NamedTuple):
-    """What became of snapshots that were to go, by their ids."""
+    """The ids of the snapshots that were removed from the catalog."""
 
     gone: Set[int]
+    """The ids of all that were removed."""
     held: Set[int] = frozenset()
-    """Of these the files stay until who reads them is done."""
+    """The ids of those whose files stay until their readers close them."""
 
 
 def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
@@ -89,7 +90,7 @@ def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
 
 
 def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -> Rows:
-    """EXPIRE SNAPSHOTS: a row for each snapshot that the statement is about, with why it stays or went."""
+    """EXPIRE SNAPSHOTS: a row for each snapshot that the statement covers, with its action and the reason."""
     decisions = _decisions(context, plan)
     by_retention = isinstance(plan, RetainPlan)
     done = _expected(decisions) if plan.dry_run else _expire(context, decisions, by_retention=by_retention)
@@ -108,18 +109,20 @@ def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatc
 def _expire(
     context: ExecutionContext, decisions: _Decisions, *, by_retention: bool = False, publishes: bool = True
 ) -> _Expired:
-    """Take snapshots out of the catalog, all at once, and remove the files of those that nobody reads.
+    """Remove snapshots from the catalog in one transaction, and then the files of those without readers.
 
     Args:
-        decisions: Which snapshots stay and which are to go.
-        by_retention: The retentions of graphs decided: they decide again, by the retentions and tags of this moment.
-        publishes: The removal is the statement's only effect, and not a side effect of a run.
+        context: The context of the statement.
+        decisions: The snapshots, each with the reason why it is kept.
+        by_retention: Whether retention made the decisions; it is then applied again with the current rules and tags.
+        publishes: Whether the removal is a statement's effect, rather than a side effect of a run.
     """
     going = [snapshot for snapshot, stays in decisions if stays is None]
     if not going:
         return _Expired(frozenset())
     with context.store.catalog_db.writing(publishes=publishes) as connection:
         if by_retention:
+            # Decisions were made outside the transaction: a tag or a sampler may protect a snapshot by now.
             going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
         forget_deleted(connection, context.store.db_dir)
@@ -165,9 +168,9 @@ def _summary(decisions: _Decisions, done: _Expired, dry_run: bool) -> str:
 
 
 def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
-    """ALTER PROPERTY GRAPH … SET and DROP RETENTION: write the rules; no snapshot is removed by that.
+    """ALTER PROPERTY GRAPH … SET and DROP RETENTION: write the rules; no snapshot is removed.
 
-    DRY RUN lists which snapshots the rules would remove.
+    DRY RUN lists the snapshots that the rules would remove.
     """
     graph, retention = plan.graph, plan.retention
     if plan.dry_run and retention is not None:
@@ -186,7 +189,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
 
 
 def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
-    """Return the snapshots that the rules remove already."""
+    """Return how many snapshots the rules would remove now, as text."""
     going = sum(
         reason is None for _, reason in _retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
@@ -199,12 +202,14 @@ def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
 def _retained(
     catalog: Catalog, catalog_db: CatalogDb, retentions: Mapping[str, Retention]
 ) -> list[tuple[Snapshot, str | None]]:
-    """The snapshots of graphs that have a retention, graph by graph, oldest first, with why each stays; None: it goes.
+    """The snapshots of the graphs, oldest first, each with the reason why it is kept; None: it expires.
 
-    A snapshot that a sampler reads stays too.
+    A snapshot that a sampler reads is kept too.
 
     Args:
-        retentions: By the case-folded name of the graph.
+        catalog: The catalog.
+        catalog_db: The database that it was read from.
+        retentions: Case-folded name of a graph → its retention.
     """
     as_of = now()
     tagged = {tag.version for tag in VersionHistory(catalog_db).tags()}
@@ -222,11 +227,11 @@ def _retained(
 
 
 def apply_retentions(context: ExecutionContext) -> list[str]:
-    """Expire what the retention of each graph no longer keeps; a line for a log of each graph of which something went.
+    """Expire the snapshots that retention does not keep; return a line for the log per graph that lost some.
 
-    Files go too that somebody read when their snapshot went, and that are free now. If nobody else reads or writes
-    tables at this moment, so do shared ones that no snapshot uses and that are older than an hour. A lost race is no
-    error: what it leaves goes the next time.
+    Also deletes the files of snapshots that expired earlier and have no readers any more. If no other process uses the
+    tables at this moment, it also deletes shared directories that no snapshot uses and that are older than an hour. A
+    conflict with another process is not an error: the next run removes the rest.
     """
     catalog = context.catalog
     decisions = _retained(catalog, context.store.catalog_db, catalog.retentions)

@@ -39,20 +39,20 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext(BuildContext):
-    """What operators work on: an open database, and the statement that is run."""
+    """The context of an operator: an open database, and the state of the statement that runs."""
 
     bind_context: BindContext
     """The catalog as it was when the statement was bound."""
     transactions: TransactionManager
-    """Where changes go: to a version each, or to the open transaction."""
+    """The transaction manager, which commits changes at once, or adds them to the open transaction."""
     tables: TablesLock
-    """Held shared since before the catalog was read."""
+    """The lock of the tables, shared and acquired before the catalog was read."""
     caches: CacheBudget
-    """What streams of this process leave of their caches."""
+    """The memory that streams of this process may use for caches."""
     rules: Sequence[Rule] | None
-    """Those of the optimizer; None: all."""
+    """The rules of the optimizer; None: all."""
     threads: int | None
-    """At most; None: all cores."""
+    """The maximum number of threads; None: one per core."""
 
     @property
     def catalog(self) -> Catalog:
@@ -65,16 +65,18 @@ class ExecutionContext(BuildContext):
         """Commit the changes, or add them to the open transaction.
 
         Args:
-            did: What they do, for a person.
-            rows: How many rows they add or remove.
-            review: Told, before the commit, how many new keys the id maps of the tables get.
+            changes: The changes.
+            message: The commit message.
+            did: A description of the changes, for the user.
+            rows: The number of rows that they add or remove.
+            review: Called before the commit with the number of new keys per id map of the tables.
         """
         version = self.transactions.add(changes, message, review)
         return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
 
 
 def _next_firing(planned: Schedule, after: int) -> int | None:
-    """When a schedule is next due; lists of tasks need it, and no other statement."""
+    """The next scheduled run; only lists of tasks need it."""
     return schedule.next_firing(planned, after)
 
 
@@ -125,7 +127,7 @@ class DatabaseSession:
         self.store = Store(db_dir, catalog_db, SqlEngine(db_dir.path, threads, folders), db_dir.disk)
         self.transactions = TransactionManager(self.store)
         self.sources: dict[str, Any] = {}
-        """Registered data, by name."""
+        """Name → registered data."""
         self.progress: Progress | None = None
         self.threads = threads
         self._rules = rules
@@ -134,7 +136,7 @@ class DatabaseSession:
         self._head: Catalog | None = None
 
     def run(self, statement: Statement, params: Parameters = None) -> Result:
-        """Run a parsed statement, again where a snapshot that it reads was replaced while it was opened."""
+        """Run a parsed statement; retried where a snapshot that it reads is replaced while it is opened."""
         return retry_if_replaced(lambda: self._run(statement, params))
 
     def _run(self, statement: Statement, params: Parameters) -> Result:
@@ -147,7 +149,7 @@ class DatabaseSession:
                 context = self._context(params, lock)
                 plan = optimize(bind(statement, context.bind_context), self._rules)
                 self.check_allowed(plan, statement)
-            rows = run(plan, context)  # imports the operator, which Ctrl-C may end
+            rows = run(plan, context)  # inside the `try`: Ctrl-C may interrupt the import of the operator
         except BaseException:
             self.transactions.fail()
             lock.release()
@@ -155,14 +157,14 @@ class DatabaseSession:
         return Result(rows, lambda unread: self._guarded(unread, statement, lock))
 
     def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
-        """The same rows; an error among them carries the statement's text, and ends an open transaction."""
+        """The same rows; an error gets the statement's text and position, and aborts an open transaction."""
         try:
             with diagnose_corruption(self.store.catalog_db):
                 return (yield from rows)
         except SnapdbError as error:
             self.transactions.fail()
             raise error.located(statement.source, statement.span) from error.__cause__
-        except GeneratorExit:  # the rest of the rows is not wanted
+        except GeneratorExit:  # the reader closed the result early: no error, so an open transaction stays valid
             raise
         except BaseException:
             self.transactions.fail()
@@ -171,7 +173,7 @@ class DatabaseSession:
             lock.release()
 
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
-        """The optimized plan of a statement, which is not run; an open transaction stays as it is."""
+        """The optimized plan of a statement, which does not run; an open transaction is not changed."""
         with self.reading(params) as context:
             return optimize(bind(statement, context.bind_context), self._rules)
 
@@ -182,10 +184,11 @@ class DatabaseSession:
 
     @contextmanager
     def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[ExecutionContext]:
-        """A context for the block, which publishes nothing; meanwhile no file that the catalog names is removed.
+        """A context manager that yields a context for reading; meanwhile no file that the catalog names is removed.
 
         Args:
-            committed: At the head, without what an open transaction changed.
+            params: The values of parameters.
+            committed: Whether to read the head, without the changes of an open transaction.
         """
         lock = TablesLock(self.store.db_dir)
         try:
@@ -195,7 +198,7 @@ class DatabaseSession:
             lock.release()
 
     def read_head(self, read: Callable[[ExecutionContext], _T], params: Parameters = None) -> _T:
-        """What `read` returns of the head, for calls that are no statements; an earlier interrupt is over."""
+        """The result of `read` at the head, for calls that are not statements; an earlier interrupt is cleared."""
         self._stopped.clear()
         with self.reading(params, committed=True) as context:
             return read(context)
@@ -218,11 +221,11 @@ class DatabaseSession:
         )
 
     def catalog(self) -> Catalog:
-        """The catalog, with what an open transaction changed."""
+        """The catalog, with the changes of an open transaction."""
         return self.transactions.catalog or self.head()
 
     def head(self) -> Catalog:
-        """The catalog as it is committed; the same object as long as nothing is committed."""
+        """The committed catalog; the same object until the next commit."""
         self._head = load(self.store.catalog_db, self._head)
         return self._head
 
@@ -231,7 +234,7 @@ class DatabaseSession:
         self.store.sql_engine.interrupt()
 
     def close(self) -> None:
-        """Roll back an open transaction, close the store, and free the buffers that streams have left."""
+        """Roll back an open transaction, close the store, and free the buffers that streams no longer use."""
         self.transactions.close()
         self._caches.close()
         self.store.close()

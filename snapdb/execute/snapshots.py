@@ -39,13 +39,15 @@ def create_snapshot(plan: CreateSnapshotPlan, context: ExecutionContext) -> Rows
 def publish_snapshot(
     context: ExecutionContext, plan: CreateSnapshotPlan, *, full: bool = False
 ) -> tuple[Snapshot, SnapshotFiles]:
-    """Make a snapshot, in the place of the one that the plan replaces.
+    """Build and publish a snapshot, which replaces the one that the plan names.
 
     Args:
-        full: Build what it shares with others from the tables, whatever is there.
+        context: The context of the statement.
+        plan: The snapshot.
+        full: Whether to build shared artifacts from the tables, even where they exist.
 
     Raises:
-        CommitConflict: what it replaces was replaced or dropped meanwhile, or its graph was.
+        CommitConflict: the snapshot to replace was replaced or dropped meanwhile, or its graph was dropped.
     """
     built = build_files(context, plan, full=full)
     try:
@@ -59,7 +61,7 @@ def publish_snapshot(
 
 
 def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
-    """The snapshot of a plan before it has files: nothing is counted yet."""
+    """The snapshot of a plan without files or counts."""
     before = plan.replaces
     moment = now()
     return Snapshot(
@@ -83,7 +85,7 @@ def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
 
 
 def snapshot_record(context: ExecutionContext, plan: CreateSnapshotPlan, built: SnapshotFiles) -> Snapshot:
-    """The snapshot of a plan that has files, and no row yet."""
+    """The snapshot of a plan with its files and counts, and without an id."""
     layout = built.layout
     return dataclasses.replace(
         moved_to(plan),
@@ -96,7 +98,7 @@ def snapshot_record(context: ExecutionContext, plan: CreateSnapshotPlan, built: 
 
 
 def _record(context: ExecutionContext, plan: CreateSnapshotPlan, built: SnapshotFiles) -> Snapshot:
-    """The row that makes the snapshot real."""
+    """Insert the row of the snapshot, which publishes it, and return the snapshot with its id."""
     snapshot = snapshot_record(context, plan, built)
     with context.store.catalog_db.writing(publishes=True) as connection:
         if plan.replaces is not None:
@@ -134,9 +136,9 @@ _DRY = [
 
 
 def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
-    """REFRESH SNAPSHOT: build the snapshot anew from what exists, and publish it in its own place.
+    """REFRESH SNAPSHOT: build the snapshot again from the current tables, and publish it under its name.
 
-    Open readers keep the files of before; later ones open the new ones.
+    Open readers keep the old files; later readers open the new ones.
     """
     if plan.dry_run:
         yield listing(_DRY, _would(context, plan))
@@ -155,7 +157,7 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
 
 
 def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]]:
-    """What would be other, and what it would take."""
+    """The rows of DRY RUN: the changes of each element, and how its artifacts would be built."""
     create, root = plan.create, context.store.db_dir.path
     tables = tables_at(context.store.catalog_db, plan.before.version)
     before = snapshot_rows(plan.before, tables, root)

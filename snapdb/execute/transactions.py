@@ -1,4 +1,4 @@
-"""The transactions of one open database: every statement publishes a version, or all between BEGIN and COMMIT one."""
+"""The transactions of one open database: a version per statement, or one for all between BEGIN and COMMIT."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from snapdb.storage.tables.commit import AddTable, Append, AssignIds, Change, Re
 from snapdb.types import Segment, Table
 
 Review = Callable[[Mapping[int, int]], None]
-"""Takes how many new keys each id map of a table gets."""
+"""Called with the number of new keys per id map of a table."""
 
 _TRIES = 40
 _FIRST_WAIT = 0.002
-"""Seconds to wait after a race that was lost, doubled each time up to 64 of them, by chance more or less."""
+"""Seconds before the first retry after a conflict, doubled up to 64 times, with jitter."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A transaction that has begun."""
+    """An open transaction."""
 
     began: Catalog
-    """The head it began at."""
+    """The head at which it began."""
     catalog: Catalog
-    """That, with its own changes on top."""
+    """That catalog with the transaction's own changes."""
     lock: TablesLock
-    """Held until the end, so that its files, which no version names, are not taken for orphans."""
+    """A shared lock until the end, so that its files, which no version names, do not count as orphans."""
     changes: list[Change] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     failed: bool = False
 
 
 class TransactionManager:
-    """Turns changes into versions."""
+    """Commits changes as versions."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._open: _Open | None = None
         self._tables = 0
         self.brought = 0
-        """Bytes of all files that changes have come with so far."""
+        """The bytes of all files of changes so far."""
 
     @property
     def state(self) -> str:
@@ -60,7 +60,7 @@ class TransactionManager:
 
     @property
     def catalog(self) -> Catalog | None:
-        """What an open transaction sees; None outside one."""
+        """The catalog that an open transaction sees; None outside one."""
         return None if self._open is None else self._open.catalog
 
     def begin(self, catalog: Catalog) -> None:
@@ -81,7 +81,7 @@ class TransactionManager:
         return None
 
     def commit(self, message: str | None) -> int | None:
-        """End the transaction as a version; its number, or None where nothing was changed."""
+        """Commit the transaction as one version; returns its number, or None where nothing was changed."""
         opened = self._ending("COMMIT")
         if opened.failed:
             self._drop()
@@ -97,18 +97,18 @@ class TransactionManager:
             self._drop()
 
     def rollback(self) -> None:
-        """End the transaction as if it had not been."""
+        """Roll back the transaction."""
         self._ending("ROLLBACK")
         self._drop()
 
     def fail(self) -> None:
-        """Take note of an error: an open transaction keeps nothing, and waits for its end to be said."""
+        """Abort an open transaction after an error: its changes are discarded, and ROLLBACK or COMMIT ends it."""
         if self._open is not None and not self._open.failed:
             self._discard(self._open.changes)
             self._open.changes, self._open.failed = [], True
 
     def check(self) -> None:
-        """Nothing unless the open transaction has failed: then no statement may act as if it were alone."""
+        """Raise QueryError if the open transaction has failed, as in PostgreSQL."""
         if self.state == "failed":
             raise QueryError(
                 "the current transaction is aborted by an error, and its changes are discarded; write ROLLBACK to "
@@ -117,23 +117,23 @@ class TransactionManager:
             )
 
     def close(self) -> bool:
-        """Roll back what is open; whether something was."""
+        """Roll back an open transaction; returns whether there was one."""
         was_open = self._open is not None
         self._drop()
         return was_open
 
     def next_table(self) -> int:
-        """A number for a table that has no id yet."""
+        """A temporary id for a new table, negative and unique within the session."""
         self._tables -= 1
         return self._tables
 
     def added(self, table_id: int) -> list[Append]:
-        """What the open transaction has added to a table."""
+        """The rows that the open transaction has added to a table."""
         changes = [] if self._open is None else self._open.changes
         return [change for change in changes if isinstance(change, Append) and change.table_id == table_id]
 
     def removal(self, table: Table, file: Segment, base: int) -> RemoveRows:
-        """The change that removes rows, found by a statement that was bound at version `base`."""
+        """The change that removes rows, which a statement bound at version `base` has selected."""
         change = RemoveRows(table.id, file, base, base)
         if self._open is None or not any(isinstance(c, Append) and c.table_id == table.id for c in self._open.changes):
             return change
@@ -171,12 +171,14 @@ class TransactionManager:
         return version
 
     def _committed(self, changes: list[Change], message: str | None, review: Review | None) -> int:
-        """Commit, again while others win races in which nothing is lost; the files go when it fails for good."""
+        """Commit, with retries after conflicts that lose nothing; the files are removed on failure."""
         try:
             for attempt in range(_TRIES):
                 try:
                     return self._try(changes, message, review)
                 except CommitConflict as conflict:
+                    # Other writers only assigned ids or deleted rows: after a comparison of row ids the change is still
+                    # valid.
                     if attempt == _TRIES - 1 or conflict.code not in ("ids-moved", "deletes-moved"):
                         raise
                 changes = [self._compared(c) if isinstance(c, RemoveRows) else c for c in changes]
@@ -187,9 +189,9 @@ class TransactionManager:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _merge_small(self, table: int) -> None:
-        """Merge small files of a table that has too many: the writer that adds one too many does it.
+        """Merge the small files of a table that has too many, as the writer that exceeds the limit does.
 
-        The version is committed: no failure here may look as if it were not.
+        The version is committed: an error here must not make the statement fail.
         """
         with suppress(SnapdbError, OSError):
             if not self._small_merges(table):
@@ -203,7 +205,7 @@ class TransactionManager:
             return tables.find_tiers(connection, table)
 
     def _try(self, changes: Sequence[Change], message: str | None, review: Review | None) -> int:
-        """Allot ids for the keys that appended rows bring, for every id map of their tables, and commit."""
+        """Assign ids to the keys of appended rows, for every id map of their tables, and commit."""
         new = {c.table_id for c in changes if isinstance(c, AddTable)}
         appended: dict[int, list[Append]] = {}
         for change in changes:
@@ -229,7 +231,7 @@ class TransactionManager:
         assigned = []
         with self._store.sql_engine.session() as session:
             for id_map in tables.IdMaps(self._store.catalog_db).of_table(table_id):
-                # The key's columns by field: the transaction itself may have renamed or dropped them in between.
+                # Key columns are found by field ids, as the transaction may have renamed or dropped them.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
                 query = table_rows(keys, self._store.db_dir.path)
                 assigned.append(tables.assign_ids(self._store.db_dir, session, table_id, id_map, query, rows))
@@ -244,10 +246,10 @@ class TransactionManager:
         return ids.file.rows - int(self._store.catalog_db.rows(sql, tuple(ids.merged))[0]["rows"])
 
     def _compared(self, change: RemoveRows) -> RemoveRows:
-        """The change after its rows were compared with those that others have removed meanwhile.
+        """The change, after a comparison of its rows with those that other writers have removed meanwhile.
 
         Raises:
-            CommitConflict: some are the same.
+            CommitConflict: some rows are the same.
         """
         mine = parquet_files([change.file], self._store.db_dir.path)
         rows = self._store.catalog_db.rows(
@@ -272,7 +274,7 @@ class TransactionManager:
             )
 
 
-# Recovery from what no statement causes: a snapshot that was replaced meanwhile, or a damaged catalog.
+# Recovery from events outside a statement: a snapshot that was replaced meanwhile, or a damaged catalog.
 
 
 _T = TypeVar("_T")
@@ -281,7 +283,7 @@ _OPENINGS = 8
 
 
 def retry_if_replaced(act: Callable[[], _T]) -> _T:
-    """The result of `act`, retried when a snapshot that it reads was replaced while it was being opened."""
+    """The result of `act`, retried when a snapshot that it reads was replaced while it was opened."""
     for _ in range(_OPENINGS):
         try:
             return act()
@@ -293,7 +295,7 @@ def retry_if_replaced(act: Callable[[], _T]) -> _T:
 
 @contextmanager
 def diagnose_corruption(catalog_db: CatalogDb) -> Iterator[None]:
-    """Raise CorruptError in place of an unexpected error where the catalog is damaged, which can cause any."""
+    """Raise CorruptError in place of an unexpected error if the catalog is damaged, as damage can cause any error."""
     try:
         yield
     except SnapdbError:

@@ -1,1 +1,1 @@
-"""DIFF: what a table, a snapshot or a whole graph has on one side and lacks on the other."""
+"""DIFF: the rows of a table, a snapshot or a graph that one side has and the other lacks."""

@@ -52,7 +52,7 @@ _ID = quote(ROW_ID)
 
 
 def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
-    """DIFF TABLE: the rows of one version that the other lacks; their cost follows from the difference."""
+    """DIFF TABLE: the rows of one version that the other lacks, at a cost proportional to the difference."""
     with context.store.sql_engine.session() as session:
         gone = rows_beyond(session, context.store.db_dir.path, plan.before, plan.after)
         come = rows_beyond(session, context.store.db_dir.path, plan.after, plan.before)
@@ -123,7 +123,7 @@ def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
 
 
 def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
-    """DIFF GRAPH: the same of a whole graph at two versions, read from its tables alone."""
+    """DIFF GRAPH: the same for a whole graph at two versions, read from its tables only."""
     with ExitStack() as stack, context.store.sql_engine.session() as session:
         before, after = (
             _GraphAt(context, session, stack, plan.graph, tables).side
@@ -145,7 +145,7 @@ class _GraphAt:
 
     @property
     def side(self) -> Side:
-        """It, as one side of a difference."""
+        """The graph as one side of a difference."""
         for element in self.graph.elements:
             check_table(self.context.store.db_dir, self.tables[element.table.lower()])
         rows = self._rows()
@@ -190,7 +190,7 @@ class _GraphAt:
         return Degrees(int(nodes.sum()), int((degrees * nodes).sum()), bins)
 
     def _values(self, rows: ElementRows) -> dict[str, Values]:
-        """Every feature, built as a snapshot would have it, in a folder that goes with the statement."""
+        """Every feature, built as for a snapshot, in a directory that is deleted when the statement ends."""
         assert isinstance(rows, VertexRows)
         element, count = rows.element, self._count(rows)
         if not element.features:
@@ -207,7 +207,7 @@ class _GraphAt:
         return {name: values_of(feature, np.arange(count)) for name, feature in features.items()}
 
     def _source(self, rows: VertexRows, count: int) -> tuple[list[FeatureSpec], FeatureSource]:
-        """The vertices, numbered from 0, with the columns of all features: of those with a history, the last values."""
+        """The vertices, numbered from 0, with the columns of all features; features with a history have last values."""
         element = rows.element
         specs, joins, columns = [], "", list(rows.table.columns)
         for number, spec in enumerate(element.features):
@@ -248,7 +248,7 @@ def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tu
     return f"SELECT {keys}, {values} FROM ({rows}) {last}", columns
 
 
-# The report on two sides, which snapshots and graphs share
+# The report on two sides, shared by snapshots and graphs.
 
 
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
@@ -265,18 +265,18 @@ _FEATURES = [("element", _TEXT), ("feature", _TEXT), ("component", _WHOLE), *_MO
 
 
 class _Element(NamedTuple):
-    """An element of either side, or of both."""
+    """An element that exists on at least one side."""
 
     key: Key
     name: str
-    """As it is written in the later one."""
+    """The name of the element as it is spelled on the later side."""
     before: ElementRows | None
     after: ElementRows | None
     difference: Difference
 
 
 class _Counts(NamedTuple):
-    """How much of an element differs."""
+    """The numbers of rows of an element, and of those that differ."""
 
     added: int
     removed: int
@@ -292,7 +292,7 @@ def _report(
     after: Side,
     detail: Literal["SUMMARY", "ROWS", "FEATURES"],
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of the answer, at least one."""
+    """The batches of the result, at least one."""
     elements = _elements(session, before, after)
     match detail:
         case "ROWS":

@@ -1,7 +1,7 @@
-"""The rows of an element that one side has and the other lacks, at a cost that follows from the difference.
+"""The rows of an element that one side has and the other lacks, at a cost proportional to the difference.
 
-Rows are identified by their ids. Where both sides select rows alike and only their tables or windows differ, only the
-files and times that differ are read; otherwise all rows of both sides are read and compared.
+Rows are identified by their ids. Where both sides select rows by the same rules and only their tables or windows
+differ, only the files and times that differ are read; otherwise all rows of both sides are read and compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,22 +19,22 @@ ElementRows = EdgeRows | VertexRows
 
 
 class Key(NamedTuple):
-    """What an element of one snapshot is found by in another."""
+    """The identity of an element across snapshots."""
 
     kind: Literal["vertex", "edge"]
     name: str
-    """Case-folded."""
+    """The name of the element, case-folded."""
 
 
 class Difference(NamedTuple):
-    """SELECTs of rows with their ids; no row is in two of them."""
+    """SELECTs of rows with their ids; the SELECTs are disjoint."""
 
     added: tuple[str, ...]
-    """Rows of `after` that `before` has not."""
+    """SELECTs of the rows of `after` that `before` lacks."""
     removed: tuple[str, ...]
-    """Rows of `before` that `after` has not."""
+    """SELECTs of the rows of `before` that `after` lacks."""
     key: tuple[str, ...]
-    """Columns by which an added row replaces a removed one; empty for edges, and for different tables."""
+    """The columns by which an added row replaces a removed one; empty for edges, and for different tables."""
 
 
 def difference(session: SqlSession, before: ElementRows | None, after: ElementRows | None) -> Difference:
@@ -45,7 +45,7 @@ def difference(session: SqlSession, before: ElementRows | None, after: ElementRo
 
 
 def row_count(session: SqlSession, parts: Sequence[str]) -> int:
-    """How many rows the SELECTs have together."""
+    """The total number of rows of the SELECTs."""
     return sum(int(session.rows(f"SELECT count(*) FROM ({part})")[0][0]) for part in parts)
 
 
@@ -72,7 +72,7 @@ def _id_of(rows: ElementRows) -> str:
 
 
 def _beyond(session: SqlSession, one: ElementRows | None, other: ElementRows | None) -> tuple[str, ...]:
-    """SELECTs of the rows that `one` has and `other` has not."""
+    """SELECTs of the rows of `one` that `other` lacks."""
     if one is None or one == other:
         return ()
     if other is None or not _same_thing(one, other):
@@ -96,14 +96,14 @@ def _numbered(rows: ElementRows) -> str:
 
 
 def _same_thing(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether rows of the two can be equal: a replaced table and another key make other elements."""
+    """Return whether rows of the two can be equal; a replaced table, or another key, makes a different element."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return one.table.id == other.table.id and one.element.key == other.element.key
     return type(one) is type(other) and one.table.id == other.table.id
 
 
 def _alike(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
-    """Return whether both sides select the same rows, apart from their windows."""
+    """Return whether both sides select rows by the same rules, apart from their windows."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return _chosen_by_row(one) and _chosen_by_row(other) and _same_conditions(one, other)
     assert isinstance(one, EdgeRows)
@@ -114,7 +114,7 @@ def _alike(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
 
 
 def _within(session: SqlSession, one: ElementRows, other: ElementRows) -> bool:
-    """Return whether `other` has all rows of `one` by its window alone, as AS OF a later time has."""
+    """Return whether the window of `other` covers that of `one`, as AS OF a later time does."""
     if not _same_thing(one, other) or not _same_conditions(one, other) or any(_left_out(one, other.window)):
         return False
     if rows_beyond(session, one.root, one.table, other.table) is not None:
@@ -134,12 +134,12 @@ def _same_rules(one: EdgeRows, other: EdgeRows) -> bool:
 
 
 def _chosen_by_row(rows: VertexRows) -> bool:
-    """Return whether a row's own values decide that it counts: among duplicates, other rows decide too."""
+    """Return whether each row is selected by its own values; among duplicates, the other rows decide too."""
     return rows.element.on_duplicate == "ERROR"
 
 
 def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether filters and event times have one meaning; a filter depends on the columns it names."""
+    """Return whether filters and event times mean the same on both sides; a filter depends on the columns it names."""
     if [f.condition for f in one.filters] != [f.condition for f in other.filters]:
         return False
     if one.filters and (one.table.columns != other.table.columns or one.element.name != other.element.name):
@@ -154,13 +154,13 @@ def _same_end(session: SqlSession, edges: EdgeRows, one: VertexRows, other: Vert
         return True
     if skips or one.window != other.window or not (_same_thing(one, other) and _alike(session, one, other)):
         return False
-    # Both ends of the edge are in both tables. Where one table only has more rows, they are the same rows.
+    # Both ends of the edge exist in both tables. Where one table only has more rows, the ends are the same rows.
     pairs = ((one.table, other.table), (other.table, one.table))
     return any(rows_beyond(session, one.root, *pair) is None for pair in pairs)
 
 
 def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
-    """Conditions on rows that their own window holds and another does not; none holds together with another."""
+    """Conditions on rows that are in their own window and not in `window`; the conditions exclude each other."""
     time, own = rows.time, rows.window
     if time is None:
         return
@@ -175,12 +175,13 @@ def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
             yield " AND ".join([_is(time, "<", window.start), _is(time, ">=", own.start)])
     elif window.until_after is not None and (own.until_after is None or own.until_after < window.until_after):
         early = [_is(end, "<=", window.until_after), _is(end, ">", own.until_after)]
-        begun = f"({time_expression(time)} IS NULL OR {_is(time, '<', window.stop)})"  # what is static had begun
+        # A vertex or edge without a time is in every window.
+        begun = f"({time_expression(time)} IS NULL OR {_is(time, '<', window.stop)})"
         yield " AND ".join([*early, begun])
 
 
 def _is(column: Column, sign: str, moment: int | None) -> str:
-    """Compare event times, twice where that lets a scan skip files by their statistics."""
+    """Return a comparison of event times, written twice where that lets a scan skip files by their statistics."""
     if moment is None:
         return "true"
     name = quote(column.name)
@@ -219,7 +220,7 @@ def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[
 
 
 def column_value(column: Column, table: Table, shown: Table) -> str | None:
-    """A column of the shown table out of another state of it, or of one in its place; None where that has none."""
+    """A column of the shown table, read from another version of it or its replacement; None where that lacks it."""
     same_table = table.id == shown.id
     for c in table.columns:
         if c.type == column.type and (c.field == column.field if same_table else c.name == column.name):
@@ -251,7 +252,7 @@ def _side(
     parts: Sequence[str],
     columns: Sequence[Column],
 ) -> list[str]:
-    """Yield the rows added to or removed from one element, by row id; nothing where there are none."""
+    """Yield the rows added to or removed from one element, in the order of row ids."""
     if rows is None or shown is None or not parts:
         return []
     own = {c.name.lower(): c for c in _columns(shown)}

@@ -24,12 +24,14 @@ from snapdb.types import PropertyGraph, Relation, Snapshot
 
 
 class Degrees(NamedTuple):
-    """How many edges end in each vertex of a type."""
+    """The in-degrees of the vertices of one type."""
 
     nodes: int
+    """The number of vertices."""
     edges: int
+    """The number of edges."""
     bins: Int64s
-    """How many vertices each bin of `degree_bins` holds."""
+    """The number of vertices in each bin of `degree_bins`, int64."""
 
     @property
     def mean(self) -> float | None:
@@ -37,18 +39,20 @@ class Degrees(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The elements of one side, and how to measure them; each is found by its name, case-folded."""
+    """The elements of one side, and functions that measure them by case-folded name."""
 
     graph: PropertyGraph
+    """The property graph."""
     rows: Mapping[Key, ElementRows]
+    """The rows of each element."""
     count: Callable[[Key], int]
-    """How many rows an element has."""
+    """Returns the number of rows of an element."""
     degrees: Callable[[str], Degrees]
-    """In-degrees of an edge type's destinations."""
+    """Returns the in-degrees of an edge type's destinations."""
     values: Callable[[str], Mapping[str, Values]]
-    """The features of a vertex type."""
+    """Returns the features of a vertex type."""
     origin: Callable[[str], object]
-    """What a vertex type's features were read from: where it is equal, vertices that are equal have equal features."""
+    """Returns the source of a vertex type's features: where sources are equal, equal vertices have equal features."""
 
 
 def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, ElementRows]:
@@ -58,9 +62,9 @@ def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, El
 
 
 def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStack) -> Side:
-    """A snapshot as a side; its files are held until the stack is left, once they were asked for."""
+    """A snapshot as a side; its files are locked from the first read until the stack is closed."""
     graph = snapshot.graph
-    context.bind_context.views(snapshot)  # says what is missing of its tables and their files
+    context.bind_context.views(snapshot)  # reports tables and files that are missing
     tables = tables_at(context.store.catalog_db, snapshot.version)
     rows = keyed(snapshot_rows(snapshot, tables, context.store.db_dir.path), graph)
     with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
@@ -100,7 +104,7 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
     view = opened.view
     in_degrees = view.adjacency(Relation(edge.type, "IN")).degrees()
     alive, count = view.alive[edge.destination], view.node_counts[edge.destination]
-    # Vertices added after the topology was built, and have no edges, may have no row.
+    # Vertices that were added after the topology was built, and have no edges, may have no row.
     degrees = np.pad(in_degrees[:count], (0, max(0, count - in_degrees.size)))
     nodes = degrees if alive is None else degrees[np.flatnonzero(alive)]
     return Degrees(nodes.size, int(nodes.sum()), np.bincount(degree_bins(nodes)))
@@ -112,27 +116,30 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
 _NUMBERS = 1 << 21
 """Numbers that are read at once."""
 _SAMPLE = 1 << 17
-"""Rows that quantiles are taken from, evenly chosen where there are more."""
+"""The maximum number of rows that quantiles are computed from, evenly spaced where there are more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One feature of those vertices of a type that are there."""
+    """One feature of the vertices of a type that exist on a side."""
 
     count: int
-    """Rows."""
+    """The number of rows."""
     width: int
+    """The number of components of a row."""
     blocks: Callable[[], Iterator[Float64s]]
-    """Every row once, as [some rows, width]; the same at every call."""
+    """Yields every row once, as float64 blocks [rows, width]; each call starts from the first row."""
     pairs: Callable[[], Iterator[Csr]] | None = None
-    """The same of sparse rows, whose quantiles tell nothing: most are 0."""
+    """Yields the same as CSR blocks, for sparse features; quantiles are not informative there, as most values are 0."""
 
 
 class Drift(NamedTuple):
-    """How one component of a feature moved; None where there is nothing to measure."""
+    """The drift of one component of a feature; None for a statistic without values."""
 
     feature: str
+    """The name of the feature."""
     component: int
+    """The index of the component."""
     mean_before: float | None
     mean_after: float | None
     std_before: float | None
@@ -142,25 +149,25 @@ class Drift(NamedTuple):
 
 @dataclass(slots=True)
 class _Measure:
-    """What was seen of a feature's values so far."""
+    """Running moments of the values of a feature (Welford's algorithm, in blocks)."""
 
     width: int
     count: int = 0
     mean: Float64s = field(default_factory=lambda: np.empty(0))
     squares: Float64s = field(default_factory=lambda: np.empty(0))
-    """Sums of squared distances to the mean."""
+    """[width] sums of squared deviations from the mean."""
 
     def __post_init__(self) -> None:
         self.mean, self.squares = np.zeros(self.width), np.zeros(self.width)
 
     def add(self, block: Float64s) -> None:
-        """Take in some rows."""
+        """Add a block of rows."""
         if len(block):
             mean = block.mean(axis=0)
             self._join(len(block), mean, ((block - mean) ** 2).sum(axis=0))
 
     def add_sparse(self, rows: Csr) -> None:
-        """Take in some sparse rows, with all their zeros."""
+        """Add a block of sparse rows, zeros included."""
         count, values = rows.indptr.size - 1, np.asarray(rows.values, np.float64)
         if count:
             mean = np.bincount(rows.indices, values, self.width) / count
@@ -169,21 +176,21 @@ class _Measure:
             self._join(count, mean, apart + (count - full) * mean**2)
 
     def _join(self, count: int, mean: Float64s, squares: Float64s) -> None:
-        """Combine moments by their means, which is more exact than by sums of squares."""
+        """Merge moments by the parallel formula of Chan et al., which loses less precision than sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift**2 * (self.count * count / total)
         self.mean += shift * (count / total)
         self.count = total
 
     def of(self, component: int) -> tuple[float | None, float | None]:
-        """Mean and standard deviation of a component."""
+        """The mean and the standard deviation of a component."""
         if not self.count or component >= self.width:
             return None, None
         return float(self.mean[component]), float(np.sqrt(self.squares[component] / self.count))
 
 
 def values_of(feature: Feature, ids: Int64s) -> Values:
-    """The rows of these ids, read in blocks."""
+    """The rows of the given ids, read in blocks."""
     width = int(np.prod(feature.shape[1:], dtype=np.int64))
     step = max(1, _NUMBERS // max(width, 1))
     sparse = feature.read_sparse if isinstance(feature, SparseReader) else None
@@ -202,10 +209,13 @@ def values_of(feature: Feature, ids: Int64s) -> Values:
 
 
 def drifts(feature: str, before: Values | None, after: Values | None, *, same: bool = False) -> list[Drift]:
-    """How each component of a feature moved.
+    """The drift of each component of a feature.
 
     Args:
-        same: The values are known to be the same, so that they are read once.
+        feature: The name of the feature.
+        before: Its values on the earlier side, None where it does not exist.
+        after: Its values on the later side, None where it does not exist.
+        same: Whether both sides are known to have the same values, so that they are read once.
     """
     first = _Measure(before.width if before else 0)
     sample = _read(before, first, sampled=True)
@@ -227,7 +237,7 @@ def _paired(
 
 
 def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) -> Float64s:
-    """Measure all rows; evenly chosen ones of them where `sampled`."""
+    """Measure all rows, or with `sampled` evenly spaced ones, and return them."""
     chosen: list[Float64s] = []
     if values is None:
         return np.empty((0, 0))
@@ -269,14 +279,14 @@ def _histograms(values: Values, edges: Sequence[Float64s]) -> list[Int64s]:
 
 
 _LEAST = 1e-4
-"""The share that an empty bin is taken to have: without one the index would be infinite."""
+"""The share that is assumed for an empty bin; without it the index would be infinite."""
 
 
 def stability(before: Int64s, after: Int64s) -> float | None:
-    """The population stability index of two histograms over the same bins; None when either is empty.
+    """The population stability index (PSI) of two histograms over the same bins; None when either is empty.
 
-    It is the sum of (q - p) ln(q / p) over the shares p and q of each bin, none taken as less than 0.0001: 0 for equal
-    shares, and customarily more than 0.2 for a shift that matters.
+    PSI is the sum of (q - p) ln(q / p) over the shares p and q of each bin, none taken as less than 0.0001. It is 0 for
+    equal shares; by convention, more than 0.2 is a shift that matters.
 
     >>> stability(np.array([50, 50]), np.array([500, 500]))
     0.0
@@ -303,7 +313,7 @@ def degree_bins(degrees: Array) -> Int64s:
 
 
 def _quantile_bins(sample: Float64s) -> Float64s:
-    """The edges between ten bins that hold equally many of these values; a value that fills one has it to itself.
+    """The edges of ten bins with equally many of these values; a value that would fill a bin gets one.
 
     >>> _quantile_bins(np.arange(11.0)).tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
@@ -312,7 +322,7 @@ def _quantile_bins(sample: Float64s) -> Float64s:
     """
     if not sample.size:
         return np.empty(0)
-    # Values that were there, none between them: so that equal distributions of few values have equal bins.
+    # Edges are observed values, not interpolated ones, so that equal distributions of few values have equal bins.
     cuts = np.quantile(sample, np.linspace(0.1, 0.9, 9), method="inverted_cdf")
     edges, times = np.unique(cuts, return_counts=True)
     return np.unique(np.concatenate([edges, np.nextafter(edges[times > 1], np.inf)]))

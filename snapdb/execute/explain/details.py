@@ -1,4 +1,4 @@
-"""The detail of each operator of a sample: which back end, method and form of the rows, and why."""
+"""The detail of each operator of a sample: the back end, the method and the layout of the rows, with the reason."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ _UNITS = (
 
 
 def method(drawing: Drawing) -> str:
-    """The method, and what it costs.
+    """The method, with its cost.
 
     >>> method(Drawing("FULL"))
     'METHOD FULL: every eligible edge'
@@ -53,7 +53,7 @@ def method(drawing: Drawing) -> str:
 
 
 def refresh(policy: Refresh, *, auto: bool) -> str:
-    """REFRESH as it was understood; `auto` where the period is AUTO's.
+    """The resolved REFRESH clause; `auto` where AUTO chose the period.
 
     >>> from fractions import Fraction
     >>> refresh(Refresh("OTF", 50, Fraction("0.15"), fetch=Fraction("0.6"), above=30), auto=True)
@@ -71,7 +71,7 @@ def refresh(policy: Refresh, *, auto: bool) -> str:
 
 
 def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
-    """Which edges may be drawn, and which nodes a hop expands; `unit` is that of event times."""
+    """The edges that may be sampled, and the nodes that a hop expands; `unit` is that of event times."""
     words = ["each hop expands all nodes so far" if spec.layout == "BLOCKS" else "each hop expands the new nodes"]
     if spec.temporal is not None:
         sign = "<=" if spec.temporal.inclusive else "<"
@@ -99,7 +99,7 @@ def _length(within: int, unit: TimeUnit | None) -> str:
 def row_form(
     context: ExecutionContext, layout: EdgeLayout, relation: Relation, backend: str, hints: ExecutionHints
 ) -> str:
-    """How the rows of a relation lie, and why."""
+    """The encoding of the rows of a relation, with the reason."""
     if relation in hints.idle:
         return "not reachable from the seeds, not opened"
     if backend == "torch":
@@ -118,12 +118,12 @@ def row_form(
 
 
 def count_words(count: int) -> str:
-    """A fanout as it is written."""
+    """A fanout as it is written in SQL."""
     return "FULL" if count == FULL else str(count)
 
 
 def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> str:
-    """A feature, and how its rows are read."""
+    """A feature, and the way its rows are read."""
     how = "rows"
     if isinstance(feature, HistoryFeature):
         how = "the last value before the seed's time or the window's end"
@@ -139,7 +139,7 @@ def gathered(hints: ExecutionHints) -> str:
 
 
 def back_end(spec: SampleSpec, hints: ExecutionHints) -> tuple[str, str]:
-    """'numba' or 'torch', and why."""
+    """'numba' or 'torch', with the reason."""
     on_gpu = (spec.device or "").startswith("cuda")
     if spec.backend is not None:
         return spec.backend, "set by WITH"
@@ -149,7 +149,7 @@ def back_end(spec: SampleSpec, hints: ExecutionHints) -> tuple[str, str]:
 
 
 def negatives(spec: SampleSpec) -> str:
-    """How negatives are drawn."""
+    """The distribution of negative samples."""
     link = spec.link
     if link is None or link.negatives is None:
         return "none"
@@ -161,14 +161,14 @@ def negatives(spec: SampleSpec) -> str:
 
 
 def seed_order(spec: SampleSpec) -> str:
-    """In which order an epoch takes which seeds."""
+    """The order of the seeds of an epoch, and the seeds that it leaves out."""
     what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
     share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them per epoch"
     return f"{what}, {spec.order}{share}"
 
 
 def rows(tables: Sequence[RowTable]) -> str:
-    """Which rows there are: one a node, of so many edges, over each relation at each hop, or at all of them."""
+    """The rows of a pool: one per node, their size, and the relations and hops that share them."""
     if not tables:
         return "no hop uses pool rows"
     lines = [
@@ -180,6 +180,6 @@ def rows(tables: Sequence[RowTable]) -> str:
 
 
 def cache(kept: Cache, *, serves: bool) -> str:
-    """Where a cache keeps rows, and whether batches look there."""
+    """Where a cache keeps rows, and whether batches read them."""
     room = "room for all rows" if kept.room is None else f"room for {kept.room:,} bytes"
     return f"{kept.name} IN {kept.place}, {room}{'' if serves else '; not used by batches'}"

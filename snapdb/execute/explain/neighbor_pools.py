@@ -1,7 +1,7 @@
 """EXPLAIN SAMPLE of neighbor pools (REFRESH) and their caches: the cost of drawing, the reads saved, the rows cached.
 
-Counts follow from how often batches are expected to visit each node. Seconds are extrapolated from a part of the rows
-and one batch, which are really drawn.
+Counts follow from the expected number of accesses of each node. Seconds are extrapolated from some rows and one batch,
+which are actually drawn.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _RowCosts:
-    """Of all rows that batches draw from, where they come by nodes as often as is expected."""
+    """The costs of all rows that batches draw from, at the expected number of accesses."""
 
     rows: int = 0
-    """There are so many, one a node and slot."""
+    """The number of rows, one per node and slot."""
     aliased: int = 0
-    """Nodes with edges that have none: batches draw from all of their edges."""
+    """The number of nodes with edges but without a row: batches draw from all of their edges."""
     drawn: float = 0.0
-    """Rows that a period draws anew."""
+    """The number of rows that are redrawn per period."""
     bytes: float = 0.0
-    """Of neighbours that are read for these; under PRIORITY all of a node's edges are looked at."""
+    """The bytes of neighbours that are read to redraw these; PRIORITY reads all edges of a node."""
     age: float = 0.0
-    """For how many batches a row has been the same when one draws from it, on average."""
+    """The average age of a row when a batch draws from it, in batches."""
     variance: float = 1.0
-    """How many times that of FBL is the variance of a mean over what batches draw from a row while it is the same."""
+    """The variance of a mean over the draws from an unchanged row, relative to that of FBL."""
 
 
 def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses) -> _RowCosts:
-    """What the rows of these tables come to.
+    """The costs of the rows of these tables.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: a row points outside its arrays.
     """
     refresh = spec.refresh
     assert refresh is not None
@@ -61,7 +61,7 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
         kept = degrees > aliased(spec, table.size)
         hops = [hop for hop in range(spec.hops) if draws_from(spec, table, hop)]
         visited = sum((visits[table.walk.relation, hop] for hop in hops), np.zeros(degrees.size))
-        if not visited.any():  # no seed leads there
+        if not visited.any():  # no seed reaches these nodes
             continue
         degrees, visited, edges = degrees[kept], visited[kept], np.count_nonzero(degrees)
         drawn = _chances(refresh, visited)
@@ -82,12 +82,12 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
 
 
 def _life(refresh: Refresh) -> float:
-    """For how many batches a row stays the same; under SCOPE VISITED, while batches come by in each period."""
+    """The number of batches for which a row stays the same; under SCOPE VISITED, if it is read in each period."""
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 
 def _chances(refresh: Refresh, visited: Float64s) -> Float64s:
-    """The chance of each row to be drawn anew in a period, where batches come by so often."""
+    """The probability that each row is redrawn in a period, given its expected number of accesses."""
     if refresh.visited:
         probabilities: Float64s = -np.expm1(-visited * refresh.period)
         return probabilities
@@ -102,13 +102,13 @@ def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
     return (refresh.period - 1) / 2 + refresh.period * idle
 
 
-# Caches of pools in an epoch: as counts predict them, and as a stream reports them
+# Caches of pools in an epoch: estimates from counts, and the statistics of a stream.
 
 
 SERVING_CACHE = "serving cache"
 """The key of the node of the cache that serves the batches."""
 _LOOKS = 64
-"""At the ages of a cache's rows, while an epoch is made."""
+"""The number of times per epoch at which the ages of a cache's rows are recorded."""
 
 _Numbers = dict[str, Any]
 
@@ -116,9 +116,15 @@ _Numbers = dict[str, Any]
 def _cache_numbers(
     spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Accesses, batches: int, seconds: float
 ) -> _Numbers:
-    """What a cache of these rows holds when it is full, what batches find in it, and what an epoch reads to fill it.
+    """The size of a full cache of these rows, its hit rate, and the reads that fill it in an epoch.
 
-    The epoch has so many batches; `seconds` is what it takes to draw and copy each row once.
+    Args:
+        spec: The sampler.
+        walks: The relations of each hop.
+        choices: The rows that are cached.
+        visits: The expected accesses.
+        batches: The number of batches of the epoch.
+        seconds: The time to draw and copy each row once.
     """
     looked, read = _lookups(spec, walks, visits)
     hits = saved = drawn = filled = 0.0
@@ -143,7 +149,7 @@ def _cache_numbers(
 
 
 class CacheWatch:
-    """The same as the stream that has the cache tells it, while it makes an epoch."""
+    """The statistics of the cache of a stream, recorded while the stream makes an epoch."""
 
     def __init__(self, stream: MeteredStream) -> None:
         self._stream, self._apart = stream, max(1, len(stream) // _LOOKS)
@@ -151,7 +157,7 @@ class CacheWatch:
         self._ages: list[float] = []
 
     def batch(self) -> None:
-        """Told of every batch; now and then looks how old the rows are."""
+        """Called after every batch; at intervals it records the ages of the rows."""
         self._batches += 1
         if self._batches % self._apart == 0:
             stats = self._stream.cache_stats()
@@ -159,7 +165,7 @@ class CacheWatch:
                 self._ages.append(stats["age"])
 
     def numbers(self) -> _Numbers | None:
-        """What the batches so far found; None: there is no cache."""
+        """The statistics of the batches so far; None: the stream has no cache."""
         stats = self._stream.cache_stats()
         if stats is None:
             return None
@@ -210,28 +216,28 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Accesses, batches: int) ->
 
 
 def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _Numbers:
-    """Return for how many batches a row stays the same, on average over the first epoch, where counts decide it."""
+    """Return the average number of batches for which a row stays the same in the first epoch, if counts decide it."""
     if refresh is None or refresh.visited or all(choice.table is None for choice in choices):
         return {}
     number = np.arange(batches, dtype=np.float64)
     if refresh.strategy == "FCR":
         ages = number % refresh.period
-    else:  # those that were not drawn anew yet are as old as the epoch
+    else:  # rows that were not redrawn yet are as old as the epoch
         since = np.minimum(number, _life(refresh))
         ages = since - since**2 / (2 * _life(refresh))
     return {"age": round(float(ages.mean()), 1)} if batches else {}
 
 
 _TRIED = 1 << 13
-"""Rows that are drawn to see how long that takes,"""
+"""Rows that are drawn to measure the time per row."""
 _RUN = 512
-"""so many of neighbouring nodes: a cache is filled in the order of nodes."""
+"""Consecutive nodes per measured run, as a cache is filled in the order of nodes."""
 
 
 def pool_nodes(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream
 ) -> list[PlanNode]:
-    """A node for REFRESH and one for each cache, with their estimates; none where a sampler has neither."""
+    """A node for REFRESH and one for each cache, with their estimates; empty for a sampler with neither."""
     caches = () if opened.cache is None else opened.cache.caches
     if opened.spec.refresh is None and not caches:
         return []
@@ -256,7 +262,7 @@ class _PoolEstimates:
         self._recent = stream.recent() if stream.sampler.backend.name == "numba" else None
 
     def refresh(self, *, auto: bool) -> PlanNode:
-        """What it takes to draw all rows, and what that is good for."""
+        """The cost of drawing all rows, and the benefit."""
         spec = self._spec
         assert spec.refresh is not None
         tables = row_tables(spec, self._walks)
@@ -281,7 +287,7 @@ class _PoolEstimates:
         return PlanNode("Refresh", detail, estimates=numbers)
 
     def cache(self, cache: Cache) -> PlanNode:
-        """What a cache holds when it is full, and what batches read beside it."""
+        """The size of a cache when it is full, and the reads of batches that it cannot serve."""
         choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
         numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
@@ -303,7 +309,7 @@ class _PoolEstimates:
         return self._filled(some, 0).stats(None).seconds * rows / tried
 
     def _gain(self) -> float:
-        """Return the seconds per batch saved over FBL where the cache holds all that a batch needs."""
+        """Return the seconds per batch saved over FBL with a cache that has every row that the batch needs."""
         if self._recent is None:
             return 0.0
         kept = self._near(self._all, self._recent)

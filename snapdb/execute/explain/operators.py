@@ -28,7 +28,7 @@ from snapdb.storage.gc import size_of
 
 
 def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
-    """EXPLAIN: any statement as it was bound, the rules that changed it, and the operators that run it."""
+    """EXPLAIN: the bound plan of any statement, the rules that changed it, and the operators that run it."""
     bound = (plan.plan if plan.bound is None else plan.bound).describe()
     root = _explained(context, plan.plan, analyze=plan.analyze)
     if plan.json:
@@ -63,13 +63,13 @@ def _explained_query(context: ExecutionContext, query: BoundQuery, *, analyze: b
     if analyze and below:
         seconds = round(time.perf_counter() - started, 6)
         root.measure({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
-    elif analyze:  # DuckDB reports nothing of a query that reads no table
+    elif analyze:  # DuckDB reports no operators for a query that reads no table
         _measure(context, root, run(QueryPlan(query), context))
     return root
 
 
 def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
-    """A plan with the queries that it takes rows from; `analyze` runs it."""
+    """A plan with the queries that supply its rows; `analyze` runs it."""
     root = plan.describe()
     if isinstance(plan, AuditPlan):
         root.children = (explain_sample(context, plan.sample, analyze=False),)
@@ -90,7 +90,7 @@ def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) ->
 
 
 def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
-    """Do it, and put what happened beside what was expected: rows given or changed, bytes of them or of new files."""
+    """Run the plan, and set the measured rows, bytes and files beside the estimates."""
     started, before, rows, size = time.perf_counter(), context.transactions.brought, 0, 0
     outcome: Outcome | None = None
     while True:
@@ -158,25 +158,25 @@ def _fill(root: PlanNode, built: SnapshotFiles, seconds: float) -> None:
 
 
 _WIDTH = 76
-"""Columns of the text: with the table around it, a terminal of 80."""
+"""The maximum width of a line of text: with the border of the table, a terminal of 80 columns."""
 _UNKNOWN: Mapping[str, None] = {"rows": None, "bytes": None, "seconds": None}
 _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
-"""What ANALYZE itself adds."""
+"""The operators that EXPLAIN ANALYZE itself adds."""
 _ESTIMATE = "Estimated Cardinality"
 _BITMAP = "get_bit('"
-"""In the condition that leaves deleted rows out, a bit for each row: nothing to show."""
+"""The function in the condition that excludes deleted rows, one bit per row, which is not shown."""
 _LIVE = "the row is not deleted"
 
 
 def _node_json(node: PlanNode, *, numbers: bool = True) -> dict[str, Any]:
-    """A node and those below it as plain values for JSON; an unknown number is None."""
+    """A node and its children as plain values for JSON; an unknown number is None."""
     shown = {"estimates": {**_UNKNOWN, **node.estimates}, "actual": node.actual} if numbers else {}
     children = [_node_json(child, numbers=numbers) for child in node.children]
     return {"operator": node.operator, "detail": node.detail, **shown, "children": children}
 
 
 def _node_lines(node: PlanNode, depth: int = 0) -> list[str]:
-    """A node and those below it as text that fits a terminal: each operator, under it its estimates and measures.
+    """A node and its children as text that fits a terminal: each operator, then its estimates and measurements.
 
     >>> scan = PlanNode("Scan", "of t", estimates={"rows": 1200})
     >>> scan.measure({"rows": 1500})
@@ -200,7 +200,7 @@ def _node_lines(node: PlanNode, depth: int = 0) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """A line of text as lines that fit a terminal."""
+    """A line of text, wrapped to the width of a terminal."""
     return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 
 
@@ -231,7 +231,7 @@ def _value_text(value: Any) -> str:
 
 
 def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
-    """The operators of a query in DuckDB, a tree for each; `analyze` runs it. None where DuckDB reports nothing."""
+    """The operators of a query in DuckDB, one tree per root; `analyze` runs it. Empty where DuckDB reports none."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
     with context.bind_context.session(query) as session, context.watching(session, "running the query"):
         ((_, text),) = session.wrap(explain, query.text, "", query.parameters)

@@ -1,4 +1,4 @@
-"""EXPLAIN SAMPLE: the operators of one epoch, estimated from a few batches that are really built.
+"""EXPLAIN SAMPLE: the operators of one epoch, estimated from a few batches that are actually built.
 
 A batch is a function of its number, so the probed batches are the ones that a trainer would get. ANALYZE builds the
 whole epoch as a stream does, and discards the batches.
@@ -41,22 +41,26 @@ class _Tally:
     """Counts of some batches; scaled ones are rounded to whole numbers."""
 
     batches: int = 0
+    """The number of batches."""
     seeds: int = 0
+    """The number of seeds."""
     bytes: int = 0
-    """Of all tensors that are handed over."""
+    """The bytes of all tensors of the batches."""
     nodes: Counter[str] = field(default_factory=Counter)
+    """Vertex type → number of nodes."""
     features: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(vertex type, feature) → bytes."""
+    """(vertex type, feature) → bytes read."""
     edges: Counter[tuple[EdgeType, int]] = field(default_factory=Counter)
-    """(key of a batch, hop) → edges drawn."""
+    """(edge type of a batch, hop) → edges sampled."""
     frontier: Counter[tuple[EdgeType, int]] = field(default_factory=Counter)
-    """(key of a batch, hop) → nodes expanded."""
+    """(edge type of a batch, hop) → nodes expanded."""
     negatives: int = 0
+    """The number of negative samples."""
     missing: int = 0
-    """Negatives that were asked, and of which none was left."""
+    """The number of negatives that were requested and could not be found."""
 
     def add(self, batch: Batch) -> None:
-        """Counts a batch."""
+        """Add a batch to the counts."""
         self.batches += 1
         self.seeds += batch.batch_size
         self.missing += batch.negatives_missing
@@ -74,7 +78,7 @@ class _Tally:
         self.bytes += sum(_size(tensor) for tensor in batch.tensors())
 
     def scaled(self, seeds: int, batches: int) -> _Tally:
-        """What so many seeds would give, if they were all like these."""
+        """The counts, extrapolated to another number of seeds and batches."""
         factor = seeds / self.seeds if self.seeds else 0.0
 
         def each(counts: Counter[Any]) -> Counter[Any]:
@@ -102,25 +106,26 @@ def _size(tensor: Any) -> int:
 
 _PROBES = 4
 _PATIENCE = 1.0
-"""Seconds after which no further batch is looked at."""
+"""Seconds after which no further batch is probed."""
 _EDGE = 24
-"""Bytes of an edge: two local ids and a position."""
+"""Bytes per edge: two local ids and a position."""
 
 _Expanded = tuple[EdgeType, int]
-"""The key of a batch, and a hop."""
+"""The edge type of a batch, and a hop."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What batches hold, and the seconds of work that they took."""
+    """The contents of batches, and the seconds that it took to build them."""
 
     tally: _Tally
+    """The contents."""
     making: float
-    """Of all threads together."""
+    """Seconds of work of all threads together."""
     sampling: float
-    """Of that, for neighbourhoods."""
+    """Seconds of that spent on sampling neighbourhoods."""
     shares: dict[_Expanded, float]
-    """Of the seconds of sampling, by step; they add up to 1."""
+    """The share of each step in the seconds of sampling; the shares add up to 1."""
 
 
 def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> PlanNode:
@@ -136,7 +141,7 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
             _fill(root, expected, stream.options.threads_of(1), reading)
             if analyze and opened.cache is None:
                 _analyze(context, root, stream, expected.shares)
-        if analyze and opened.cache is not None:  # what it keeps is not for the batches that are looked at
+        if analyze and opened.cache is not None:  # the probed batches do not need the rows that the cache keeps
             with plan.places.under(), _metered(context, opened, opened.cache) as stream:
                 _analyze(context, root, stream, expected.shares)
     finally:
@@ -145,17 +150,17 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
 
 
 def _metered(context: ExecutionContext, opened: StreamSource, cache: CacheSource | None = None) -> MeteredStream:
-    # Two streams may read the source one after another, so that neither releases it.
+    # Several streams may read the source one after another, so that none of them releases it.
     return loading.MeteredStream(opened._replace(cache=cache, lease=None), StreamOptions(max_threads=context.threads))
 
 
 def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
-    """An epoch as a few of its batches foretell it, and how many these were."""
+    """The work of an epoch, extrapolated from a few of its batches, and the number of these."""
     batches, seeds = len(stream), _epoch_seeds(stream)
     tally, places = _Tally(), _places(stream)
     if places:
         context.step(f"sampling a few batches of {stream.spec.snapshot}", None)
-        stream.replayed(0, places[-1])  # what is done once, as loading kernels and touching memory, is not measured
+        stream.replayed(0, places[-1])  # a warm-up batch: loading kernels and page faults are not measured
         stream.start()
     started = time.perf_counter()
     for place in places:
@@ -165,7 +170,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
             break
     context.check_stopped()
     steps: Mapping[_Expanded, float] = stream.steps(_PATIENCE)
-    if not sum(steps.values()):  # too slow or too quick to be timed: alike for all edges
+    if not sum(steps.values()):  # too short to be timed: the same for all edges
         steps = tally.edges
     total = sum(steps.values())
     shares = {step: amount / total for step, amount in steps.items()} if total else {}
@@ -191,7 +196,7 @@ def _epoch_seeds(stream: MeteredStream) -> int:
 def _root(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream, looked: int
 ) -> PlanNode:
-    """The operators without numbers."""
+    """The operators, without numbers."""
     spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.hints)
     unit = event_unit(plan.snapshot.graph, read_tables(context, plan.snapshot), None)
     threads = stream.options.threads_of(1)
@@ -223,7 +228,7 @@ def _batches(number: int) -> str:
 
 
 def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[PlanNode]:
-    """A node for each hop and relation, the last one first, as they stand above each other."""
+    """A node for each hop and relation, the last one first, in the order in which they are nested."""
     layouts = {edge.name: edge for edge in read_layout(context.store.db_dir, plan.snapshot).edges}
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.hints.idle
     nodes = []
@@ -255,7 +260,7 @@ def _is_measured(node: PlanNode) -> bool:
 
 
 def _numbers(key: Hashable, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
-    """What the node of a key did, or will do."""
+    """The measurements or estimates of the node with a key."""
     tally, gathering = work.tally, max(0.0, work.making - work.sampling)
     size, edges = sum(tally.features.values()), sum(tally.edges.values())
     match key:
@@ -284,7 +289,7 @@ def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
 
 
 def _analyze(context: ExecutionContext, root: PlanNode, stream: MeteredStream, shares: dict[_Expanded, float]) -> None:
-    """Runs the epoch, and puts what happened beside what was expected."""
+    """Run the epoch, and set the measurements beside the estimates."""
     tally, watch, what = _Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
     stream.start()
     stream.set_epoch(0)

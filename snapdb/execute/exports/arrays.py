@@ -1,6 +1,6 @@
 """COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: a folder of arrays and a manifest, with vertices numbered from 0.
 
-Arrays are read one part at a time, while they are written.
+Arrays are read and written one part at a time, so that memory does not grow with the snapshot.
 """
 
 from __future__ import annotations
@@ -51,21 +51,23 @@ if TYPE_CHECKING:
 _Read = Callable[[Int64s], Array]
 
 _PART = 1 << 24
-"""Bytes of an array that are in memory at once."""
+"""The bytes of an array that are in memory at once."""
 
 
 class _OutputArray(NamedTuple):
-    """One array, which can be read from its beginning as often as is wanted."""
+    """An array that is read lazily, from its beginning at each call."""
 
     name: str
-    """With a dot where it is a part of something: `ids.region`, `x.indptr`."""
+    """The name of the array, with a dot in the arrays of a compound value: `ids.region`, `x.indptr`."""
     dtype: np.dtype[Any]
+    """The dtype of the array."""
     shape: tuple[int, ...]
+    """The shape of the whole array."""
     parts: Callable[[], Iterator[Array]]
-    """Its values in C order."""
+    """Yields the values in C order, in parts."""
 
     def whole(self) -> Array:
-        """All of it at once."""
+        """The whole array in memory."""
         values = np.empty(self.shape, self.dtype)
         flat, at = values.reshape(-1), 0
         for part in self.parts():
@@ -76,26 +78,28 @@ class _OutputArray(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Numbering:
-    """The vertices of one type that are in a snapshot, counted from 0 in the order of their dense ids."""
+    """The vertices of one type that are in a snapshot, numbered from 0 in the order of their dense ids."""
 
     count: int
+    """The number of vertices."""
     dense: Int64s | None = None
-    """[count] dense ids; None: dense ids have no gaps."""
+    """[count] dense ids, int64; None: the dense ids have no gaps."""
     places: Int64s | None = None
-    """By dense id, the number; -1 for what is not in the snapshot."""
+    """[dense ids] the number of each vertex, int64; -1 for ids that are not in the snapshot. None: they have no
+    gaps."""
 
     def parts(self, width: int) -> Iterator[Int64s]:
-        """The dense ids in order, so many at once that rows of `width` bytes make one part."""
+        """The dense ids in order, in parts of as many as fill `_PART` with rows of `width` bytes."""
         step = max(1, _PART // max(1, width))
         for start in range(0, self.count, step):
             stop = min(start + step, self.count)
             yield np.arange(start, stop) if self.dense is None else self.dense[start:stop]
 
     def of(self, dense: Array) -> Int64s:
-        """The numbers of dense ids.
+        """The numbers of dense ids, int64.
 
         Raises:
-            CorruptError: one is of no vertex of the snapshot.
+            CorruptError: an id belongs to no vertex of the snapshot.
         """
         limit = self.count if self.places is None else self.places.size
         inside = not dense.size or (int(dense.min()) >= 0 and int(dense.max()) < limit)
@@ -129,7 +133,7 @@ def _per_vertex(
 def _edge_arrays(
     view: GraphView, edge: EdgeElement, source: _Numbering, destination: _Numbering
 ) -> Iterator[_OutputArray]:
-    """What an edge type holds, by destination, then event time and edge id: as PyG's `is_sorted=True` wants it."""
+    """The arrays of an edge type, by destination, then event time and edge id, as PyG's `is_sorted=True` requires."""
     rows = view.adjacency(Relation(edge.type, "IN"))
     count = rows.edges
 
@@ -164,7 +168,7 @@ def _positions(rows: Adjacency, width: int) -> Iterator[Int64s]:
     """Yield the positions of all edges, in parts of a size that suits rows of `width` bytes."""
     step = max(1, _PART // max(1, width))
     for part in logical_parts(rows.rows, step):
-        for start in range(0, part.positions.size, step):  # one row may hold more
+        for start in range(0, part.positions.size, step):  # a single row may have more edges than a part
             yield part.positions[start : start + step]
 
 
@@ -173,15 +177,15 @@ def _bytes(dtype: np.dtype[Any], width: tuple[int, ...]) -> int:
 
 
 _NATIVE = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_date)
-"""Keys that numpy has a type for; others are text."""
+"""Tests for the key types that numpy supports; other keys are written as text."""
 _SPARSE = 1 << 8
-"""Bytes that a sparse row is taken for."""
+"""The assumed bytes of a sparse row."""
 _SPLITS = 32
-"""More values than that split nothing."""
+"""The maximum number of distinct values of a split column."""
 
 
 def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[_OutputArray]:
-    """The arrays of a vertex type, but for its splits, in the graph's order of features."""
+    """The arrays of a vertex type except its splits, in the graph's order of features."""
     view = reading.view
     yield from _ids(view.keys[vertex.name], vertex.key, numbering)
     for name, feature in view.node_features.get(vertex.name, {}).items():
@@ -199,10 +203,10 @@ def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numberin
 
 
 def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[_OutputArray]:
-    """For each value of a column of text the vertices that have it, as `train_mask`.
+    """One mask per value of a text column, such as `train_mask`: [count] bool, true for the vertices with that value.
 
     Raises:
-        DataError: the values are no splits: too many, or not of letters, digits and _.
+        DataError: the values are not usable as splits: too many, or with characters other than letters, digits and _.
     """
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
@@ -301,7 +305,7 @@ _PYG_FILE = "data.pt"
 
 
 class _Export(NamedTuple):
-    """What is written, and where."""
+    """The source and the destination of an export."""
 
     context: ExecutionContext
     plan: CopySnapshotPlan
@@ -310,17 +314,17 @@ class _Export(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """One element in its file."""
+    """An element that was written to a file."""
 
     element: _Element
     rows: int
     file: str
     fields: Mapping[str, Any]
-    """Types of its columns, or types and shapes of its arrays, by name."""
+    """The types of its columns, or the types and shapes of its arrays, by name."""
 
 
 class _Filled(NamedTuple):
-    """One element as arrays."""
+    """An element as arrays."""
 
     element: _Element
     rows: int
@@ -359,7 +363,7 @@ def _archives(export: _Export) -> list[_Written]:
 
 def _pyg(export: _Export) -> list[_Written]:
     """Write all elements into one file for PyG."""
-    loading.pyg_package("FORMAT pyg")  # it is missed before anything is read
+    loading.pyg_package("FORMAT pyg")  # reports a missing package before anything is read
     elements = list(_elements(export, _as_pyg))
     whole = [(each.element, _nested(each.arrays)) for each in elements]
     loading.save_pyg(
@@ -376,7 +380,7 @@ _WRITERS: Mapping[SnapshotFormat, Callable[[_Export], list[_Written]]] = {
     "npz": _archives,
     "pyg": _pyg,
 }
-"""What fills the folder, by its format."""
+"""Format → the function that writes the folder's files."""
 
 
 def _as_written(array: _OutputArray) -> _OutputArray:
@@ -420,7 +424,7 @@ def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering
 
 
 def _reporting(export: _Export, element: str, arrays: list[_OutputArray]) -> list[_OutputArray]:
-    """The arrays, which tell what is being written while they are read, and stop where that was asked for."""
+    """The arrays, which report progress while they are read, and check for a request to stop."""
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
         raise BindError(
@@ -456,10 +460,10 @@ def _file(element: _Element, suffix: str) -> str:
 
 @contextmanager
 def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:
-    """A folder to fill; it stands at the path when the block has called its `finish`, else nothing of it stays.
+    """A context manager that yields a folder to fill; the block publishes it with `finish`, else it is removed.
 
     Raises:
-        InputError: nothing may be put there, or the disk refuses.
+        InputError: the path is not writable or not allowed, or the disk reports an error.
     """
     target = Path(os.path.expanduser(path))
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(context.store.db_dir.path)):
@@ -524,7 +528,7 @@ def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
 def _write_batches(
     plan: CopySamplePlan, context: ExecutionContext, opened: StreamSource, writer: BatchWriter
 ) -> tuple[int, int]:
-    """How many batches were written, and their bytes; the threads that make batches write them."""
+    """Writes the batches, on the threads that build them; returns their number and bytes."""
     sample, what, done, size = plan.sample, f"writing {plan.path}", 0, 0
     with (
         sample.places.under(),
@@ -535,7 +539,8 @@ def _write_batches(
         lineage = stream.lineage
         for epoch in range(sample.epochs if len(stream) else 0):
             total = len(stream)
-            sizes: Iterator[Any] = iter(stream)  # a transform's results stand in the batches' places
+            # A transform's results replace the batches: here the bytes that it wrote.
+            sizes: Iterator[Any] = iter(stream)
             for number, written in enumerate(sizes):
                 context.step(what, (epoch + number / total) / sample.epochs)
                 done, size = done + 1, size + written

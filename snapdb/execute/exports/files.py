@@ -1,4 +1,4 @@
-"""COPY … TO: rows into one file that stands under its name only when it is whole."""
+"""COPY … TO: rows written to one file, which gets its name by an atomic rename once it is complete."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ from snapdb.storage.disk import hidden_beside
 from snapdb.types.text import counted
 
 _LINKS = 40
-"""How many links one after another are followed; the kernel follows no more."""
+"""The maximum number of symbolic links to follow, as in the Linux kernel."""
 
 
 def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
@@ -40,7 +40,7 @@ def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
 
 
 def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
-    """Where the file goes, links followed; InputError where no file may be put."""
+    """The path to write to, with links resolved; InputError where no file may be written."""
     expanded = os.path.expanduser(plan.path)
     target = Path(os.path.realpath(expanded))
     if os.path.isdir(target):
@@ -96,24 +96,25 @@ def _refused(plan: CopyToPlan, message: str) -> InputError:
 
 
 def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: FileFormat, writer: str) -> int:
-    """How many rows DuckDB's writer wrote.
+    """The number of rows that DuckDB's writer wrote.
 
     Args:
-        session: With the query's names.
-        query: Gives the rows.
-        path: The file, which is made or written over.
-        format_: What it becomes.
-        writer: What COPY is told in parentheses.
+        session: A session with the query's names.
+        query: The query that returns the rows.
+        path: The file to create or overwrite.
+        format_: The file format.
+        writer: The options of DuckDB's COPY, in parentheses.
 
     Raises:
-        OSError: the disk refuses.
+        OSError: the disk reports an error.
     """
+    # DuckDB writes HUGEINT to Parquet as DOUBLE, so such columns are cast to an exact type first.
     before, after = _exact(session, query) if format_ == "parquet" else ("", "")
     copy = f"\n{after}) TO {text_literal(str(path))} ({writer})"
     try:
         return session.write(f"COPY ({before}", query.text, copy, query.parameters)
     except (InputError, CorruptError) as error:
-        if path.name not in error.message:  # it is about what is read
+        if path.name not in error.message:  # the error is about a file that the query reads
             raise
         match = re.search(r'": ([A-Z][\w ]+)$', error.message)
         raise OSError(errno.EIO, match[1] if match else "the disk reported an error") from error
@@ -150,7 +151,7 @@ def _packed(context: ExecutionContext, session: SqlSession, plan: CopyToPlan, pa
 def _check_zones(session: SqlSession, plan: CopyToPlan) -> None:
     """Raise for a time of day with a zone, which no type of Arrow represents."""
     for column in session.describe(plan.query.text, plan.query.parameters):
-        if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose moments stay
+        if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose instants Arrow keeps
             cast = f"CAST({quote_odd(column.name)} AS VARCHAR)"
             raise BindError(
                 f"Arrow cannot represent the time zone of {column.name}, of type {column.type}; write {cast}",

@@ -1,6 +1,6 @@
-"""Samples: the streams, the rows and the audits that are made of a snapshot.
+"""Samples: the streams, rows and audits of a snapshot.
 
-The names that a database uses are imported on first use: a SELECT should not wait for numba and torch.
+The names that a database uses are imported on first use, so that a SELECT does not load numba and torch.
 """
 
 from __future__ import annotations

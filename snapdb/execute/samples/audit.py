@@ -240,7 +240,7 @@ def _untimely(spec: SampleSpec) -> str:
 
 
 def _seen_pairs(spec: SampleSpec) -> str:
-    """Return SELECT batch, exclusion: edges between the ends of a seed, either way; in trees, of its own seed."""
+    """Return SELECT batch, exclusion: edges between the ends of a seed, either way; in trees, of the tree's seed."""
     link = spec.link
     assert link is not None
     pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"

@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 
 _INFERRED = "snapdb inferred"
-"""The name under which SQL reads what was inferred."""
+"""The name of the view through which SQL reads the inferred states."""
 _ALL = "DEFAULT => [FULL]"
 
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What is to be inferred."""
+    """The arguments of an inference."""
 
     snapshot: str
     node_type: str | None
-    """None: the only one."""
+    """The vertex type; None: the only one."""
     layers: Layers
     fanout: str | None
-    """None: all edges that lead to a vertex."""
+    """The FANOUT text; None: all edges that lead to a vertex."""
     batch: int
     into: str | None
-    """The table that is to be made; None: none."""
+    """The name of the table to create; None: none."""
     replaces: bool
-    """It may be there already."""
+    """Whether that table may exist already."""
     column: str
     transform: Callable[[Any], Any] | None
     threads: int | None
@@ -64,10 +64,10 @@ class Inference:
             raise ValueError(f"batch must be 1 or more vertices, found {self.batch!r}")
 
     def trial(self, catalog: Catalog) -> Statement:
-        """A statement that makes such a table, for a look at whether it may be made: before the work, not after it.
+        """A statement that creates an empty table of that name, to check before the work whether it is possible.
 
         Raises:
-            BindError: the name is not free, or the snapshot stands on the table.
+            BindError: the name is taken, or the snapshot depends on the table.
         """
         assert self.into is not None
         if catalog.kind_of(self.into) == "table":
@@ -83,17 +83,17 @@ class Inference:
         return self.statement(f"SELECT 1 AS {quote(self.column)}")
 
     def statement(self, query: str) -> Statement:
-        """The statement that makes the table of a SELECT."""
+        """The statement that creates the table from a SELECT."""
         assert self.into is not None
         create = "CREATE OR REPLACE TABLE" if self.replaces else "CREATE TABLE"
         (statement,) = parse(f"{create} {quote_odd(self.into)} AS {query}")
         return statement
 
     def opened(self, context: ExecutionContext) -> _OpenInference:
-        """The snapshot, opened whole: the rules, which leave out what one hop from the seeds does not reach, rest.
+        """The snapshot, opened without the rules that skip what one hop from the seeds cannot reach.
 
         Raises:
-            BindError: a name leads nowhere, it is not said which vertex type is meant, or a fanout is not FULL.
+            BindError: a name does not exist, the vertex type is ambiguous, or a fanout is not FULL.
             CorruptError: a file of the snapshot is missing or damaged.
         """
         snapshot = context.catalog.snapshot(self.snapshot)
@@ -129,7 +129,7 @@ class Inference:
         return snapshot.graph.vertices[0]
 
     def _text(self, snapshot: Snapshot, element: VertexElement) -> str:
-        """Return the SAMPLE statement of a layer's batches; it has no seeds, as all vertices are."""
+        """Return the SAMPLE statement of a layer's batches, without seeds: every vertex is one."""
         name, keys = quote_odd(element.name), ", ".join(map(quote_odd, element.key))
         return (
             f"SAMPLE FROM {quote_odd(snapshot.name)} SEEDS (SELECT {keys} FROM {name} WHERE false) "
@@ -138,8 +138,8 @@ class Inference:
 
 
 def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
-    """The states of all vertices, which are stored where a table is named; errors are those of `Database.infer`."""
-    if wanted.into is not None:  # what would fail in the end is reported before the work
+    """The states of all vertices, stored in a table if one is named; errors are those of `Database.infer`."""
+    if wanted.into is not None:  # reports problems with the table before the work, not after it
         session.transactions.check()
         trial = wanted.trial(session.catalog())
         session.check_allowed(session.plan(trial), trial)
@@ -155,7 +155,7 @@ def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
 
 
 def _check_full(statement: Sample) -> None:
-    """Raise where a fanout is not FULL."""
+    """Raise InputError unless every fanout is FULL."""
     for clause in statement.fanouts.value:
         if any(count != FULL for count in clause.counts):
             edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
@@ -176,13 +176,13 @@ class _OpenInference(NamedTuple):
     opened: StreamSource
     element: VertexElement
     key: dict[str, str]
-    """The key's columns with their types."""
+    """The columns of the key, with their types."""
 
     def inferred(self) -> Inferred:
-        """The last layer's states of all vertices of the type. The snapshot is let go of, whatever happens.
+        """The last layer's states of all vertices of the type; the snapshot is always released.
 
         Raises:
-            InputError: a layer does not give what is asked of it.
+            InputError: a layer does not return a row of numbers for each seed.
         """
         inference, view, path = self.inference, self.opened.view, self.context.store.db_dir.path
         passes = train.Passes(
@@ -205,7 +205,7 @@ class _OpenInference(NamedTuple):
 
     @property
     def statement(self) -> Statement:
-        """The statement that makes the table of what was inferred, with the key as the vertex table has it."""
+        """The statement that creates the table of the states, with the key columns of the vertex table."""
         keys = [f"CAST({quote(name)} AS {type_}) AS {quote(name)}" for name, type_ in self.key.items()]
         return self.inference.statement(
             f"SELECT {', '.join(keys)}, {quote(self.inference.column)} FROM {quote(_INFERRED)}"

@@ -1,4 +1,4 @@
-"""The lineage of batches: what a statement adds to it when it is opened, and how it is read back for a replay."""
+"""The lineage of batches: the part that a statement adds when it is opened, and its parser for a replay."""
 
 import json
 import math
@@ -42,7 +42,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "generation": (int,),
 }
-"""What every lineage of a batch says, and as what."""
+"""The fields of every lineage of a batch, with their types."""
 _MORE: dict[str, tuple[type, ...]] = {
     "epoch": (int,),
     "seed_query": (str,),
@@ -52,12 +52,12 @@ _MORE: dict[str, tuple[type, ...]] = {
     "classes": (Mapping,),
     "widths": (Mapping,),
 }
-"""What some say too."""
+"""The optional fields, with their types."""
 _CODINGS = ("classes", "widths")
 
 
 def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, object]:
-    """Where a sampler's seeds come from, as plain values for JSON."""
+    """The origin of a sampler's seeds, as plain values for JSON."""
     version = context.catalog.version
     outside = {"seed_query": plan.outside} if plan.outside else {}
     return {
@@ -70,13 +70,13 @@ def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, obj
 
 
 def tables_digest(context: ExecutionContext, version: int) -> str | None:
-    """The hash of a version, which stands for those before it too; None when there is no such version."""
+    """The hash of a version, which covers all earlier versions through the hash chain; None when it does not exist."""
     rows = context.store.catalog_db.rows("SELECT hash FROM versions WHERE version = ?", (version,))
     return rows[0]["hash"] if rows else None
 
 
 def named_parameters(*texts: str | None) -> set[str]:
-    """The parameters in some texts as they are written there: $name, ?, $1."""
+    """The parameters in some texts, as they are written: $name, ?, $1."""
     return {token.text for text in texts if text for token in scan(text) if token.kind == "parameter"}
 
 
@@ -94,59 +94,60 @@ def _parameters(given: Parameters, named: set[str]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A moment of a database, and a sampler at it."""
+    """A state of a database, and a sampler on it."""
 
     database: str
-    """The directory that it was in."""
+    """The path of the database directory."""
     snapshot: str
     version: int
     window: Window
     pinned: Pinned
     tables_version: int
-    """At which the seeds were read."""
+    """The version of the tables that the seeds were read from."""
     tables_digest: str
     sampler: Sample
     given_seeds: bool
-    """They came from Python."""
+    """Whether the seeds were passed from Python."""
     seed_query: str | None
-    """The SELECT that they came as."""
+    """The SELECT that was passed as seeds."""
     seeds: str
     """The digest of the seed set."""
     parameters: Parameters
     generation: int
-    """Of the rows that serve several batches."""
+    """The generation of the rows of a neighbor pool."""
     zero_weight: ZeroWeight
-    """When edges of weight 0 are delivered."""
+    """Whether edges of weight 0 are delivered."""
     ids: IdType
     """The type of node ids."""
     epoch: int | None
-    """None: of every epoch."""
+    """The epoch; None: every epoch."""
     codings: Codings | None
-    """The classes behind codes, and the widths of sparse features; None: it is of a snapdb that kept neither."""
+    """The classes behind codes, and the widths of sparse features; None: an older snapdb wrote the lineage without
+    them."""
 
     def drawn(self, spec: SampleSpec) -> SampleSpec:
-        """The sampler's statement with what the lineage alone records."""
+        """The spec, with the fields that only the lineage records."""
         drawing = replace(spec.drawing, zero_weight=self.zero_weight)
         return replace(spec, generation=self.generation, drawing=drawing, ids=self.ids)
 
     def fits(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot, whatever its name, holds what this one held."""
+        """Whether a snapshot of any name has the content that this lineage names."""
         window = Window(snapshot.window.start, snapshot.window.stop)
         return (snapshot.version, window, pinned(snapshot)) == (self.version, self.window, self.pinned)
 
 
 def codings_in(lineage: Mapping[str, object]) -> Codings | None:
-    """The classes and widths that a lineage records; None where it is of a snapdb that kept neither."""
+    """The classes and widths that a lineage records; None where an older snapdb wrote it without them."""
     recorded = {name: value for name in _CODINGS if isinstance(value := lineage.get(name), Mapping)}
     return recorded if len(recorded) == len(_CODINGS) else None
 
 
 def read_lineage(lineage: object) -> Past:
-    """What a lineage says: a batch's, a stream's, or that of a manifest.
+    """The parsed lineage of a batch, of a stream or of a manifest.
 
     Raises:
-        InputError: it is no lineage of batches, or is cut short or changed.
-        FormatError: it is of another rng scheme.
+        InputError: the value is not a lineage of batches, or is incomplete or changed.
+        FormatError: the lineage has another rng scheme.
     """
     if isinstance(lineage, Mapping) and isinstance(lineage.get("lineage"), Mapping):
         lineage = lineage["lineage"]
@@ -188,7 +189,7 @@ def _check_scheme(lineage: Mapping[Any, Any]) -> None:
 
 
 def _check_fields(lineage: Mapping[Any, Any]) -> None:
-    """Nothing when all that is needed is there, and is what it should be."""
+    """Raise InputError unless all required fields are present and have their types."""
     if "definition" in lineage and "sampler" not in lineage:
         raise InputError(
             f"this is the lineage of snapshot {lineage.get('snapshot')}, not of a batch; {_GIVE}", code="lineage"
@@ -256,7 +257,7 @@ def _damaged(what: str) -> InputError:
 
 
 class _Kind(NamedTuple):
-    """Values that JSON has no form for."""
+    """A type of values that JSON lacks."""
 
     type: type
     text: Callable[[Any], str]
@@ -274,18 +275,18 @@ _KINDS = {
     "UUID": _Kind(UUID, str, UUID),
     "BLOB": _Kind(bytes, bytes.hex, bytes.fromhex),
 }
-"""By a name of the type in SQL. The first that fits counts, for a datetime is a date too."""
+"""Type name in SQL → its conversions. The first match counts, as a datetime is also a date."""
 _STRUCT = "STRUCT"
 
 
 def plain(value: object) -> object:
-    """What `valued` makes the value of again: itself where JSON has it, else its type and its text.
+    """A value as plain data for JSON, which `_valued` reverses: itself where JSON has the type, else type and text.
 
     >>> plain([5, "a", date(2026, 7, 1)])
     [5, 'a', {'DATE': '2026-07-01'}]
 
     Raises:
-        TypeError: it is of a type that has no such form.
+        TypeError: the type has no such representation.
     """
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -300,13 +301,13 @@ def plain(value: object) -> object:
 
 
 def _valued(plain: Any) -> Any:
-    """The value that `plain` told of.
+    """The value that `plain` converted.
 
     >>> _valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
     {'day': datetime.date(2026, 7, 1), 'least': 5}
 
     Raises:
-        ValueError, ArithmeticError: its text is no value of its type.
+        ValueError, ArithmeticError: the text is not a value of its type.
     """
     if isinstance(plain, list):
         return [_valued(one) for one in plain]

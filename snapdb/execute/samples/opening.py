@@ -1,4 +1,4 @@
-"""What a sampler or a stream reads: the snapshot opened with its seeds, and again when a newer one is published."""
+"""Opening a sampler or a stream: its snapshot and seeds, and those of the next publication."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from snapdb.storage.artifacts import find_or_build
 from snapdb.types import IdType, Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000
-"""Edges from which out-neighbours are kept on the disk; fewer are sorted in memory when they are needed."""
+"""The number of edges from which out-neighbours are stored on disk; fewer are sorted in memory on demand."""
 _CALLER = 5
-"""Frames from a warning to the caller that renews the stream."""
+"""The number of frames from a warning to the caller that renews the stream."""
 
 
 def open_statement(
@@ -52,13 +52,16 @@ def open_statement(
     """Bind and optimize a SAMPLE statement, and open it.
 
     Args:
-        seeds: Another seed set than the statement's, a SELECT or ids; None: the statement's.
-        restore: Restores what a lineage records of the draws beside the statement.
+        context: The context of the statement.
+        statement: The statement.
+        seeds: A SELECT or ids that replace the statement's seed set; None: the statement's.
+        delivers: Whether rows or batches are read.
+        restore: Sets the fields of the spec that only a lineage records.
 
     Raises:
-        BindError: a name in it leads nowhere.
+        BindError: a name in it does not exist.
         CorruptError: a file of the snapshot is missing or damaged.
-        DataError: the seeds do not fit, or weights.
+        DataError: the seeds or weights are not valid.
     """
     try:
         plan = bind(statement, context.bind_context)
@@ -78,7 +81,7 @@ def open_sample(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
 
     Raises:
         CorruptError: a file of the snapshot is missing or damaged.
-        DataError: the seeds do not fit, or weights.
+        DataError: the seeds or weights are not valid.
     """
     with plan.places.under():
         return _open(context, plan)
@@ -115,14 +118,14 @@ def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSo
 
 
 def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
-    """Replace EVERY AUTO by a number of batches, chosen from counts of the snapshot."""
+    """Replace EVERY AUTO by a number of batches, computed from counts of the snapshot."""
     if spec.refresh is None or spec.refresh.every is not None:
         return spec
     return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
 
 
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
-    """Sort edges that the sampler traverses in reverse, where that is worth storing and can be stored."""
+    """Store the edges sorted by source for reverse sampling, where that is worth the disk space and allowed."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link
@@ -195,11 +198,12 @@ def open_stream(
 
 
 class _Mark(NamedTuple):
-    """What a stream follows: it goes on when that is another one."""
+    """The state that a stream follows; it is renewed when this changes."""
 
     published: Published
+    """The publication of the snapshot."""
     sampler: tuple[str, int] | None
-    """The text of a named one, and the generation of its rows."""
+    """The text of a named sampler, and the generation of its rows; None for a statement."""
 
     def same(self, other: _Mark) -> bool:
         return self.sampler == other.sampler and self.published.content == other.published.content
@@ -207,24 +211,24 @@ class _Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Following:
-    """A sampler's name or statement, which is opened anew when there is a newer publication."""
+    """A sampler's name or statement, which is reopened at each newer publication."""
 
     session: DatabaseSession
     query: str
     seeds: object
     parameters: Parameters
     limited: bool
-    """The caller gave the memory: an error about it is not about the statement."""
+    """Whether the caller set the memory: an error about it is then not located in the statement."""
     typed: bool
-    """The same of the type of ids."""
+    """Whether the caller set the type of ids."""
 
     def opened(self) -> StreamSource:
-        """The newest publication.
+        """The newest publication, opened.
 
         Raises:
-            BindError: a name leads nowhere, or it is no sampler's statement.
+            BindError: a name does not exist, or the text is not a sampler's statement.
             CorruptError: a file of the snapshot is missing or damaged.
-            DataError: the seeds do not fit.
+            DataError: the seeds are not valid.
         """
         with streamed(self.query) as statement:
             plan, opened = retry_if_replaced(lambda: self._open(statement))
@@ -252,19 +256,20 @@ class _Following:
 
 
 class _PublicationWatch:
-    """Opens the next publication of what a stream follows."""
+    """Watches for the next publication of the snapshot that a stream follows, and opens it."""
 
     def __init__(self, following: _Following, plan: SamplePlan, mark: _Mark) -> None:
         self._following, self._plan, self._mark = following, plan, mark
         self._seen: Catalog | None = None
 
     def refresh(self) -> StreamSource | None:
-        """What was published since; None: nothing, or the snapshot is gone.
+        """The newer publication, opened; None: there is none, or the snapshot was dropped.
 
         Raises:
             SnapdbError: it cannot be opened, or its seeds cannot be read.
         """
         catalog = self._following.session.head()
+        # `head` returns the same object until a commit, so that the check costs no query.
         if catalog is self._seen:
             return None
         now = self._now(catalog)
@@ -316,11 +321,11 @@ def open_named_snapshot(session: DatabaseSession, name: str) -> OpenSnapshot:
 
 
 def _open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
-    """The whole snapshot as arrays, with the births of vertices; its files stay until the lease is released.
+    """The whole snapshot as arrays, with the births of vertices; the lease keeps its files until it is released.
 
     Raises:
-        CorruptError: a file of it is missing or damaged.
-        CommitConflict: it was replaced or dropped at this moment.
+        CorruptError: a file of the snapshot is missing or damaged.
+        CommitConflict: the snapshot was replaced or dropped meanwhile.
     """
     opened = open_snapshot(context.store.catalog_db, snapshot)
     bearing = [vertex.name for vertex in snapshot.graph.vertices if vertex.event_time]

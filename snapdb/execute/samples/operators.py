@@ -31,7 +31,7 @@ from snapdb.types import Relation, Sampler, SampleSpec
 from snapdb.types.text import counted
 
 _SHOWN = 3
-"""Fanouts that a notice names."""
+"""The maximum number of fanouts that a notice names."""
 
 
 def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
@@ -51,7 +51,7 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
 def _sampled_rows(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, maker: RowMaker
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all batches in their order, made by one thread or by several; these end when the reader does."""
+    """The rows of all batches in order, built by one or several threads, which end with the reader."""
 
     def rows_of(task: _BatchSeeds) -> list[pa.RecordBatch]:
         context.check_stopped()
@@ -92,7 +92,7 @@ def _read(
 
 
 def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
-    """CREATE SAMPLER: write the row of the sampler, in place of the one that the plan replaces."""
+    """CREATE SAMPLER: insert the row of the sampler, or replace the row of the sampler that the plan names."""
     yield from ()
     sampler = replace(plan.sampler, text=_text(context, plan))
     with context.store.catalog_db.writing(publishes=True) as connection:
@@ -102,7 +102,7 @@ def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
 
 
 def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
-    """Return what the pool keeps; with EVERY AUTO, also the number of batches that means now."""
+    """Return the rows that the pool keeps, as text; with EVERY AUTO, also the number of batches that it means now."""
     refresh = plan.sample.spec.refresh
     if refresh is None or refresh.every is not None:
         return plan.sampler.text
@@ -117,7 +117,7 @@ def _sampler_text(sampler: Sampler) -> str:
 
 
 def _unreached(spec: SampleSpec) -> str:
-    """Return a notice of the fanouts that no hop can use; '' where all are used."""
+    """Return a notice of the fanouts that no hop can use; '' if there are none."""
     names = [f"{fanout.edge.edge} {fanout.direction}" for fanout in unreached_fanouts(spec)]
     if not names:
         return ""
@@ -127,19 +127,19 @@ def _unreached(spec: SampleSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _BatchSeeds:
-    """A batch whose rows are to be made."""
+    """The seeds of a batch whose rows are to be built."""
 
     number: int
-    """Over all epochs."""
+    """The number of the batch over all epochs."""
     epoch: int
     index: int
-    """Within the epoch."""
+    """The number of the batch within its epoch."""
     ordinals: Int64s
-    """The seeds."""
+    """The ordinals of the seeds."""
 
 
 class RowMaker:
-    """Makes the rows of batches. Threads share it; each borrows a scratch for the time of a batch."""
+    """Builds the rows of batches. Threads share it; each borrows a scratch buffer per batch."""
 
     def __init__(self, opened: StreamSource) -> None:
         """Opens the sampler, and reads the keys that rows need."""
@@ -160,7 +160,7 @@ class RowMaker:
 
     @property
     def in_order(self) -> bool:
-        """Whether rows depend on which batches came by them before, so that batches are made one after another."""
+        """Whether rows depend on which batches accessed them before, so that batches are built one after another."""
         return self._spec.in_order
 
     def rows(self, task: _BatchSeeds) -> list[pa.RecordBatch]:
@@ -179,12 +179,12 @@ class RowMaker:
             self._gather(subgraph)
             blocks = list(self._blocks(task.number, subgraph))
         if self._spec.memory is not None:
-            # What was sampled, and the rows that are made of it, are about the same.
+            # The sampled arrays, and the rows that are built from them, have about the same size.
             self._largest = max(self._largest, scratch_bytes(scratch) + 2 * sum(rows.nbytes for rows in blocks))
         return blocks
 
     def room(self, most: int) -> int:
-        """How many batches may be under way or wait to be read: as many as fit into the statement's memory."""
+        """The number of batches in progress or waiting to be read: as many as fit into the statement's memory."""
         limit = self._spec.memory
         if limit is None:
             return most
@@ -199,7 +199,7 @@ class RowMaker:
             for feature in (*self._view.node_features.get(kind, {}).values(), *_listed(self._view.targets.get(kind))):
                 if isinstance(feature, SparseReader):
                     feature.read_sparse(ids)
-                elif not isinstance(feature, HistoryFeature):  # what changes in time is a batch's matter
+                elif not isinstance(feature, HistoryFeature):  # values with a history are read per batch
                     feature.read(ids)
 
     def _blocks(self, number: int, subgraph: Subgraph) -> Iterator[pa.RecordBatch]:

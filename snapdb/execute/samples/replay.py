@@ -51,35 +51,35 @@ def replay_batch(
     seeds: object,
     params: Parameters,
 ) -> Batch:
-    """A batch again from its lineage; arguments and errors are those of `snapdb.replay`."""
+    """A batch, sampled again from its lineage; arguments and errors are those of `snapdb.replay`."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
     return retry_if_replaced(lambda: session.read_head(wanted.batch))
 
 
 def replay_rows(session: DatabaseSession, lineage: Mapping[str, object], batch: int, epoch: int | None) -> pa.Table:
-    """The rows that SAMPLE gives of a batch, from its lineage."""
+    """The rows that SAMPLE returns for a batch, from its lineage."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
     return retry_if_replaced(lambda: session.read_head(wanted.rows))
 
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """A batch that is wanted again, and all that it is made of."""
+    """A batch to replay, with everything that determines it."""
 
     past: Past
     epoch: int
     number: int
-    """Of the batch within the epoch."""
+    """The number of the batch within the epoch."""
     seeds: object
-    """Ids or a SELECT; None: the sampler's own."""
+    """The ids or the SELECT; None: the sampler's own."""
     parameters: Parameters
 
     @staticmethod
     def of(past: Past, batch: Any, epoch: Any, seeds: object, parameters: Parameters) -> _Replay:
-        """What was asked for.
+        """The arguments, checked.
 
         Raises:
-            InputError: there can be no such batch, or more must be given.
+            InputError: such a batch cannot exist, or seeds or parameters are missing.
         """
         epoch = (past.epoch or 0) if epoch is None else epoch
         for name, value in (("a batch", batch), ("an epoch", epoch)):
@@ -101,7 +101,7 @@ class _Replay:
         )
 
     def batch(self, context: ExecutionContext) -> Batch:
-        """The batch, on the CPU; nothing of it is read later."""
+        """The batch on the CPU, read completely."""
         with (
             self._opened(context, "batches") as opened,
             loading.BatchStream(opened._replace(cache=None), StreamOptions(threads=0, progress=context.step)) as stream,
@@ -109,11 +109,11 @@ class _Replay:
             return _whole(stream.replayed(self.epoch, self.number))
 
     def rows(self, context: ExecutionContext) -> pa.Table:
-        """The rows that SAMPLE gives of the batch."""
+        """The rows that SAMPLE returns for the batch."""
         with self._opened(context, "rows") as opened:
             maker = RowMaker(opened)
             tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
-            if maker.in_order:  # those of earlier epochs too, for the rows that they come by
+            if maker.in_order:  # earlier epochs too, as their accesses decide the rounds of rows
                 epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
                 tasks = [*chain.from_iterable(epochs), *tasks]
                 for task in tasks[:-1]:
@@ -123,10 +123,10 @@ class _Replay:
 
     @contextmanager
     def _opened(self, context: ExecutionContext, delivers: Literal["rows", "batches"]) -> Iterator[StreamSource]:
-        """The sampler and its seeds, as they were."""
+        """The sampler with its seeds, in their state at the time of the lineage."""
         past = self.past
         _check_database(context, past)
-        # A batch depends on none of these, and the machine that it was made on may have had other devices.
+        # None of these changes a batch, and the machine that it was built on may have had other devices.
         clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
         statement = replace(past.sampler, clauses=clauses)
         with _snapshot_as_then(context, past) as snapshot:
@@ -173,7 +173,7 @@ def _check_database(context: ExecutionContext, past: Past) -> None:
 
 @contextmanager
 def _snapshot_as_then(context: ExecutionContext, past: Past) -> Iterator[Snapshot]:
-    """A snapshot that holds what the lineage's held: one that is there, or one for the time of the block."""
+    """A snapshot with the content of the lineage's: an existing one, or one that is built for the block."""
     known = context.catalog.snapshots
     if match := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
         yield match
@@ -197,15 +197,17 @@ def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) ->
     try:
         layout = read_layout(context.store.db_dir, snapshot)
         return codings(context.store.db_dir, snapshot.graph, layout) == past.codings
-    except CorruptError:  # dropped at this moment, or damaged: it is pinned again
+    except CorruptError:  # dropped meanwhile, or damaged: it is built again
         return False
 
 
 def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
-    """Nothing when the classes behind codes, and the widths of sparse features, are those of then.
+    """Raise DataError unless the classes behind codes, and the widths of sparse features, are those of the lineage.
 
     Args:
-        stands: The snapshot is there, rather than pinned again from tables.
+        past: The lineage.
+        opened: The sampler.
+        stands: Whether the snapshot existed, rather than being built from tables for this replay.
     """
     now = codings_in(opened.view.lineage)
     assert now is not None
@@ -259,7 +261,7 @@ def _unwritable(bind_context: BindContext, past: Past, plan: CreateSnapshotPlan)
 
 
 def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
-    """What makes the lineage's snapshot again, under a name that is free."""
+    """The plan that builds the lineage's snapshot again, under a name that is not taken."""
     taken, tables = bind_context.catalog.kind_of(past.snapshot) is not None, bind_context.tables_at(past.version)
     if problem := next(misfits(past.pinned.graph, tables), None):
         raise InputError(
@@ -323,7 +325,7 @@ def _bounds(window: Window, unit: TimeUnit | None) -> str:
 
 
 def _time(time: int, unit: TimeUnit | None) -> str:
-    """An event time as the language takes it.
+    """An event time as an SQL literal.
 
     >>> _time(1_500_000, "timestamp"), _time(-7, "integer")
     ("TIMESTAMP '1970-01-01 00:00:01.500000'", '-7')
@@ -332,5 +334,5 @@ def _time(time: int, unit: TimeUnit | None) -> str:
         return str(time)
     try:
         return f"TIMESTAMP '{moment(time).replace(tzinfo=None).isoformat(sep=' ')}'"
-    except OverflowError:  # a year that Python's calendar has not
+    except OverflowError:  # a year that Python's calendar lacks
         return f"make_timestamp({time})"

@@ -28,25 +28,26 @@ from snapdb.types import Column, EdgeType, Link, Relation
 
 
 def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
-    """The seed set of a sampler, whose births are not looked at yet.
+    """The seed set of a sampler; `check_born` checks births.
 
     Args:
-        id_map: Of the seed type.
+        context: The context of the statement.
+        plan: The sampler.
+        view: The snapshot.
+        id_map: The id map of the seed type.
 
     Raises:
-        BindError: columns that do not fit.
-        DataError: ids or times that are NULL, seeds that are there twice, or not in the snapshot: counted, three shown.
+        BindError: the columns are not those of seeds.
+        DataError: ids or times are NULL, or seeds are duplicate or not in the snapshot; the message counts them and
+            shows
+            three.
     """
     with about_seeds(plan.seeds.span, plan.outside):
         return _read(context, plan, view, id_map)
 
 
 def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
-    """Nothing when every seed was there at its time.
-
-    Raises:
-        DataError: it counts those that were not, and shows three.
-    """
+    """Raise DataError if a seed did not exist at its time; the message counts such seeds and shows three."""
     if seeds.time is None:
         return
     late = np.zeros(seeds.ids.size, np.bool_)
@@ -108,7 +109,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
 
 
 def _sorted(columns: Sequence[Array]) -> Int64s:
-    """Return the order of rows by their columns, the first column first; of arrays each position is a column."""
+    """Return the order of rows by their columns, the first column first; each position of an array is a column."""
     keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
@@ -180,7 +181,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
-    same[1:] &= ~same[:-1]  # each of them once
+    same[1:] &= ~same[:-1]  # the later rows of each pair of equal ones
     twice = order[1:][same]
     if twice.size:
         when = "" if time is None else " with the same time"
@@ -193,7 +194,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
 
 
 def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
-    """Raise where two rows tie, as IN ORDER is only repeatable without ties."""
+    """Raise DataError where two rows tie, as IN ORDER is only repeatable without ties."""
     chosen = table.select(list(order)).rename_columns([str(i) for i in range(len(order))])
     if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         names = ", ".join(table.column_names[i] for i in order)
@@ -204,10 +205,10 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
 
 
 def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
-    """[rows] the times of seeds: microseconds since 1970 UTC, or the user's integers.
+    """[rows] the times of seeds, int64: microseconds since 1970 UTC, or the user's integers.
 
     Raises:
-        DataError: some are NULL or infinite (they are counted, three seeds are shown), or beyond 64 bits.
+        DataError: some are NULL or infinite (the message counts them and shows three), or exceed 64 bits.
     """
     assert plan.columns.time is not None
     values = table.column(plan.columns.time)
@@ -242,7 +243,7 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
 
 
 def _edge_ids(values: pa.ChunkedArray) -> Int64s:
-    """[rows] the ids of seed edges; -1, which no edge has, for NULL and what is beyond 64 bits."""
+    """[rows] the ids of seed edges, int64; -1, which no edge has, for NULL and for values beyond 64 bits."""
     try:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -251,10 +252,10 @@ def _edge_ids(values: pa.ChunkedArray) -> Int64s:
 
 
 def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
-    """[rows], or [rows, n] of arrays: the column `y` of a DuckDB type, as int64 (NULL: -1) or float32 (NULL: NaN).
+    """[rows], or [rows, n] for arrays: the column `y` of a DuckDB type, as int64 (NULL: -1) or float32 (NULL: NaN).
 
     Raises:
-        DataError: a value is beyond 64 bits or float32.
+        DataError: a value exceeds 64 bits or float32.
     """
     if _dtype(type_) in (np.bool_, np.int64):
         return _each_place(values, lambda part: _numbers(_whole(part, "y"), -1))
@@ -262,10 +263,10 @@ def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
 
 
 def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> Array:
-    """[rows], or [rows, n] of arrays: a further column, as bool, int64, float32 (of FLOAT) or float64.
+    """[rows], or [rows, n] for arrays: another column, as bool, int64, float32 (for FLOAT) or float64.
 
     Raises:
-        DataError: some are NULL (they are counted, three seeds are shown), or beyond 64 bits.
+        DataError: some are NULL (the message counts them and shows three), or exceed 64 bits.
     """
     values, dtype = table.column(place), _dtype(column.type)
     missing = _each_place(values, lambda part: part.is_null().to_numpy())
@@ -290,7 +291,7 @@ def _dtype(type_: str) -> type[np.generic]:
 
 
 def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], Array]) -> Array:
-    """Convert a column by `read`; of a column of arrays, each position, side by side."""
+    """Convert a column by `read`; a column of arrays is converted position by position."""
     if not pa.types.is_fixed_size_list(values.type):
         return read(values)
     return np.stack([read(pc.list_element(values, i)) for i in range(values.type.list_size)], axis=1)
@@ -325,17 +326,19 @@ def _shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
 def _find_ends(
     view: GraphView, edge: EdgeType, ids: Int64s, limit: int, step: Callable[[float], None]
 ) -> tuple[Int64s, Int64s]:
-    """[ids] the dense ids of the sources and of the destinations of edges; -1 for one that is not in the snapshot.
+    """[ids] the dense ids of the sources and of the destinations of edges, int64; -1 for edges not in the snapshot.
 
-    Takes a bit for each edge of the table, and time that hardly depends on how many are looked for.
+    It takes one bit per edge of the table, and a time that hardly depends on the number of ids.
 
     Args:
-        ids: Any numbers, each as often as it pleases.
-        limit: Edge ids of the table are 0 ≤ id < limit.
-        step: Told the share that is done; it may raise to stop.
+        view: The snapshot.
+        edge: The edge type.
+        ids: [ids] edge ids, in any order; repeated ids are allowed.
+        limit: The ids of the table are in [0, limit).
+        step: Called with the share that is done; it may raise to stop.
 
     Raises:
-        CorruptError: a row leads out of its arrays, or an edge ends in no vertex.
+        CorruptError: a row points outside its arrays, or an edge ends in no vertex.
     """
     distinct, places = np.unique(ids, return_inverse=True)
     possible = distinct[(distinct >= 0) & (distinct < limit)]
@@ -356,7 +359,7 @@ def _find_ends(
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray, null: int | None = None) -> Array:
-    """[rows] a column of numbers, with `null` for NULL; without NULLs it does not import pandas, as `to_numpy` does."""
+    """[rows] a column of numbers, with `null` for NULL; without NULLs, unlike `to_numpy`, it does not import pandas."""
     if column.null_count:
         return np.asarray(column.fill_null(null).to_numpy())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

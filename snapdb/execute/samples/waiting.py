@@ -14,13 +14,13 @@ from snapdb.storage.catalog_db.task_rows import LEASE_TTL, LeaderLease
 from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1
-"""Seconds between two looks, each of which reads two rows where nothing was changed."""
+"""Seconds between two checks, each of which reads two rows if nothing changed."""
 
 
 def wait_for(
     session: DatabaseSession, name: str, newer_than: Published | int | datetime | None, timeout: float | None
 ) -> Published:
-    """The publication of a snapshot, as soon as it is there; arguments and errors are those of `Database.wait_for`."""
+    """The publication of a snapshot as soon as it exists; arguments and errors are those of `Database.wait_for`."""
     _check_arguments(name, newer_than, timeout)
     catalog_db, stopped = session.store.catalog_db, session.store.sql_engine.stopped
     stopped.clear()
@@ -28,7 +28,7 @@ def wait_for(
     leader = LeaderLease(catalog_db).read()
     seen: Catalog | None = None
     while True:
-        catalog = session.head()  # costs next to nothing where nothing was changed
+        catalog = session.head()  # nearly free unless something was committed
         if catalog is not seen and (newest := _published(catalog, name)) is not None and newest.newer_than(newer_than):
             return newest
         seen = catalog
@@ -70,7 +70,7 @@ def _published(catalog: Catalog, name: str) -> Published | None:
     """Return the publication of the snapshot; BindError where the name belongs to another kind."""
     folded = name.lower()
     if folded not in catalog.snapshots and (catalog.kind_of(name) or folded in catalog.samplers):
-        catalog.snapshot(name)  # raises, and says what the name is of
+        catalog.snapshot(name)  # raises an error that names the kind of the object
     snapshot = catalog.snapshots.get(folded)
     return None if snapshot is None else published(snapshot)
 

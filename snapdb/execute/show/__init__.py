@@ -1,1 +1,1 @@
-"""SHOW, DESCRIBE, SUMMARIZE and DROP: the statements about everything that has a name."""
+"""SHOW, DESCRIBE, SUMMARIZE and DROP: the statements on every kind of named object."""

@@ -54,15 +54,16 @@ from snapdb.types.text import counted, size_words
 
 
 class _List(NamedTuple):
-    """Where in the facts a list comes from."""
+    """The system table of a list, and its columns."""
 
     facts: str
+    """The name of the system table."""
     named: str = "name"
-    """The column that LIKE looks at."""
+    """The column that LIKE matches."""
     of: str | None = None
-    """The column that OF looks at."""
+    """The column that OF matches."""
     columns: tuple[str, ...] | None = None
-    """Those that are listed; None: all."""
+    """The columns of the list; None: all."""
 
 
 _LISTS: Mapping[str, _List] = {
@@ -75,14 +76,14 @@ _LISTS: Mapping[str, _List] = {
     "TASKS": _List("tasks", columns=SHOWN_TASKS),
     "TASK RUNS": _List("task_runs", "task", "task", SHOWN_RUNS),
     "TAGS": _List("tags"),
-    "VERSIONS": _List("versions", "table", "table"),  # versions have no name; LIKE looks at their table
+    "VERSIONS": _List("versions", "table", "table"),  # versions have no name: LIKE matches their table
 }
 
 
 def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
     """SHOW: one row for each table, graph, snapshot and so on, from the system tables."""
     list_ = _LISTS[plan.what]
-    tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
+    tables = {table.name.lower(): table for table in plan.tables}  # the tables of the version that AT names
     rows = system_table(
         list_.facts, replace(context.catalog, tables=tables), context.store.catalog_db, context.bind_context.due
     )
@@ -107,7 +108,7 @@ def _like(name: str | None, pattern: str | None) -> bool:
 _TEXT = pa.string()
 
 _DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch"), ("features", "feature_patch"))}
-"""Which directories a kind of element is read from: each with a patch, which follows it."""
+"""Kind → the fields of the directories that its elements are read from, each with the field of its patch."""
 
 
 def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
@@ -220,7 +221,7 @@ def _feature(spec: FeatureSpec) -> str:
 
 
 def _snapshot(context: ExecutionContext, snapshot: Snapshot) -> pa.RecordBatch:
-    """The snapshot in its first row, then its elements."""
+    """The snapshot in the first row, then its elements."""
     names = (
         "name",
         "kind",
@@ -270,7 +271,7 @@ def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
 
 
 def _elsewhere(generations: Sequence[int], now: int) -> str:
-    """Return which rows the streams report, where those are not the sampler's."""
+    """Return the generation of the rows that the streams report, where it differs from the sampler's."""
     if not generations or generations == (now,):
         return ""
     return f"; the numbers below are of generation {', '.join(map(str, generations))}"
@@ -331,7 +332,7 @@ _CLAUSES: dict[str, tuple[str, str | None]] = {
     "memory": ("WITH (memory)", None),
     "ids": ("WITH (ids)", "int64"),
 }
-"""Field of `Clauses` → what it is called, and what holds where it is not said; None: nothing."""
+"""Field of `Clauses` → the name of the clause, and its default; None: no default."""
 
 
 def _describe_sampler(sampler: Sampler) -> pa.RecordBatch:
@@ -351,7 +352,7 @@ def _clause_rows(sampler: Sampler) -> Iterator[tuple[str, str | None, bool]]:
 
 
 def _clause_value(field: str, clause: str, text: str) -> str:
-    """What a clause says after the words that it is called by; all of it where it begins with others.
+    """The text of a clause after its name; the whole text where it starts with other words.
 
     >>> _clause_value("batch", "BATCH", "BATCH 512"), _clause_value("replace", "REPLACEMENT", "WITH REPLACEMENT")
     ('512', 'WITH REPLACEMENT')
@@ -365,11 +366,11 @@ def _clause_value(field: str, clause: str, text: str) -> str:
 
 
 _NEXT = 3
-"""So many firings are foretold."""
+"""The number of future scheduled runs that are listed."""
 
 
 def _describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
-    """Yield one row per property; NULL for what is not set or did not happen."""
+    """Yield one row per property; NULL where it is not set, or has not happened."""
     seen = task_status(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
     daemon = ("daemon", describe_leader(context.store.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])

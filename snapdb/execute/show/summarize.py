@@ -60,11 +60,11 @@ _FIELDS = (
 )
 
 _IDS = 1 << 22
-"""Vertices that are looked at together."""
+"""The number of vertices per block."""
 
 
 def summarize(plan: SummarizePlan, context: ExecutionContext) -> Rows:
-    """SUMMARIZE SNAPSHOT: one row per element; the snapshot is read once or twice, one part at a time."""
+    """SUMMARIZE SNAPSHOT: one row per element; the snapshot is read once or twice, in blocks."""
     snapshot = plan.snapshot
     with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
         layout = read_layout(context.store.db_dir, snapshot)
@@ -80,7 +80,7 @@ def summarize(plan: SummarizePlan, context: ExecutionContext) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
-    """One snapshot on its way into rows."""
+    """The summary of one snapshot."""
 
     context: ExecutionContext
     session: SqlSession
@@ -88,11 +88,12 @@ class _Summary:
     layout: SnapshotLayout
     view: GraphView
     incoming: dict[str, Int64s] = field(default_factory=dict)
-    """Vertex type → by dense id, how many edges of any type end there."""
+    """Vertex type → [dense ids] in-degrees over all edge types, int64."""
     outgoing: dict[str, Int64s] = field(default_factory=dict)
+    """Vertex type → [dense ids] out-degrees over all edge types, int64."""
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Vertex types, then edge types."""
+        """One row per element: vertex types, then edge types."""
         sources = snapshot_rows(
             self.snapshot, self.context.bind_context.tables_under(self.snapshot), self.context.store.db_dir.path
         )
@@ -187,7 +188,7 @@ class _Summary:
         return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
 
     def _births(self, rows: _ElementRows) -> _Growth | None:
-        """When vertices came, as SQL sees it: no array tells."""
+        """The distribution of the event times of vertices, from SQL, as no array has them; None without times."""
         if rows.time is None:
             return None
         times = f"SELECT {time_expression(rows.time)} AS t FROM ({rows.sql})"
@@ -231,20 +232,22 @@ def _counts(growth: _Growth | None) -> list[int] | None:
     return None if growth is None else growth.counts
 
 
-# Edges of a type: how many each vertex has, when they happened, what they carry
+# Edges of a type: their degrees, times and features.
 
 
 class _Growth(NamedTuple):
-    """When things happened."""
+    """The distribution of event times."""
 
     first: int
+    """The first event time."""
     last: int
+    """The last event time."""
     counts: list[int]
-    """In bins of one width between them."""
+    """Counts per bin of equal width, from the first to the last."""
 
 
 class _Degrees(NamedTuple):
-    """How many edges the vertices of a type have, each."""
+    """The distribution of the degrees of the vertices of a type."""
 
     least: int | None = None
     median: float | None = None
@@ -254,16 +257,16 @@ class _Degrees(NamedTuple):
 
 @dataclass(slots=True)
 class _EdgeFacts:
-    """What was seen of an edge type's edges."""
+    """The statistics of the edges of a type."""
 
     incoming: Int64s
-    """[dense ids of the destinations] Edges that end in each."""
+    """[dense ids of destinations] in-degrees, int64."""
     outgoing: Int64s
-    """[dense ids of the sources] Edges that begin in each."""
+    """[dense ids of sources] out-degrees, int64."""
     count: int = 0
     growth: _Growth | None = None
     first: int | None = None
-    """The first moment; None: there is none."""
+    """The first event time; None: no edge has one."""
     last: int | None = None
 
 
@@ -278,16 +281,17 @@ def _degrees_of_live(degrees: Int64s, alive: Bools | None) -> _Degrees:
 def _edge_facts(
     what: str, rows: Adjacency, sources: int, features: _FeatureFacts, step: Callable[[float], None]
 ) -> _EdgeFacts:
-    """Read all edges of a type, some at a time.
+    """The statistics of all edges of a type, read in blocks.
 
     Args:
-        what: The edge type, for messages.
-        sources: How many dense ids there are of its sources.
-        features: Is given the edges' ids.
-        step: Told the share that is done; it may raise.
+        what: The name of the edge type, for messages.
+        rows: The adjacency.
+        sources: The number of dense ids of sources.
+        features: Receives the ids of the edges.
+        step: Called with the share that is done; it may raise to stop.
 
     Raises:
-        CorruptError: an edge leads out of the arrays.
+        CorruptError: an edge points outside the arrays.
     """
     facts = _EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
     edges = max(int(facts.incoming.sum()), 1)
@@ -323,7 +327,7 @@ def _widen(facts: _EdgeFacts, times: Int64s) -> None:
 
 
 def _grow(facts: _EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
-    """Count the edges of each bin, once the bins are known."""
+    """Count the edges per bin, in a second pass, as the bins depend on the first and last times."""
     if facts.first is None or facts.last is None or rows.time is None:
         return
     bins = _bins_of(facts.first, facts.last)
@@ -336,27 +340,27 @@ def _grow(facts: _EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> 
     facts.growth = _Growth(facts.first, facts.last, counts.tolist())
 
 
-# Values of a feature in a line: how many, of which type, their mean and spread, what is missing
+# The text of a feature: its number of values, type, mean, standard deviation and missing values.
 
 
 _NUMBERS = 1 << 21
-"""Numbers that are read at once."""
+"""The number of values per block."""
 _ROWS = 1 << 17
-"""Sparse rows that are read at once."""
+"""The number of sparse rows per block."""
 
 
 @dataclass(slots=True)
 class _Spread:
-    """Mean and spread of the numbers that were seen so far."""
+    """Running mean and variance of numbers."""
 
     count: int = 0
     infinite: int = 0
     mean: float = 0.0
     squares: float = 0.0
-    """Sum of squared distances to the mean."""
+    """The sum of squared deviations from the mean."""
 
     def add(self, numbers: Float64s) -> None:
-        """Take in some numbers; only finite ones have a mean."""
+        """Add a block of numbers; infinite and NaN values are only counted."""
         finite = numbers[np.isfinite(numbers)]
         if finite.size < numbers.size:
             self.infinite += int(np.count_nonzero(np.isinf(numbers)))
@@ -366,7 +370,7 @@ class _Spread:
                 self.join(finite.size, mean, float(((finite - mean) ** 2).sum()))
 
     def join(self, count: int, mean: float, squares: float) -> None:
-        """Parts are joined by their means, which loses no digits as sums of squares would."""
+        """Merge moments by the parallel formula of Chan et al., which loses less precision than sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift * shift * (self.count * count / total)
         self.mean += shift * (count / total)
@@ -381,16 +385,16 @@ class _Spread:
 
 
 class _FeatureFacts:
-    """Gathers what is to be said of an element's features while their rows come by."""
+    """Statistics of the features of an element, collected while its rows are read."""
 
     def __init__(self, features: Mapping[str, Feature], missing: Mapping[str, int]) -> None:
-        """`missing` counts, for features that are said to have a DEFAULT, the rows that it stands in."""
+        """`missing` counts, for features with a DEFAULT, the rows that have the default."""
         self._features = features
         self._missing = dict(missing)
         self._spreads = {name: _Spread() for name in features}
 
     def add(self, ids: Int64s) -> Iterator[None]:
-        """Take in the rows of these ids, a part at each step."""
+        """Add the rows of these ids; yields after each block, so that the caller can report progress."""
         for name, feature in self._features.items():
             step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
             for start in range(0, ids.size, step):
@@ -421,7 +425,7 @@ class _FeatureFacts:
 
 
 def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
-    """Return by feature with a DEFAULT in how many rows it replaces NULL or NaN; without one there are none."""
+    """Return feature → the number of rows in which its DEFAULT replaces NULL or NaN; others are omitted."""
     source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
     conditions = {
         spec.name: " OR ".join(f"({part.missing})" for part in source.parts(spec))
@@ -432,12 +436,12 @@ def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Itera
         return {}
     counts = ", ".join(f"count_if({condition})" for condition in conditions.values())
     counts_row = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
-    # NULL where there are no rows
+    # The sums are NULL without rows.
     return {name: int(count or 0) for name, count in zip(conditions, counts_row, strict=True)}
 
 
 def _without(feature: HistoryFeature, ids: Int64s) -> Bools:
-    """[ids] Whether each has no value by the window's end."""
+    """[ids] bool, whether each has no value before the end of the window."""
     end = FOREVER if feature.stop is None else feature.stop
     without: Bools = last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
     return without
@@ -447,32 +451,32 @@ def _width(feature: Feature) -> int:
     return int(np.prod(feature.shape[1:], dtype=np.int64))
 
 
-# Charts: counts as a row of bars, times in bins of one width
+# Charts: counts as a row of bars, and event times in bins of equal width.
 
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST = 20
-"""Bins of a growth."""
+"""The maximum number of bins."""
 
 
 class _Bins(NamedTuple):
-    """Stretches of time that cover all moments from the first to the last; the last one may reach beyond."""
+    """Bins of equal width that cover all times from the first to the last; the last bin may extend beyond."""
 
     first: int
     width: int
     size: int
-    """How many bins there are."""
+    """The number of bins."""
 
     def add(self, times: Int64s, counts: Int64s) -> None:
-        """Count times that are within the bins."""
-        # Unsigned numbers wrap: the distance is right even where it is no int64.
+        """Add the times, all within the bins, to counts per bin."""
+        # Unsigned arithmetic wraps around: the difference is right even where it exceeds int64.
         first = np.uint64(self.first % 2**64)
         places = (times.view(np.uint64) - first) // np.uint64(self.width)
         counts += np.bincount(places.astype(np.int64), minlength=self.size)
 
 
 def _bins_of(first: int, last: int, most: int = _MOST) -> _Bins:
-    """The bins between two moments, both of which are in them.
+    """The bins that cover two times.
 
     >>> _bins_of(5, 7), _bins_of(0, 99), _bins_of(-(2**63), 2**63 - 1).size
     (_Bins(first=5, width=1, size=3), _Bins(first=0, width=5, size=20), 20)
@@ -483,7 +487,7 @@ def _bins_of(first: int, last: int, most: int = _MOST) -> _Bins:
 
 
 def _sparkline(counts: Sequence[int]) -> str:
-    """A bar for each count, the lowest for none.
+    """A bar per count, as a sparkline; zero gets the lowest bar.
 
     >>> _sparkline([0, 1, 4, 8])
     '▁▂▅█'

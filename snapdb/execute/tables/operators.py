@@ -58,7 +58,7 @@ def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
 
 
 def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ...]:
-    """Write the new rows as files; all are removed where a file that they come from changed meanwhile."""
+    """Write the new rows as files; all are removed if a file that they are read from changed meanwhile."""
     table, files = plan.table, tuple[Segment, ...]()
     try:
         files = (
@@ -72,7 +72,7 @@ def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ..
         for file in files:
             context.store.disk.remove(context.store.db_dir.path / file.path)
         if plan.new is not None and isinstance(error, InputError | QueryError) and error.code != "interrupted":
-            plan.new.check_unmoved()  # then this is why they could not be read
+            plan.new.check_unmoved()  # a changed input file is the better explanation of the error
         raise
     return files
 
@@ -86,11 +86,13 @@ def _write_rows(context: ExecutionContext, plan: InsertPlan) -> Segment:
 
 
 def _copy_files(context: ExecutionContext, folder: str, name: str, sources: Sequence[str]) -> tuple[Segment, ...]:
-    """Copy Parquet files of the user as segments of a table, hashed on the way; all of them or none.
+    """Copy Parquet files of the user as segments of a table, hashed while copying; all of them or none.
 
     Args:
-        folder: Where, relative to the database directory.
-        name: The table's, for reports of progress.
+        context: The context of the statement.
+        folder: The directory of the table, relative to the database directory.
+        name: The name of the table, for progress reports.
+        sources: The paths of the files.
     """
     copies: list[Segment] = []
     with context.store.sql_engine.session() as session:
@@ -124,7 +126,7 @@ def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
 
 
 def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
-    """UPDATE: find the rows with their new values once, then remove the old rows and add the new ones in one change."""
+    """UPDATE: find the rows and compute their new values once, then replace the old rows in one change."""
     yield from ()
     table, disk = plan.table, context.store.disk
     with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
@@ -145,7 +147,7 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
 
 
 def _split(context: ExecutionContext, session: SqlSession, table: Table, segment: Segment) -> tuple[Segment, Segment]:
-    """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
+    """The ids of the rows to remove, and their replacements in the same order."""
     source = parquet_files([segment], context.store.db_dir.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != segment.rows:
@@ -165,6 +167,6 @@ def _split(context: ExecutionContext, session: SqlSession, table: Table, segment
 
 
 def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:
-    """ALTER TABLE: publish the new columns; files that exist are read through them."""
+    """ALTER TABLE: publish the new columns; existing files are not rewritten, but read through them."""
     yield from ()
     return context.publish([AlterColumns(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

@@ -1,9 +1,9 @@
 """Warnings about new rows by which the next CREATE SNAPSHOT of a graph would fail: duplicate keys and dangling edges.
 
-Rows are compared with id maps, which hold every key that a vertex table has ever had, and with what the open
-transaction has added. So the comparison costs a fraction of the statement, and CREATE SNAPSHOT reports what it leaves
-out: keys of graphs that have no snapshot yet, edges to vertices that were deleted, and some of the rows of large
-statements whose keys are no consecutive integers.
+New rows are compared with id maps, which contain every key that a vertex table ever had, and with the rows that the
+open transaction has added. The comparison costs a fraction of the statement. It leaves some cases to CREATE SNAPSHOT:
+keys of graphs without a snapshot, edges to deleted vertices, and some rows of large statements whose keys are not
+consecutive integers.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexEleme
 from snapdb.types.text import counted
 
 _FEW = 2_000
-"""Rows up to which the map is searched for each of their keys."""
+"""The number of rows up to which every key is looked up in the map."""
 _SHARE = 16
-"""Of more rows, whose keys are no consecutive integers, the first sixteenth is compared, and all where one is wrong."""
+"""Of more rows, whose keys are not consecutive integers, the first sixteenth is compared, and all if one is dangling."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _MOST_RANGES = 32
-"""Ranges that a condition lists; more are joined."""
+"""The maximum number of ranges that a condition lists; with more, keys are joined."""
 
 _REMEMBERED = 1 << 12
-"""Files of which the bounds are kept."""
+"""The number of files whose bounds are cached."""
 
 _MOST_KEYS = 10_000_000
-"""Keys of a map that is worth a filter: 128 MiB of bits, and about a second to read them."""
+"""The number of keys up to which a map gets a filter: 128 MiB of bits, and about a second to read the keys."""
 _FILTER_BITS = 64
-"""Bits of a filter for each key, at least."""
+"""The minimum number of bits per key of a filter."""
 _FILTERS = 4
-"""Filters that a process keeps: those that were asked for last."""
+"""The number of filters that a process caches, least recently used first out."""
 _BATCH = 500_000
 
 _Range = tuple[int, int]
@@ -61,15 +61,18 @@ def warn_of_rows(
     """Warn of rows that are about to be added to a table, once for each rule of a graph that they break.
 
     Args:
-        files: The rows, in the table's columns.
-        removed: The rows that go in the same statement.
-        changed: Columns of which the values are new; None: all are. The others broke no rule before.
+        context: The context of the statement.
+        table: The table, before the statement.
+        files: The new rows, in the table's columns.
+        removed: The ids of the rows that the same statement removes.
+        changed: The columns with new values; None: all. Other columns broke no rule before.
 
     Returns:
-        What must be called with the ids that the rows' keys get, where the ids show whether keys are duplicate.
+        A function to call with the numbers of new keys per id map, which show whether keys are duplicate; None: not
+        needed.
 
     Raises:
-        DataWarning: the process turns warnings into errors. The files are removed.
+        DataWarning: Python's warning filter turns warnings into errors. The files are removed.
     """
     later = changed is None and context.transactions.state == "idle"
     new = _New(context, table, tuple(files), removed)
@@ -85,12 +88,12 @@ def warn_of_rows(
 
 
 def _reviewed(new: _New) -> Review:
-    """Looks for duplicate keys where fewer ids are given than there are rows."""
+    """A review that searches for duplicate keys where there are fewer new keys than rows."""
     seen = False
 
     def review(ids: Mapping[int, int]) -> None:
         nonlocal seen
-        if seen:  # a commit that lost a race is tried again
+        if seen:  # called again when a commit that lost a race is retried
             return
         seen = True
         if any(number < new.count for number in ids.values()):
@@ -114,12 +117,14 @@ class _New:
 
     context: ExecutionContext
     table: Table
-    """Before them, with what the open transaction has added."""
+    """The table before the statement, with the rows that the open transaction has added."""
     files: tuple[Segment, ...]
+    """The files of the new rows."""
     removed: Segment | None
+    """The ids of the rows that the statement removes; None: it removes none."""
 
     known: dict[int, _KnownKeys] = field(default_factory=dict)
-    """By id map, as far as they were asked for."""
+    """Id map → its keys, a cache."""
 
     @property
     def count(self) -> int:
@@ -127,21 +132,21 @@ class _New:
 
     @property
     def rows(self) -> str:
-        """SELECT the table's columns."""
+        """SELECT of the new rows in the table's columns."""
         return _rows(self.context, self.table, self.files)
 
     @property
     def first_rows(self) -> str:
-        """SELECT those of the rows that are looked at where each costs much."""
+        """SELECT of the sample of the new rows that expensive checks read."""
         return f"SELECT * FROM {parquet_files(self.files, self.context.store.db_dir.path)} LIMIT {self.count // _SHARE}"
 
     def ranges(self, table: Table, id_map: IdMap) -> bool:
-        """Whether the keys of a map are consecutive integers, for the most part."""
+        """Whether the keys of a map are mostly consecutive integers."""
         with self.context.store.sql_engine.session() as session:
             return bool(self.keys_of(session, table, id_map).ranges)
 
     def keys_of(self, session: SqlSession, table: Table, id_map: IdMap) -> _KnownKeys:
-        """The keys that a vertex table has, or has ever had; the new rows are not looked at."""
+        """The keys that a vertex table has or ever had, without the new rows."""
         if (known := self.known.get(id_map.id)) is not None:
             return known
         added = self.context.transactions.added(table.id)
@@ -186,7 +191,7 @@ def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
 
 
 def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Iterator[str]:
-    """A warning where a key comes twice, or comes though it is there."""
+    """A warning if a key occurs twice among the new rows, or exists already."""
     if (key_map := _map(new, vertex)) is None:
         return
     table, id_map = key_map
@@ -197,7 +202,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
         there = known.present(keys)
         if session.rows(f"SELECT count(*) FROM ({there})")[0][0]:
             if new.removed is not None or table.deletes or table.rows != id_map.limit:
-                # Rows of some keys were removed: the rows themselves show which.
+                # Id maps keep the keys of removed rows, so only the rows themselves show which keys still exist.
                 left = known.select(_left(new), vertex.key)
                 there = f"SELECT * FROM ({there}) SEMI JOIN ({left}) USING ({known.names})"
             wrong = f"{wrong} UNION {there}"
@@ -230,14 +235,14 @@ class _End(NamedTuple):
 
 
 def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
-    """A warning for each end where edges lead to keys that their vertex type has never had."""
+    """A warning for each end whose new edges lead to keys that the vertex type never had."""
     with new.context.store.sql_engine.session() as session:
         ends = list(_ends(new, graph, edge, changed))
         if not _suspicious(new, session, ends):
             return
         for end in ends:
             known = new.keys_of(session, end.table, end.id_map)
-            if end.table.id == new.table.id:  # the rows are vertices too
+            if end.table.id == new.table.id:  # the new rows may be vertices of their own edges
                 known = known.also(new.rows, end.vertex.key)
             wrong = known.missing(known.select(new.rows, end.key))
             if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
@@ -263,7 +268,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
 
 
 def _suspicious(new: _New, session: SqlSession, ends: Sequence[_End]) -> bool:
-    """Whether it is worth looking at each end by itself: not where one scan or filters find every key in its map."""
+    """Whether the ends need a check one by one: not if one scan, or filters, show that every key is in its map."""
     known = [new.keys_of(session, end.table, end.id_map) for end in ends]
     if not ends or any(new.context.transactions.added(end.table.id) or end.table.id == new.table.id for end in ends):
         return bool(ends)
@@ -298,22 +303,22 @@ def _caller() -> int:
 
 
 _bounds: dict[str, _Range | None] = {}
-"""Of files of keys. A file never changes, and no other gets its name."""
+"""Path of a file of keys → its least and greatest key. Files never change, and their names are never reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownKeys:
-    """The keys of an id map, as SQL that reads as little of the map as it can.
+    """The keys of an id map, as SQL that reads as little of the map as possible.
 
-    They are ranges of integers without a gap, and queries for the others.
+    Gapless integers are represented by ranges, other keys by queries.
     """
 
     width: int
-    """Columns of the key, which queries call k0, k1, …"""
+    """The number of columns of the key, which queries call k0, k1, …"""
     ranges: tuple[_Range, ...]
-    """Of single integers, from the first to the last."""
+    """Ranges of integers, first and last inclusive."""
     others: tuple[str, ...]
-    """Each SELECT k0, k1, …"""
+    """Queries of the form SELECT k0, k1, …"""
 
     @staticmethod
     def of(
@@ -322,7 +327,10 @@ class _KnownKeys:
         """The keys of a map.
 
         Args:
-            more: Queries of rows with keys beside it, and the columns of the key in each.
+            db_dir: The database directory.
+            session: The session that reads bounds.
+            id_map: The map.
+            more: Queries of rows with further keys, each with the columns of the key.
         """
         width = len(id_map.columns)
         ranges, joined = _ranges(session, id_map, db_dir)
@@ -337,34 +345,35 @@ class _KnownKeys:
 
     @property
     def names(self) -> str:
-        """The columns of a key in a query."""
+        """The names of a key's columns in a query."""
         return ", ".join(f"k{i}" for i in range(self.width))
 
     def select(self, rows: str, key: Sequence[str]) -> str:
-        """SELECT k0, k1, … of rows."""
+        """SELECT k0, k1, … of the key columns of rows."""
         return f"SELECT {', '.join(f'{quote(name)} AS k{i}' for i, name in enumerate(key))} FROM ({rows})"
 
     def also(self, rows: str, key: Sequence[str]) -> _KnownKeys:
-        """These keys and those of more rows."""
+        """These keys and the keys of more rows."""
         return replace(self, others=(*self.others, self.select(rows, key)))
 
     def present(self, keys: str) -> str:
-        """SELECT those of the keys that are known."""
+        """SELECT of those of the keys that are known."""
         parts = [f"SELECT * FROM ({keys}) WHERE {self.within()}"] if self.ranges else []
         parts += [f"SELECT * FROM ({keys}) SEMI JOIN ({self._others}) USING ({self.names})"] if self.others else []
         return " UNION ALL ".join(parts) or f"SELECT * FROM ({keys}) WHERE false"
 
     def missing(self, keys: str) -> str:
-        """SELECT those of the keys that are not known, NULL among them."""
+        """SELECT of those of the keys that are not known, NULL included."""
         candidates = f"SELECT * FROM ({keys})" + (f" WHERE ({self.within()}) IS NOT true" if self.ranges else "")
         if not self.others:
             return candidates
-        # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
+        # Few new keys against many known ones: the inner join's dynamic filter lets the scan of the known keys skip row
+        # groups.
         there = f"SELECT fresh.* FROM ({self._others}) AS known JOIN fresh USING ({self.names})"
         return f"WITH fresh AS MATERIALIZED ({candidates}) SELECT * FROM fresh ANTI JOIN ({there}) USING ({self.names})"
 
     def within(self, key: str = "k0") -> str:
-        """Whether a key is in one of the ranges, as SQL."""
+        """An SQL condition that is true for keys in one of the ranges."""
         return " OR ".join(f"{key} BETWEEN {first} AND {last}" for first, last in self.ranges)
 
     @property
@@ -373,9 +382,10 @@ class _KnownKeys:
 
 
 def _ranges(session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[_Range, ...], tuple[Segment, ...]]:
-    """The ranges of a map's integers, and its files that hold something else.
+    """The ranges of a map's integers, and its files with other keys.
 
-    Keys of a map are distinct: a file with as many rows as its bounds are apart holds every integer between them.
+    Keys of a map are distinct: a file whose number of rows equals its last key - its first + 1 has every integer
+    between.
     """
     if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
         return (), id_map.segments
@@ -405,7 +415,7 @@ def _bounds_of(session: SqlSession, segments: Sequence[Segment], db_dir: Databas
 
 
 def _merged(ranges: Sequence[_Range]) -> tuple[_Range, ...]:
-    """The same integers in as few ranges as there can be.
+    """The same integers in as few ranges as possible.
 
     >>> _merged([(5, 9), (1, 4), (11, 12)])
     ((1, 9), (11, 12))
@@ -424,30 +434,31 @@ _filters: OrderedDict[tuple[str, int], _KeyFilter] = OrderedDict()
 
 @dataclass(slots=True)
 class _KeyFilter:
-    """A Bloom filter of an id map: finds in a fraction of a join's time that some of a million keys are not in it.
+    """A Bloom filter of an id map, with which absent keys are found in a fraction of the time of a join.
 
-    Bloom, 1970, with one bit for a key: a key whose bit is not set was never in the map, and of the keys that were
-    never in it one in 64 has its bit set. A filter stays in the process, and reads new files of the map as they come.
+    Bloom, 1970, with one hash function: a key whose bit is 0 was never in the map; a key that was never in it has its
+    bit set with a probability of at most 1 in 64. A filter is cached in the process, and reads new files of the map
+    when it is used.
     """
 
     types: tuple[str, ...]
     bits: UInt8s
     files: set[str] = field(default_factory=set)
-    """That were read."""
+    """The paths of the files that were read."""
 
     @staticmethod
     def empty(id_map: IdMap) -> _KeyFilter:
-        """A filter with room for the keys of a map, and none of them."""
+        """An empty filter with room for the keys of a map."""
         size = 1 << max(16, (id_map.limit * _FILTER_BITS - 1).bit_length())
         return _KeyFilter(tuple(column.type for column in id_map.columns), np.zeros(size // 8, np.uint8))
 
     @property
     def keys(self) -> int:
-        """How many keys it has room for."""
+        """The number of keys that it has room for."""
         return self.bits.size * 8 // _FILTER_BITS
 
     def take(self, session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> None:
-        """Add the keys of files that it has not."""
+        """Add the keys of files that were not read yet."""
         if new := [segment for segment in id_map.segments if segment.path not in self.files]:
             names = [f"k{i}" for i in range(len(self.types))]
             query = f"SELECT {self.place(names)} AS place FROM ({key_rows(new, id_map.columns, db_dir.path)})"
@@ -457,20 +468,22 @@ class _KeyFilter:
             self.files |= {segment.path for segment in new}
 
     def place(self, key: Sequence[str]) -> str:
-        """The bit of a key in SQL; types cannot hold every key, and such a one has some bit."""
+        """An SQL expression for the bit of a key; a key that its type cannot represent gets an arbitrary bit."""
         cast = ", ".join(f"TRY_CAST({quote(name)} AS {kind})" for name, kind in zip(key, self.types, strict=True))
         return f"(hash({cast}) & {self.bits.size * 8 - 1})::UINTEGER"
 
     def lacks(self, places: npt.NDArray[np.uint32]) -> bool:
-        """Whether one of these bits is not set."""
+        """Whether one of these bits is 0."""
         return not ((self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1).all()
 
 
 def _lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
-    """Whether a key of these rows is not in its map, or NULL; False may be wrong.
+    """Whether a key of these rows is certainly not in its map, or NULL; False may be a false positive of the filters.
 
     Args:
-        keys: Filters, each with the columns of the key that is looked for.
+        session: The session that reads the rows.
+        rows: A SELECT.
+        keys: The filters, each with the columns of the key to look up.
     """
     places = ", ".join(f"{known.place(key)} AS p{i}" for i, (known, key) in enumerate(keys))
     for batch in session.reader(f"SELECT {places} FROM ({rows})", rows=_BATCH):

@@ -1,4 +1,4 @@
-"""Tasks: the operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and which daemon leads a database."""
+"""Tasks: the operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and the daemon that is a database's leader."""
 
 import shlex
 import socket
@@ -27,11 +27,11 @@ from snapdb.types import Task, TaskRun
 from snapdb.types.text import counted
 
 _PULSE = 0.1
-"""Seconds between two reads of the lease, while a daemon may be about to take the lock of a run."""
+"""Seconds between two reads of the lease, while a daemon may be about to acquire the lock of a run."""
 
 
 def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
-    """CREATE TASK: write the row of the task, in place of the one that the plan replaces."""
+    """CREATE TASK: insert the row of the task, or replace the row of the task that the plan names."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
         task = TaskRows(connection).put(plan.task, plan.replaces)
@@ -39,7 +39,7 @@ def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
-    """ALTER TASK: write the task with its new attributes."""
+    """ALTER TASK: update the row of the task with its new attributes."""
     yield from ()
     task, since = plan.after, plan.since
     with context.store.catalog_db.writing(publishes=True) as connection:
@@ -49,7 +49,7 @@ def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def _next(context: ExecutionContext, task: Task, after: int) -> str:
-    """Return when the task runs next, and whether a daemon is there to start it."""
+    """Return when the task runs next, with a warning if no daemon would start it."""
     fires = next_firing(task.schedule, after)
     if fires is None:
         return "no further runs"
@@ -60,7 +60,7 @@ def _next(context: ExecutionContext, task: Task, after: int) -> str:
 
 
 def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
-    """EXECUTE TASK: run a task in this process, whatever its schedule and its condition are.
+    """EXECUTE TASK: run a task in this process, independently of its schedule and condition.
 
     Raises:
         QueryError: the run failed.
@@ -68,7 +68,7 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
     """
     yield from ()
     task, started = plan.task, time.perf_counter()
-    context.tables.release()  # the run opens the database for itself, and VACUUM in it waits for readers
+    context.tables.release()  # the run opens the database itself, and VACUUM in it waits for readers
     lock = RunLock(context.store.db_dir, task.id)
 
     def open_session(folders: Sequence[str], disk: Disk) -> DatabaseSession:
@@ -86,10 +86,11 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def _begun(context: ExecutionContext, task: Task) -> TaskRun:
-    """The row of a new run, for who holds the lock of the task's runs."""
+    """Insert the row of a new run and return it; the caller holds the lock of the task's runs."""
     for abandoned in _going(context, task):
         if abandoned.cause == "schedule" and _led(context, abandoned):
             raise _busy(context, task)
+        # Its process holds no lock, so it has ended: the run is recorded as failed, or as done if all of it was.
         settle(context.store.catalog_db, task, abandoned, now())
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
@@ -101,7 +102,7 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
 
 
 def _led(context: ExecutionContext, run: TaskRun) -> bool:
-    """Wait while a daemon that has started a run may still take its lock; return whether it holds the run."""
+    """Wait while a daemon that has recorded a run may still acquire its lock; return whether it holds the run."""
     first = LeaderLease(context.store.catalog_db).read()
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
@@ -129,11 +130,11 @@ def _busy(context: ExecutionContext, task: Task) -> LockedError:
 
 
 def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
-    """What the run did.
+    """The outcome of the run.
 
     Raises:
-        QueryError: it did not end well.
-        CommitConflict: another process has said how it ended.
+        QueryError: the run failed.
+        CommitConflict: another process has recorded its end.
     """
     number = ended.run.run
     if ended.state == "lost":
@@ -152,7 +153,7 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
 
 
 def describe_leader(catalog_db: CatalogDb) -> str:
-    """Return which daemon leads the database, or how to start one."""
+    """Return a text on the daemon that leads the database, or on how to start one."""
     leader = LeaderLease(catalog_db).read()
     if leader is None:
         return suggest_daemon(catalog_db.db_dir)
@@ -177,7 +178,7 @@ def scheduler_command(name: Literal["run", "history"], db_dir: DatabaseDir) -> s
 
 
 def _is_gone(leader: Leader) -> bool:
-    """Return whether the leader, a process of this machine, has ended; a waiting daemon takes over within seconds."""
+    """Return whether the leader, a process of this machine, has ended; a standby daemon takes over within seconds."""
     if leader.host != socket.gethostname() or not Path("/proc/self").exists():
         return False
     with suppress(OSError, OverflowError):

@@ -1,8 +1,8 @@
-"""A run of a task, from its row in state 'running' to its end in it: every statement once, whatever happens meanwhile.
+"""A task run, from its row in state 'running' to its end in that row: every statement exactly once, across crashes.
 
-Each statement notes in the transaction that publishes it that it is done, and no transaction goes through once the run
-was given up (`RunMark` of `storage.catalog_db.task_rows`). So a run whose process is gone has done just what its row
-says, and the next attempt goes on after that.
+Each statement records in the transaction that publishes it that it is done, and no transaction commits after another
+process took over the run (`RunMark` of `storage.catalog_db.task_rows`). So the row of a run whose process died records
+exactly what is done, and the next attempt continues after it.
 """
 
 import json
@@ -34,13 +34,13 @@ from snapdb.types import PropertyGraph, RunExport, Task, TaskRun
 from snapdb.types.text import counted
 
 _PATIENCE = 10.0
-"""Seconds to wait for a process that still holds the lock of the task's runs: one that is being killed."""
+"""Seconds to wait for a process that still holds the lock of the task's runs, as it is being killed."""
 _PULSE = 0.05
 _EXCERPT = 60
-"""Characters of a statement that stand in the log."""
+"""The maximum length of a statement in the log, in characters."""
 
 _OpenSession = Callable[[Sequence[str], Disk], DatabaseSession]
-"""Opens the database on a disk, so that its statements may read and write it and some folders, and nothing else."""
+"""Opens the database on a disk, with access to the database and some folders only."""
 
 _NOT_BY_TASK = """
     > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
@@ -56,7 +56,7 @@ _REPLACED = f"""
 _HELD = """
     SELECT coalesce(sum(rows_added - rows_removed), 0) FROM changes WHERE table_id IN (SELECT value FROM json_each(?))
 """
-"""How many rows tables held when they were dropped, which is no change of theirs."""
+"""The number of rows that tables had when they were dropped, which no change records."""
 
 
 def perform(
@@ -69,18 +69,19 @@ def perform(
     lock: RunLock | None = None,
     now: Callable[[], int] = clock,
 ) -> Ended:
-    """Run the statements of a task that are not done yet, and record how that ended.
+    """Run the statements of a task that are not done yet, and record the end of the run.
 
     Args:
         open_session: Opens the database for this run.
         catalog_db: The database that the run is recorded in.
-        run: Its row, in state 'running'.
-        stop: Ends it from another thread.
-        lock: That of the task's runs where the caller holds it; None: it is taken here.
-        now: Microseconds since 1970 UTC.
+        task: The task.
+        run: The row of the run, in state 'running'.
+        stop: A request to stop, which another thread may make.
+        lock: The lock of the task's runs if the caller holds it; None: it is acquired here.
+        now: Returns the time in microseconds since 1970 UTC.
 
     Returns:
-        The end. What the body raises is in it; where the disk refuses to have the end recorded, that is in it too.
+        The end of the run, with the error of its body, or of recording the end where the disk reports one.
     """
     own: RunLock | None = None
     caught: BaseException | None = None
@@ -105,10 +106,10 @@ def perform(
 
 
 def _take(lock: RunLock, watch: Watch) -> None:
-    """Hold the lock; a process that is being killed lets go soon.
+    """Acquire the lock; a process that is being killed releases it soon.
 
     Raises:
-        LockedError: one that lives does not.
+        LockedError: the process that holds it keeps running.
     """
     last = time.monotonic() + _PATIENCE
     while not lock.take():
@@ -139,14 +140,14 @@ class _Attempt:
     progress: RunProgress = field(default_factory=RunProgress)
 
     def run_body(self, open_session: _OpenSession) -> bool:
-        """Whether the task was to run: then all of it is done."""
+        """Run the body; returns whether the condition held."""
         task, run = self.task, self.run
         date, hour = stamp(task.schedule, run.scheduled)
         values = {"date": date, "time": hour, "version": str(run.version), "run": str(run.run)}
         text = rendered(task.body, values, task.folder)
         statements = parse(text.text)
         self.progress.total = len(statements)
-        # A run that was begun is ended, and one by hand was wanted, whatever the condition says now.
+        # A retry finishes its body, and a manual run is explicit: neither checks the condition.
         asks = run.step == 0 and run.cause == "schedule"
         query = _condition_query(self.catalog_db, task) if asks else None
         condition = None if query is None else rendered(query, values, task.folder)
@@ -179,7 +180,7 @@ class _Attempt:
             self.progress.lines.append(f"retention was not applied: {first_line}")
 
     def ended(self, error: BaseException | None, now: int, *, skipped: bool) -> Ended:
-        """What became of it, from what was raised and from what its row says is done."""
+        """The end of the attempt, from the exception and the statements that its row records as done."""
         if skipped:
             return Ended(self.run, "skipped", now)
         if isinstance(error, CommitConflict) and error.code == "run-lost":
@@ -220,10 +221,10 @@ class _Attempt:
 
 @dataclass(slots=True)
 class _Body:
-    """Runs what is left of a task's statements for one attempt of a run.
+    """Runs the remaining statements of a task for one attempt of a run.
 
-    What a statement publishes in the catalog says in the same transaction that it is done. An export takes its name
-    outside of the catalog: a row of exports says before which folder it puts there, so that a later attempt knows it.
+    A statement that commits to the catalog is recorded as done in the same transaction. An export is renamed outside of
+    the catalog: before that, a row of exports records its folder, so that a later attempt recognizes it.
     """
 
     catalog_db: CatalogDb
@@ -232,15 +233,20 @@ class _Body:
     watch: Watch
 
     def disk(self) -> MeteredDisk:
-        """The disk that the run's database is to be opened on."""
+        """The disk to open the run's database on."""
         return MeteredDisk(self.catalog_db.db_dir.disk, self._leaving)
 
     def go(self, session: DatabaseSession, statements: Sequence[Statement], disk: MeteredDisk) -> None:
         """Run the statements that are not done yet.
 
+        Args:
+            session: The session of the run.
+            statements: All statements of the body.
+            disk: The disk of the session, which counts bytes.
+
         Raises:
-            QueryError: the run is to end (code 'interrupted'); also what a statement raises.
-            CommitConflict: the run was given up.
+            QueryError: the run was stopped (code 'interrupted'), or a statement failed.
+            CommitConflict: another process took over the run.
         """
         own, transactions = session.store.catalog_db, session.transactions
         own.mark = mark = RunMark(self.run)
@@ -273,7 +279,7 @@ class _Body:
         """Return how many rows a statement added or removed, and its outcome as text."""
         self.progress.under_way, given = True, 0
         result = session.run(statement)
-        for batch in result:  # read to the end, and not kept
+        for batch in result:  # read to the end, batch by batch
             given += batch.num_rows
         text = "; ".join(filter(None, (result.message, counted(given, "row") if result.is_query else "")))
         return 0 if result.is_query else result.rowcount, text
@@ -284,15 +290,15 @@ class _Body:
         self.progress.lines.append(f"{number} {short}: {outcome} ({seconds:.2f} s)")
 
     def _note_done(self, own: CatalogDb, number: int) -> None:
-        """Record a statement that published nothing."""
+        """Record a statement that committed nothing as done."""
         with own.reading() as connection:
             row = RunRows(connection).find(self.run)
         if row is None or row.step < number:
             with own.writing(publishes=True, counted=False):
-                pass  # the mark is all there is to write
+                pass  # an empty transaction, as the mark is written at its end
 
     def _leaving(self, source: Path, target: Path) -> None:
-        """Record the file that is about to be renamed outside the database; CommitConflict once the run is given up."""
+        """Record the file that will be renamed outside the database; CommitConflict once the run was taken over."""
         if target.is_relative_to(self.catalog_db.db_dir.path) or is_hidden_beside(target):
             return
         manifest, statement = source / MANIFEST, self.progress.statement
@@ -311,10 +317,10 @@ def _stands(export: RunExport) -> bool:
 
 
 def _condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
-    """The query whose only value tells whether the task is to run; None: it runs at every firing.
+    """The query of a task's condition, which returns one boolean; None: the task has no condition.
 
     Raises:
-        BindError: a graph that it asks about is not there.
+        BindError: a graph in it does not exist.
     """
     if task.condition is None:
         return None
@@ -322,10 +328,10 @@ def _condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
 
 
 def _holds(session: DatabaseSession, query: str) -> bool:
-    """Whether a condition's query says so; NULL says no.
+    """Whether the query of a condition returns true; NULL counts as false.
 
     Raises:
-        QueryError: it gives no truth value.
+        QueryError: the result is not one boolean.
     """
     (statement,) = parse(query)
     table = session.run(statement).arrow()
@@ -340,9 +346,9 @@ def _holds(session: DatabaseSession, query: str) -> bool:
 
 
 def _changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int) -> int:
-    """Rows added to and removed from a graph's tables since the last run of a task that ended well began.
+    """Rows added to and removed from a graph's tables since the start of the task's last successful run.
 
-    What the task itself published does not count.
+    Changes by runs of the task itself do not count.
     """
     last = RunRows(connection).last_ok(task)
     given = (json.dumps([name.lower() for name in graph.tables]), 0 if last is None else last.version, task)

@@ -1,4 +1,4 @@
-"""A run of a task: its progress, requests to end it, and its end as its row records it."""
+"""A task run: its progress, requests to stop it, and its end as recorded in its row."""
 
 import contextlib
 import sqlite3
@@ -27,33 +27,37 @@ _UNITS = (
 _Reason = Literal["terminated", "interrupted", "timeout"]
 
 _PULSE = 0.05
-"""Seconds between two checks, and between two interrupts: one that comes before a statement begins has no effect."""
+"""Seconds between two checks, and between two interrupts, as one that arrives before a statement starts has no
+effect."""
 
 
 @dataclass(slots=True)
 class RunProgress:
-    """Counts what was done, and knows what an end at this moment would take back."""
+    """The progress of a run, and the statements that stopping it now would roll back."""
 
     total: int = 0
-    """Statements of the body; 0: it was not read yet."""
+    """The number of statements of the body; 0: it was not parsed yet."""
     statement: int = 0
-    """Which one is under way, or was the last; 0: none yet."""
+    """The number of the current or last statement; 0: none was started."""
     under_way: bool = False
+    """Whether that statement is running."""
     begun: int = 0
-    """Which one opened the transaction that is open; 0: none is."""
+    """The number of the statement that opened the current transaction; 0: no transaction is open."""
     kept: int = 0
-    """So many of them are done for good, as the run's row says."""
+    """The number of statements that the run's row records as done."""
     rows: int = 0
+    """The number of rows that committed statements added or removed."""
     bytes: int = 0
+    """The bytes that they wrote."""
     pending: int = 0
-    """Rows of the transaction that is open."""
+    """The number of rows of the open transaction."""
     lines: list[str] = field(default_factory=list)
-    """The log."""
+    """The lines of the log."""
     notes: list[str] = field(default_factory=list)
-    """What an attempt that comes after has to know."""
+    """Notes for the next attempt."""
 
     def done(self, rows: int, *, in_transaction: bool) -> None:
-        """A statement has ended well."""
+        """Record that the current statement succeeded."""
         self.under_way = False
         self.pending += rows
         if in_transaction:
@@ -62,7 +66,7 @@ class RunProgress:
         self.rows, self.pending, self.begun = self.rows + self.pending, 0, 0
 
     def stopped(self, why: _Reason, task: Task) -> str:
-        """What is said of a run that was stopped."""
+        """The message of a run that was stopped."""
         ends: dict[_Reason, str] = {
             "timeout": f"stopped after {_duration(task.timeout or 0)}, its timeout",
             "terminated": "stopped: the scheduler is shutting down",
@@ -71,7 +75,7 @@ class RunProgress:
         return f"{ends[why]}; {self._left()}"
 
     def failed(self, error: BaseException) -> str:
-        """What is said of a run that an error ended, in one line; the log gets all of it."""
+        """The message of a run that failed, in one line; the whole error is added to the log."""
         place = f"statement {self.statement} of {self.total}: " if self.under_way and self.total > 1 else ""
         if isinstance(error, SnapdbError):
             self.lines.append(error.report())
@@ -99,7 +103,7 @@ class RunProgress:
 
 
 def _duration(length: int) -> str:
-    """Microseconds as a person says them.
+    """Microseconds as text, in the largest unit that divides them.
 
     >>> _duration(1_800_000_000), _duration(86_400_000_000), _duration(1_500_000)
     ('30 minutes', '1 day', '1,500 milliseconds')
@@ -113,21 +117,21 @@ def _first_line(text: str) -> str:
 
 
 class Stop:
-    """A request to end a run. It may come from any thread at any time, and it is never taken back."""
+    """A request to stop a run. Any thread may make it at any time; it cannot be withdrawn."""
 
     def __init__(self, requested: threading.Event | None = None, why: _Reason = "interrupted") -> None:
-        """`asked` is an event that makes the request too, for the reason given."""
+        """`requested` is an event that also makes the request, for the given reason."""
         self.requested = threading.Event() if requested is None else requested
         self.why: _Reason = why
 
     def request(self, why: _Reason) -> None:
-        """End the run soon: the statement that is under way is rolled back."""
+        """Stop the run soon: the current statement is rolled back."""
         self.why = why
         self.requested.set()
 
 
 class Watch:
-    """Interrupts what runs in the block when a stop is requested or the time is over, until it has ended.
+    """Interrupts the statement in the block when a stop is requested or the time is over, repeatedly until it ends.
 
     with Watch(stop, 60.0) as watch:
         watch.interrupt = db.interrupt
@@ -136,18 +140,18 @@ class Watch:
     """
 
     def __init__(self, stop: Stop, seconds: float | None) -> None:
-        """The time begins now; None: there is no end of it."""
+        """The timeout starts now; None: no timeout."""
         self._stop = stop
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="snapdb-stopping", daemon=True)
         self.interrupt: Callable[[], None] | None = None
-        """Called a few times a second from then on, from another thread; None: there is nothing to interrupt."""
+        """Called every 50 ms once the run is to stop, from another thread; None: no statement can be interrupted."""
         self.why: _Reason | None = None
-        """Why the run is to end; None: it is not."""
+        """The reason why the run is to stop; None: it is not."""
 
     def check(self) -> None:
-        """Nothing while nobody wants the run to end; otherwise QueryError with code 'interrupted'."""
+        """Raises QueryError with code 'interrupted' if the run is to stop."""
         self._look()
         if self.why is not None:
             raise QueryError("interrupted", code="interrupted")
@@ -184,28 +188,33 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of an attempt to run a task."""
+    """The end of an attempt to run a task."""
 
     run: TaskRun
+    """The run."""
     state: EndState
-    """'skipped': its condition did not hold, and it leaves no row. 'lost': it was given up, and somebody else has said
-    in its row how it ended."""
+    """The final state. 'skipped': the condition did not hold, and the run leaves no row. 'lost': another process took
+    over the run and recorded its end."""
     ended: int
     """Microseconds since 1970 UTC."""
     rows: int = 0
+    """The number of rows that the run added or removed."""
     bytes: int = 0
+    """The bytes that it wrote."""
     error: str | None = None
+    """The error, in one line; None: it succeeded."""
     log: str = ""
+    """The log."""
     retry: int | None = None
-    """When it is to be tried again; None: it is not."""
+    """The time of the next attempt, in microseconds since 1970 UTC; None: it is not retried."""
     interrupted: bool = False
-    """Ctrl-C ended it."""
+    """Whether Ctrl-C ended it."""
     recorded: bool = False
-    """Whether its row says so; `record` makes it so later where the disk was full."""
+    """Whether the end is in the run's row; if the disk was full, `record` can write it later."""
 
 
 def _retry_delay(attempt: int) -> int:
-    """How long to wait after an attempt that failed, in microseconds.
+    """The delay before the next attempt, in microseconds: exponential backoff from 1 s to at most 60 s.
 
     >>> [_retry_delay(attempt) // 1_000_000 for attempt in (1, 2, 3, 6, 7, 500)]
     [1, 2, 4, 32, 60, 60]
@@ -214,17 +223,19 @@ def _retry_delay(attempt: int) -> int:
 
 
 def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
-    """Write an end into the run's row, with the moment of the next attempt where one is left.
+    """Write the end of a run into its row, with the time of the next attempt if it is retried.
 
     Args:
-        task: As it was performed; None: it was dropped.
+        catalog_db: The catalog.
+        task: The task as it was run; None: it was dropped.
+        ended: The end.
 
     Raises:
-        DatabaseError: the disk refuses; nothing was changed.
-        LockedError: another process writes, and for long.
+        DatabaseError: the disk reports an error; nothing was changed.
+        LockedError: another process held the write lock for too long.
     """
     try:
-        # Catalogs hold no runs: those that are loaded stay good.
+        # Loaded catalogs have no runs, so they stay valid: the change is not counted.
         with catalog_db.writing(counted=False) as connection:
             if ended.state == "skipped":
                 RunRows(connection).forget(ended.run)
@@ -257,18 +268,20 @@ def settle_abandoned(
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended | None:
-    """Say how a run ended whose process did not live to say it; None while that process still holds its lock.
+    """Record the end of a run whose process died; None while that process still holds its lock.
 
-    What it published it keeps: where that was all that it had to do, the run ended well.
+    Everything that it committed is kept: if that was the whole body, the run succeeded.
 
     Args:
-        task: As it is now; None: it was dropped.
+        catalog_db: The catalog.
+        task: The current task; None: it was dropped.
+        run: The run.
         now: Microseconds since 1970 UTC.
-        error: How its process ended, where that is known.
-        state: What the run is, unless it had done everything.
+        error: The way in which its process ended, where known.
+        state: The final state, unless all statements are done.
 
     Raises:
-        DatabaseError: the disk refuses; nothing was changed.
+        DatabaseError: the disk reports an error; nothing was changed.
     """
     lock = RunLock(catalog_db.db_dir, run.task)
     try:
@@ -285,7 +298,7 @@ def settle(
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended:
-    """The same for who holds the lock of the task's runs."""
+    """Record the end of a run whose process died; the caller holds the lock of the task's runs."""
     with catalog_db.reading() as connection:
         row = RunRows(connection).find(run)
         rows, size = _brought(connection, () if row is None else row.published)
