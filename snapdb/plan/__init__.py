@@ -1,4 +1,4 @@
-"""From a statement to a plan: names are bound, types checked, and the execution chosen.
+"""From a statement to a plan: binding names, checking types, and choosing how to execute.
 
 The families of plans, and the rules, are imported when a statement needs them (PEP 562).
 """

@@ -12,11 +12,12 @@ from snapdb.types import Cache, Sampler
 
 @dataclass(frozen=True, slots=True)
 class CreateCachePlan(Plan):
-    """The rows of a named sampler get a place where they are kept."""
+    """CREATE CACHE: the rows of a sampler are cached in memory or on disk."""
 
     cache: Cache
-    """Without an id."""
+    """The cache to create, without an id."""
     replaces: Cache | None
+    """The cache that it replaces; None: the name is free."""
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateCache", f"{self.cache.name} on sampler {self.cache.sampler}")
@@ -24,13 +25,13 @@ class CreateCachePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RefreshCachePlan(Plan):
-    """A sampler's rows, which a cache keeps, are to be others: the next generation."""
+    """REFRESH CACHE: the rows of a sampler are resampled, as the next generation."""
 
     cache: Cache
     sampler: Sampler
-    """As it is."""
+    """The sampler before the refresh."""
     concurrently: bool
-    """The statement does not wait until they are drawn."""
+    """Whether the statement returns before the rows are drawn."""
 
     def describe(self) -> PlanNode:
         generation = f"generation {self.sampler.generation + 1} of {self.sampler.name}"
@@ -38,7 +39,7 @@ class RefreshCachePlan(Plan):
 
 
 def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
-    """The cache of a sampler; in memory, and as large as all rows, where nothing else is said."""
+    """The cache of a sampler; by default in memory, and large enough for all rows."""
     name, room = statement.name, statement.room
     existing = context.catalog.caches.get(name.text.lower())
     if (there := check_own(statement, "cache", existing)) is not None:

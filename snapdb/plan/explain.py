@@ -16,18 +16,18 @@ from snapdb.sql.snapshots import RefreshSnapshot
 
 @dataclass(frozen=True, slots=True)
 class ExplainPlan(Plan):
-    """What a plan would do, told instead of done."""
+    """EXPLAIN: the plan of a statement is shown; with ANALYZE it also runs."""
 
     plan: Plan
     text: str
-    """The statement."""
+    """The text of the statement."""
     analyze: bool
-    """Do it too, and tell what it took."""
+    """Whether the plan is run and measured."""
     json: bool
     bound: Plan | None = None
-    """What the rules found; None: no rule was asked."""
+    """The plan before the rules; None: no rules were applied."""
     rules: tuple[str, ...] = ()
-    """The rules that changed it, by name, in the order in which they ran."""
+    """The names of the rules that changed the plan, in the order in which they ran."""
 
     def is_read(self) -> bool:
         return not self.analyze or self.plan.is_read()
@@ -52,7 +52,7 @@ class ExplainPlan(Plan):
 
 
 def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
-    """The plan of the statement that is explained, and how it is shown."""
+    """The plan of the explained statement, with the format of the output."""
     inner = statement.statement
     if isinstance(inner, RefreshSnapshot) and inner.dry_run:
         raise BindError(
@@ -61,7 +61,7 @@ def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
             code="explained-twice",
         )
     plan = bind_unlocated(inner, context)
-    if isinstance(plan, SamplePlan):  # what it takes is told of a stream, which gathers features too
+    if isinstance(plan, SamplePlan):  # a stream is measured, which reads features too
         plan = replace(plan, delivers="batches")
     return ExplainPlan(plan, inner.text, statement.analyze, statement.json)
 

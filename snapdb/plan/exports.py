@@ -1,4 +1,4 @@
-"""Exports: COPY of rows into a file, of snapshots and of batches into folders."""
+"""Exports: COPY of rows to a file, and of snapshots and batches to folders."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ENDINGS: dict[str, FileFormat] = {
     "arrows": "arrow",
     "ipc": "arrow",
 }
-"""What a file's name ends in, and its format."""
+"""File name extension → format."""
 _CSV_OPTIONS = (
     "compression",
     "dateformat",
@@ -69,7 +69,7 @@ _FILE_OPTIONS: dict[FileFormat, tuple[str, ...]] = {
     "jsonl": _JSON_OPTIONS,
     "arrow": (),
 }
-"""What may be said for each format; DuckDB's writers take them under these names or those of `_DUCKDB_NAMES`."""
+"""The options of each format; DuckDB's writers take them under these names or those of `_DUCKDB_NAMES`."""
 _DUCKDB_NAMES = {"nullstr": "null", "delimiter": "delim", "sep": "delim"}
 _WRITERS: dict[FileFormat, str] = {
     "parquet": "FORMAT parquet",
@@ -92,12 +92,12 @@ _FOLDER_OPTIONS = frozenset(
         "write_partition_columns",
     }
 )
-"""Options of DuckDB's that make a folder of files."""
+"""Options of DuckDB's COPY that would write a folder of files."""
 _COPY_SNAPSHOT = "COPY SNAPSHOT … TO"
 _SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
 _SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
 _SPLIT = "split"
-"""The column that tells splits where nothing else was said."""
+"""The default name of the column that assigns vertices to splits."""
 _COPY_SAMPLE = "COPY (SAMPLE …) TO"
 _BATCH_FORMATS: dict[str, _BatchFormat] = by_word(_BatchFormat)
 _BATCH_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
@@ -106,7 +106,7 @@ _VALUE_WORDS = {bool: "true or false", int: "an integer", str: "one name"}
 
 @dataclass(frozen=True, slots=True)
 class CopyToPlan(Plan):
-    """Rows go into a file."""
+    """COPY … TO: rows are written to a file."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -114,10 +114,10 @@ class CopyToPlan(Plan):
     query: BoundQuery
     path: str
     span: Span
-    """Of the path."""
+    """The span of the path."""
     format: FileFormat
     writer: str
-    """What DuckDB's COPY is told in parentheses; empty where it does not write the file."""
+    """The options of DuckDB's COPY, in parentheses; empty where DuckDB does not write the file."""
 
     def source(self) -> BoundQuery | None:
         return self.query
@@ -128,21 +128,21 @@ class CopyToPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CopySnapshotPlan(Plan):
-    """A whole snapshot goes into a folder."""
+    """COPY SNAPSHOT … TO: a whole snapshot is written to a folder."""
 
     reads: ClassVar[bool] = True
 
     snapshot: Snapshot
     path: str
     span: Span
-    """Of the path."""
+    """The span of the path."""
     format: SnapshotFormat
     splits: Mapping[str, str]
-    """Vertex type → the column whose values become masks, of those that have one."""
+    """Vertex type → the column whose values become masks, for types that have one."""
     split_said: bool
-    """Values of it that make no masks are an error."""
+    """Whether the statement names the columns: unusable values are then an error."""
     overwrite: bool
-    """An earlier export that stands there is replaced."""
+    """Whether an earlier export at the path is replaced."""
 
     def describe(self) -> PlanNode:
         splits = {} if self.format == "parquet" else self.splits
@@ -154,17 +154,17 @@ class CopySnapshotPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CopySamplePlan(Plan):
-    """A sampler's batches go into a folder, one file each."""
+    """COPY (SAMPLE …) TO: the batches of a sampler are written to a folder, one file each."""
 
     reads: ClassVar[bool] = True
 
     sample: SamplePlan
     path: str
     span: Span
-    """Of the path."""
+    """The span of the path."""
     format: _BatchFormat
     overwrite: bool
-    """An earlier export that stands there is replaced."""
+    """Whether an earlier export at the path is replaced."""
 
     def describe(self) -> PlanNode:
         epochs = counted(self.sample.epochs, "epoch")
@@ -211,7 +211,7 @@ def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
 
 
 def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> tuple[str, Names]:
-    """What a snapshot shows of an element, or a table of facts, as SQL names it."""
+    """The SELECT of an element of a snapshot, or of a system table, with its name in SQL."""
     if name.text.lower() == SCHEMA:
         return _system_table(context, element_name)
     snapshot = find_named(context.catalog.snapshot, name)
@@ -250,7 +250,7 @@ def _chosen_columns(statement: CopyTo, context: BindContext, source: str, names:
 
 
 def _file_format(statement: CopyTo) -> FileFormat:
-    """The format, said or told by the file's ending; Parquet where it has none."""
+    """The format, from FORMAT or the file name extension; Parquet if neither is present."""
     option = next((value for name, value in statement.options if name.text.lower() == "format"), None)
     place = next((name.span for name, _ in statement.options if name.text.lower() == "format"), statement.path_span)
     if option is None:
@@ -321,7 +321,7 @@ def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> Copy
 
 
 def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | None) -> Mapping[str, str]:
-    """Vertex type → the column of its table that splits its vertices, of those that have one."""
+    """Vertex type → the column of its table that assigns its vertices to splits, for types that have one."""
     wanted = _SPLIT if option is None else option.value.lower()
     columns = list(_shown_columns(snapshot, context))
     matches = [(element, column) for element, name, column in columns if name.lower() == wanted]
@@ -381,7 +381,7 @@ def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
 
 
 class _Chosen(NamedTuple):
-    """What an option says, and where."""
+    """The value of an option, with its span."""
 
     value: Any
     span: Span
@@ -390,16 +390,16 @@ class _Chosen(NamedTuple):
 def _export_options(
     statement: str, copy: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
 ) -> dict[str, _Chosen]:
-    """The options that are said, by their names in lower case.
+    """The options of a statement, by lower-case name.
 
     Args:
-        statement: What it is called in messages.
-        asked: The statement.
-        kinds: The Python type of each option that there is.
+        statement: The name of the statement, for messages.
+        copy: The statement.
+        kinds: The Python type of each known option.
 
     Raises:
         BindError: no folder is named.
-        ParseError: there is no such option, it is given twice, or its value is of another type.
+        ParseError: an option is not known, is given twice, or has a value of another type.
     """
     if not copy.path.strip():
         raise BindError(f"{statement} must have a path", span=copy.path_span, code="bad-path")
@@ -418,10 +418,10 @@ def _export_options(
 
 
 def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Collection[str]) -> str:
-    """The format that FORMAT says, or the first of those that there are.
+    """The value of FORMAT, or the first known format.
 
     Raises:
-        BindError: there is no such format.
+        BindError: the format is not known.
     """
     if "format" not in options:
         return next(iter(formats))

@@ -12,12 +12,12 @@ _NUMBERS = (*_INTEGERS, *(f"U{t}" for t in _INTEGERS), "FLOAT", "DOUBLE")
 
 
 class SqlType(NamedTuple):
-    """A column's type by DuckDB's name, and what such columns can be in a graph."""
+    """A column's type by DuckDB's name, with the roles that such a column can have in a graph."""
 
     name: str
 
     def key_family(self) -> str:
-        """Types whose keys can be compared have the same family.
+        """The family of key types: keys of the same family can be compared.
 
         >>> SqlType("INTEGER").key_family() == SqlType("UBIGINT").key_family(), SqlType("VARCHAR").key_family()
         (True, 'VARCHAR')
@@ -32,16 +32,16 @@ class SqlType(NamedTuple):
         return "TIMESTAMP" if self.name.startswith("TIMESTAMP") else self.name
 
     def is_key(self) -> bool:
-        """Integers, strings, UUIDs, dates, timestamps, booleans, blobs and decimals."""
+        """Whether the type can be a key: integers, strings, UUIDs, dates, timestamps, booleans, blobs and decimals."""
         return self.key_family() in _KEYS or (self.name.startswith("DECIMAL") and "[" not in self.name)
 
     def is_event_time(self) -> bool:
-        """Timestamps of any zone, dates and integers; nanoseconds and floats would lose bits."""
+        """Whether it can be an event time: timestamps, dates and integers; nanoseconds and floats would lose bits."""
         family = self.key_family()
         return family in ("integer", "DATE") or (family == "TIMESTAMP" and self.name != "TIMESTAMP_NS")
 
     def time_unit(self) -> TimeUnit:
-        """What event times of that type count in.
+        """The unit of event times of that type.
 
         >>> SqlType("DATE").time_unit(), SqlType("UINTEGER").time_unit()
         ('timestamp', 'integer')
@@ -49,7 +49,7 @@ class SqlType(NamedTuple):
         return "integer" if self.key_family() == "integer" else "timestamp"
 
     def is_indices(self) -> bool:
-        """Lists and arrays of integers: where the values of a sparse feature stand.
+        """Whether it can be the indices of a sparse feature: lists and arrays of integers.
 
         >>> SqlType("INTEGER[]").is_indices(), SqlType("INTEGER").is_indices(), SqlType("FLOAT[3]").is_indices()
         (True, False, False)
@@ -57,19 +57,19 @@ class SqlType(NamedTuple):
         return self.is_values() and SqlType(self.name.partition("[")[0]).key_family() == "integer"
 
     def is_feature(self) -> bool:
-        """Numbers, booleans, and lists and arrays of them."""
+        """Whether it can be a feature: numbers, booleans, and lists and arrays of them."""
         return is_feature_type(self.name)
 
     def is_values(self) -> bool:
-        """Lists and arrays of numbers."""
+        """Whether it can be the values of a sparse feature: lists and arrays of numbers."""
         return "[" in self.name and self.is_feature()
 
     def is_weight(self) -> bool:
-        """Numbers."""
+        """Whether it can be a weight: numbers."""
         return self.name in _NUMBERS or (self.name.startswith("DECIMAL") and "[" not in self.name)
 
     def is_seed_value(self) -> bool:
-        """Numbers, booleans, and arrays of them whose length the type says.
+        """Whether it can be a further column of seeds: numbers, booleans, and arrays of them with a fixed length.
 
         >>> SqlType("BOOLEAN").is_seed_value(), SqlType("FLOAT[3]").is_seed_value(), SqlType("FLOAT[]").is_seed_value()
         (True, True, False)
@@ -77,22 +77,22 @@ class SqlType(NamedTuple):
         return self.is_feature() and not self.name.endswith("[]")
 
     def is_target(self) -> bool:
-        """Numbers, booleans and strings."""
+        """Whether it can be a target: numbers, booleans and strings."""
         return self.is_weight() or self.key_family() in ("VARCHAR", "BOOLEAN")
 
     def is_text(self) -> bool:
-        """Strings, whose classes a target keeps as codes."""
+        """Whether it is a string type: a target encodes such classes as codes."""
         return self.key_family() == "VARCHAR"
 
 
 _Role = tuple[str, str, Callable[[SqlType], bool]]
-"""A column's name, what it is for the graph, and whether a type can be that."""
+"""A column's name, its role in the graph, and the test whether a type can have that role."""
 
 
 def graph_times(
     graph: PropertyGraph, tables: Mapping[str, Table], *, elements: bool = True, histories: bool = True
 ) -> list[tuple[str, str, TimeUnit]]:
-    """Every event time of a graph: whose it is, its table, and what it counts in; edges first, histories last."""
+    """Every event time of a graph: its element, its table and its unit; edges first, histories last."""
     times = [(e.name, e.table, e.event_time) for e in graph.edges if elements]
     times += [(v.name, v.table, v.event_time) for v in graph.vertices if elements]
     for element in graph.elements if histories else ():
@@ -108,7 +108,7 @@ def graph_times(
 
 
 def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
-    """What keeps these tables (by lower-case name) from being the graph's, each as a clause."""
+    """The reasons why these tables (by lower-case name) do not fit the graph, each as a clause."""
     for element in graph.elements:
         table = tables.get(element.table.lower())
         if table is None:

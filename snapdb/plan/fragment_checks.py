@@ -1,4 +1,4 @@
-"""What embedded SQL may not do: read the database's own files, or give other rows each time it runs."""
+"""Checks of embedded SQL: it must not read the database's own files, nor return different rows each time it runs."""
 
 import os
 import re
@@ -22,14 +22,14 @@ _MARKED = re.compile(r"[*?[]")
 _LOCAL = re.compile(r"file:(//(localhost)?)?")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _DEEPEST = 8
-"""Queries within queries that are read, by `query('…')`."""
+"""The maximum depth of queries nested by `query('…')` that are checked."""
 
 
 def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
-    """Nothing when the SQL fragment gives the same each time.
+    """Raise unless an SQL fragment is deterministic.
 
     Raises:
-        BindError: it calls a function that does not, at the function's place; the message says `why`, then `instead`.
+        BindError: it calls a volatile function, at the place of the function; the message has `why`, then `instead`.
     """
     volatile = sql_engine.volatile() | _ALSO
     tokens = scan(fragment.text)
@@ -83,13 +83,16 @@ def _arguments(following: tuple[Token, ...]) -> int:
 def check_foreign(
     sql_engine: SqlEngine, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: object, depth: int = 0
 ) -> None:
-    """Nothing when a query opens no file of the database at `own`.
+    """Raise if a query opens a file of the database at `own`.
 
     Args:
-        text: The query's.
-        tokens: The same, scanned.
-        start: Index of the query's first character in the statement's text.
-        parameters: The query's own, by name or in order.
+        sql_engine: The engine, which evaluates constant arguments.
+        own: The database directory.
+        text: The text of the query.
+        tokens: The tokens of the text.
+        start: The index of the query's first character in the statement's text.
+        parameters: The query's parameters, by name or in order.
+        depth: The number of queries that it is nested in.
 
     Raises:
         InputError: it does, at the place of the path.
@@ -99,12 +102,12 @@ def check_foreign(
         span = Span(start + first, start + stop)
         for path in _values(sql_engine, argument, text[first:stop], parameters):
             check_foreign_path(own, path, span)
-            if depth < _DEEPEST and " " in path:  # perhaps a query, which `query` runs
+            if depth < _DEEPEST and " " in path:  # may be a query, which the function `query` runs
                 _check_nested(sql_engine, own, path, span, depth)
 
 
 def check_foreign_path(own: Path, path: str, span: Span | None) -> None:
-    """Nothing when a path or glob means no file of the database at `own`; else InputError."""
+    """Raise InputError if a path or glob matches a file of the database at `own`."""
     if _leads_into(path, os.path.realpath(own)):
         raise InputError(
             f"'{path[:80]}' leads to files of this database, which only snapdb may open; query its tables, use other "
@@ -121,7 +124,7 @@ def _check_nested(sql_engine: SqlEngine, own: Path, text: str, span: Span, depth
         error.span = span
         raise
     except SnapdbError:
-        return  # no query after all
+        return  # not a query
 
 
 def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, parameters: object) -> list[str]:
@@ -130,7 +133,7 @@ def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, paramet
         (token,) = argument
         return [token.string_value if token.kind == "string" else token.identifier]
     if any(token.text.startswith("?") for token in argument):
-        return list(_flat(parameters))  # positions count through the whole query
+        return list(_flat(parameters))  # positions are counted through the whole query
     names = {token.text[1:] for token in argument if token.kind == "parameter"}
     known = {n: v for n, v in parameters.items() if n in names} if isinstance(parameters, Mapping) and names else None
     try:
@@ -152,6 +155,7 @@ def _flat(value: Any) -> Iterator[str]:
 
 def _leads_into(path: str, own: str) -> bool:
     """Return whether a path, glob or directory names a file in the directory `own`, links followed."""
+    # Links are resolved, and a glob is matched against the real names, as DuckDB would open them.
     local = _LOCAL.match(path)
     if "\0" in path or (local is None and _URL.match(path)):
         return False
@@ -171,7 +175,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path, cut at its slashes, matches a glob; ** matches any number of directories.
+    """Whether a path, split at its slashes, matches a glob; ** matches any number of directories.
 
     >>> _matches("a/b/c/x2.csv".split("/"), "a/**/x[1-3].*".split("/")), _matches(["a", "b", "c"], ["a", "*"])
     (True, False)

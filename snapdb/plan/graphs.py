@@ -36,7 +36,7 @@ from snapdb.types.sampling import BATCH_NAMES
 from snapdb.types.text import did_you_mean
 
 _LONGEST = 100
-"""Letters of a feature's name, which names a file."""
+"""The maximum length of a feature's name, as it names a file."""
 _DTYPES = {
     "float16": "float16",
     "half": "float16",
@@ -52,7 +52,7 @@ _DTYPES = {
     "uint8": "uint8",
     "bool": "bool",
 }
-"""What TYPE takes, and numpy's name of it."""
+"""The values of TYPE, and numpy's names of these types."""
 _RANGES: dict[str, tuple[float, float]] = {
     "bool": (0, 1),
     "uint8": (0, 255),
@@ -60,12 +60,12 @@ _RANGES: dict[str, tuple[float, float]] = {
     "float16": (-65504.0, 65504.0),
     "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
 }
-"""The least and the greatest value of each type."""
+"""The minimum and the maximum of each type."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateGraphPlan(Plan):
-    """A definition whose tables and columns are there; its data is checked when it is created."""
+    """CREATE PROPERTY GRAPH: a definition over existing tables and columns; creating it checks the data."""
 
     graph: PropertyGraph
     replaces: bool
@@ -162,7 +162,7 @@ def _target(table: Table, name: Name | None) -> str | None:
 
 
 def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] | None) -> tuple[str, ...] | None:
-    """The classes that are declared of a target that is text, each once."""
+    """The declared classes of a text target, which must be distinct; None where none are declared."""
     if clause is None or target is None:
         return None
     column = table.column(target)
@@ -181,7 +181,7 @@ def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] 
 
 
 def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
-    """The column of event times, and of ends; of one kind, so that they can be compared."""
+    """The columns of event times and of ends, which must have the same unit."""
     if clause is None:
         return ()
     columns = [find_event_time(table, name) for name in clause.columns]
@@ -205,7 +205,7 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
 
 
 def _check_histories(context: BindContext, statement: CreateGraph, graph: PropertyGraph) -> None:
-    """Nothing when the times of histories can be compared with the graph's, and with each other's."""
+    """Raise unless the times of histories have the unit of the graph's event times."""
     known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
     for vertex in statement.vertices:
         for history in (clause.history for clause in vertex.features if clause.history is not None):
@@ -246,10 +246,14 @@ def _check_unique(names: Sequence[Name], complaint: str) -> None:
 def _bind_features(
     context: BindContext, table: Table, clauses: Sequence[FeatureClause], standard: str, key: Sequence[Column] | None
 ) -> tuple[FeatureSpec, ...]:
-    """The features in order; columns of one name, `standard` where none is said, are laid side by side.
+    """The features in order; columns with the same name (`standard` by default) are concatenated.
 
     Args:
-        key: The vertex type's key, which histories refer to; None for an edge type, which has none.
+        context: The context of the statement.
+        table: The table of the element.
+        clauses: The items of FEATURES.
+        standard: The default name of a feature.
+        key: The vertex type's key, which histories refer to; None for an edge type.
     """
     features: dict[str, FeatureSpec] = {}
     for clause in clauses:
@@ -278,7 +282,7 @@ def _spec(
 
 
 def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> FeatureSpec:
-    """Two items of one name as one feature."""
+    """Two items with the same name, as one feature."""
     place = clause.columns[0].span
     if before.name != spec.name:
         raise BindError(
@@ -346,7 +350,7 @@ def _column(table: Table, name: Name) -> str:
 
 
 def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bool) -> tuple[str, ...]:
-    """The columns of indices and, where they are not all 1, of values."""
+    """The column of indices and, unless all values are 1, the column of values."""
     assert clause.sparse is not None
     if dense:
         raise BindError(
@@ -384,7 +388,7 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
 
 
 def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
-    """Nothing when the DEFAULT is a value of the type."""
+    """Raise unless the DEFAULT is a value of the type."""
     value = clause.default
     if value is None or dtype == "float64":
         return
@@ -406,7 +410,7 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
 def _history(
     context: BindContext, own: Table, clause: HistoryClause, key: Sequence[Column] | None
 ) -> tuple[Table, FeatureHistory]:
-    """The table of a feature's changes, and how its rows refer to the vertices."""
+    """The table of a feature's history, with the columns that refer to the vertices."""
     if key is None:
         raise BindError(
             "FROM is supported only for features of vertices; store features of an edge in its own row",
@@ -433,7 +437,7 @@ def _history(
 
 
 def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
-    """The columns of a vertex's KEY; where it has none those that the edges refer to, all alike."""
+    """The columns of a vertex's KEY; without KEY, the columns that all edges refer to."""
     if clause.key:
         return clause.key
     name = clause.alias or clause.table
@@ -488,7 +492,7 @@ def _check_ends(clause: EdgeClause) -> None:
 def _bind_end(
     context: BindContext, graph: PropertyGraph, table: Table, key: Sequence[Name], name: Name, named: Sequence[Name]
 ) -> tuple[str, tuple[str, ...]]:
-    """One end of an edge: the vertex type's name, and the edge table's columns in the order of its key."""
+    """One end of an edge: the name of the vertex type, and the edge table's columns in the order of its key."""
     vertex = graph.vertex(name.text)
     if vertex is None:
         known = [v.name for v in graph.vertices]
@@ -559,14 +563,14 @@ def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
 
 
 def _bind_properties(table: Table, clause: VertexClause | EdgeClause) -> Properties | None:
-    """What an element and its labels say that it shows, together; None: all columns."""
+    """The union of the properties that an element and its labels list; None: all columns."""
     clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
     if not clauses:
         return None
     named = _named(table, clauses, edge=isinstance(clause, EdgeClause))
     excepted = [{find_column(table, name).name for name in p.excepted} for p in clauses if p.all]
     if clause.properties is None and _silent(clause.labels):
-        excepted.append(set())  # a label that says nothing has all columns
+        excepted.append(set())  # a label without PROPERTIES has all columns
     if not excepted:
         return Properties(named)
     hidden = set.intersection(*excepted)
@@ -580,7 +584,7 @@ def _silent(labels: Sequence[LabelClause]) -> bool:
 
 
 def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
-    """The columns that are listed, each once; BindError where two of them get one name."""
+    """The listed columns, each once; BindError where two of them get the same name."""
     by_name: dict[str, Property] = {}
     for listed, alias in (item for properties in clauses for item in properties.columns):
         column, name = find_column(table, listed).name, alias or listed

@@ -1,4 +1,4 @@
-"""Files that COPY FROM and INSERT read: columns matched with a table's, files not loaded yet, files to copy whole."""
+"""Files that COPY FROM and INSERT read: column matching, files that are not loaded yet, and files to copy whole."""
 
 import os
 import re
@@ -14,44 +14,44 @@ from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 
 _NAMED_FILES = 5
-"""Files of a kind that are named; of the rest it is told how many they are."""
+"""The maximum number of files that a message names; the others are counted."""
 _WORTH = 8 << 20
-"""Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
+"""The bytes from which a file is copied as a segment; small files are better rewritten into one."""
 
 
 class File(NamedTuple):
-    """What is known of a file before anybody looks into it."""
+    """The declared properties of an input file, before it is read."""
 
     format: str
     headed: bool
-    """The option HEADER says whether its first line is one."""
+    """Whether the option HEADER is set: the first line has names."""
     options: str
-    """Its other options, for DuckDB's reader."""
+    """The other options, for DuckDB's reader."""
     table: Table
     wanted: Sequence[str]
-    """The table's columns that it is to fill."""
+    """The table's columns to fill."""
 
 
 class Matched(NamedTuple):
-    """How a file is read so that its columns are those that are wanted; equal for files that can be read together."""
+    """The way to read a file so that its columns are the wanted ones; files with equal values can be read together."""
 
     select: str
     reader: str
     options: str
     supplied: tuple[str, ...]
     types: tuple[str, ...] = ()
-    """Of all columns in the file, where the reader is not told them."""
+    """The types of all columns in the file, for readers that have to be given them."""
 
     def sql(self, path: str) -> str:
-        """The query over a path, a glob or a list of them."""
+        """The query over an SQL path, glob or list of paths."""
         return f"SELECT {self.select} FROM {self.reader}({path}{self.options})"
 
 
 def match_columns(session: SqlSession, file: File, path: str, label: str) -> Matched:
-    """How to read what `path`, SQL, stands for; errors call it `label`.
+    """The way to read `path`, an SQL expression; errors name it `label`.
 
     Raises:
-        BindError: the table has other columns.
+        BindError: the columns do not match the table's.
     """
     match file.format:
         case "csv":
@@ -79,7 +79,7 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
         )
     extra = [name for folded, name in names.items() if table.column(folded) is None]
     types = {names.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
-    # Bytes are written as in SQL, '\\xFF', which DuckDB reads in a text but not in JSON.
+    # Blobs are escaped as in SQL, '\\xFF': DuckDB decodes that in a cast from VARCHAR, but not when it reads JSON.
     read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
     options = f", columns = {_json_struct(read)}{file.options}"
     return _by_name(file, label, [*types, *extra], "read_json", options)
@@ -88,7 +88,7 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
 def _by_name(
     file: File, label: str, names: Sequence[str], reader: str, options: str, types: tuple[str, ...] = ()
 ) -> Matched:
-    """Columns matched by name, whatever their case and order; all that are wanted, and no others, must be there."""
+    """Match columns by name, in any case and order; exactly the wanted ones must be present."""
     table, wanted = file.table, file.wanted
     named = {name.lower(): name for name in names}
     if missing := [w for w in wanted if w.lower() not in named]:
@@ -107,7 +107,7 @@ def _by_name(
 
 
 def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched:
-    """A CSV with a header that names the columns is read by name, any other by position."""
+    """Match a CSV with a header by name, any other by position."""
     table, wanted = file.table, file.wanted
     columns = session.describe(f"SELECT * FROM read_csv({path}{file.options})")
     types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
@@ -140,19 +140,19 @@ def _json_struct(types: Mapping[str, str]) -> str:
 
 
 class NewFiles(NamedTuple):
-    """The files behind a path or glob, as they were found."""
+    """The files that a path or glob matches, as they were when they were listed."""
 
     names: tuple[str, ...]
-    """Of those to be loaded, in order."""
+    """The names of the files to load, in order."""
     files: tuple[LoadedFile, ...]
-    """The same, as they were then."""
+    """Their identities at the time of listing."""
     unfinished: tuple[str, ...] = ()
-    """Those that are left for the next time, each with the reason."""
+    """The incomplete files, which are left for the next time, each with the reason."""
     changed: tuple[str, ...] = ()
-    """Those that are no longer what was loaded, each with the version that loaded it."""
+    """The loaded files that have changed since, each with the version that loaded it."""
 
     def notes(self) -> str:
-        """What a person should know of the others, as the end of a line.
+        """A note on the other files, as the end of a message.
 
         >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
         '; left for the next time: day3.parquet (half written)'
@@ -162,7 +162,7 @@ class NewFiles(NamedTuple):
         return left + old
 
     def check_unmoved(self) -> None:
-        """Nothing when every file to be loaded is still as it was found; else CommitConflict names the first."""
+        """Raise CommitConflict, naming the first one, if a file to load has changed since it was listed."""
         for name, file in zip(self.names, self.files, strict=True):
             if (current := stat_file(name)) != file:
                 how = "is gone" if current is None else "changed while it was read"
@@ -170,7 +170,7 @@ class NewFiles(NamedTuple):
 
 
 def find_new_files(session: SqlSession, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
-    """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
+    """The files that a path or glob matches, in the order of their names, if complete and not loaded yet."""
     candidates = list(_files_behind(session, context, path))
     known = loaded_files(context.store.catalog_db, table.id, (file.path for _, file in candidates))
     known |= {file.path: LoadRecord(file, 0) for owner, file in context.catalog.loading if owner == table.id}
@@ -184,17 +184,17 @@ def find_new_files(session: SqlSession, context: BindContext, table: Table, path
         elif why := _unfinished(session, name, file, format_):
             unfinished.append(f"{name} ({why})")
         else:
-            known[file.path] = LoadRecord(file, 0)  # another name may lead to it
+            known[file.path] = LoadRecord(file, 0)  # another matching name may be a link to it
             names.append(name)
             files.append(file)
     return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
 
 
 def _files_behind(session: SqlSession, context: BindContext, path: str) -> Iterator[tuple[str, LoadedFile]]:
-    """Each file behind a path or glob, and how it is now.
+    """Each file that a path or glob matches, with its current identity.
 
-    What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
-    what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
+    Hidden files are skipped: they may be temporary files that are renamed once they are complete. The database's own
+    files are skipped too: opening and closing the catalog would release the POSIX locks that SQLite holds on it.
     """
     own = os.path.join(os.path.realpath(context.store.db_dir.path), "")
     for name in session.files_behind(path):
@@ -202,7 +202,7 @@ def _files_behind(session: SqlSession, context: BindContext, path: str) -> Itera
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue
         context.store.sql_engine.check_folder(name)
-        if (file := stat_file(name)) is not None:  # else it went away since
+        if (file := stat_file(name)) is not None:  # else it was removed since
             yield name, file
 
 
@@ -220,14 +220,14 @@ def _is_readable(session: SqlSession, name: str) -> bool:
     try:
         session.describe(f"FROM read_parquet({file_literal(name)})")
     except SnapdbError as error:
-        if error.code in {"interrupted", "folder-not-allowed"}:  # neither is about what the file holds
+        if error.code in {"interrupted", "folder-not-allowed"}:  # neither is about the content of the file
             raise
         return False
     return True
 
 
 def _first_names(names: Sequence[str]) -> str:
-    """Names in a row, the first few of them.
+    """The first few names, and the number of the others.
 
     >>> _first_names(["a", "b"]), _first_names("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
@@ -237,7 +237,7 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def copyable(session: SqlSession, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
-    """The files when each has just these columns in these types, else none of them."""
+    """The files, if each has exactly these columns with these types; otherwise none."""
     if not all(c.nullable and is_plain(c.type) for c in columns):
         return ()
     wanted = {c.name.lower(): c.type for c in columns}

@@ -29,7 +29,7 @@ _HOUR = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan(Plan):
-    """Every file and every row of the catalog is compared with what was recorded."""
+    """CHECK DATABASE: every file and every row of the catalog is compared with its checksum and the manifests."""
 
     reads: ClassVar[bool] = True
 
@@ -39,14 +39,14 @@ class CheckPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class BackupPlan(Plan):
-    """The database is copied to another directory, and the copy checked."""
+    """BACKUP DATABASE: the database is copied to another directory, and the copy is checked."""
 
     reads: ClassVar[bool] = True
 
     path: str
     span: Span
     copies: bool
-    """Copies only, and no hard links."""
+    """Whether files are always copied, and never hard-linked."""
 
     def describe(self) -> PlanNode:
         return PlanNode("Backup", f"to {self.path}")
@@ -54,12 +54,12 @@ class BackupPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class VacuumPlan(Plan):
-    """Small files are merged, and those that nothing points at removed."""
+    """VACUUM: small files are merged, and unreferenced ones removed."""
 
     table: Table | None
-    """None: every table."""
+    """The table; None: all tables."""
     grace: int
-    """Microseconds for which a file stays after the last pointer to it went."""
+    """Microseconds for which a file is kept after its last reference was removed."""
     dry_run: bool
 
     def is_read(self) -> bool:
@@ -71,10 +71,10 @@ class VacuumPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class ExpirePlan(Plan):
-    """Snapshots that go because they are old."""
+    """EXPIRE SNAPSHOTS by age or number."""
 
     snapshots: tuple[tuple[Snapshot, str | None], ...]
-    """Each that was asked about, oldest first, and why it stays; None: it goes."""
+    """The snapshots that the statement covers, oldest first, each with the reason why it is kept; None: it expires."""
     dry_run: bool
 
     def is_read(self) -> bool:
@@ -87,10 +87,10 @@ class ExpirePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RetainPlan(Plan):
-    """Snapshots go that their graph's retention does not keep."""
+    """EXPIRE SNAPSHOTS … BY RETENTION: snapshots that their graph's retention does not keep expire."""
 
     retentions: Mapping[str, Retention]
-    """Of the graphs that were asked about, by case-folded name."""
+    """Case-folded name of a graph → its retention."""
     dry_run: bool
 
     def is_read(self) -> bool:
@@ -103,13 +103,13 @@ class RetainPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class SetRetentionPlan(Plan):
-    """A graph says how long which of its snapshots stay; nothing goes yet."""
+    """SET or DROP RETENTION: a graph's rules are changed; no snapshot expires yet."""
 
     graph: PropertyGraph
     retention: Retention | None
-    """None: all stay until they are dropped."""
+    """The rules; None: snapshots are kept until they are dropped."""
     dry_run: bool
-    """Only tell what it would let go."""
+    """Whether the statement only lists what the rules would remove."""
 
     def is_read(self) -> bool:
         return self.dry_run
@@ -119,7 +119,7 @@ class SetRetentionPlan(Plan):
 
 
 def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan | RetainPlan:
-    """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
+    """The covered snapshots, oldest first, each with the reason why it is kept; or the retention of their graphs."""
     if statement.by_retention:
         return _bind_retained(statement, context)
     snapshots = list(context.catalog.snapshots.values())

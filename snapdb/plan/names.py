@@ -1,4 +1,4 @@
-"""Looking up tables, columns and free names, with the place of the name in every complaint."""
+"""Lookups of tables, columns and free names; errors have the span of the name and the nearest match."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -107,7 +107,7 @@ def tables_of(graph: PropertyGraph) -> dict[str, set[str]]:
 
 
 def check_name(name: Name) -> None:
-    """Nothing when the name is short and can be printed, or BindError at its place."""
+    """Raise BindError, at the place of the name, unless it is short and printable."""
     if not name.text or len(name.text) > 200 or any(category(c) == "Cc" for c in name.text):
         raise BindError(
             "a name must have 1 to 200 characters and no control characters", span=name.span, code="bad-name"
@@ -115,10 +115,10 @@ def check_name(name: Name) -> None:
 
 
 def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> str | None:
-    """The kind of what has this name already, when it is of a kind that may be replaced; None when the name is free.
+    """The kind of the object with this name, if it may be replaced; None when the name is free.
 
     Raises:
-        BindError: the name is reserved, not fit for a file name, or belongs to something else.
+        BindError: the name is reserved, not valid as a file name, or taken by another object.
     """
     if name.text.lower() in _RESERVED:
         raise BindError(f'"{name}" is a reserved name; choose another name', span=name.span, code="reserved-name")
@@ -134,10 +134,12 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
 def check_own(
     statement: CreateSampler | CreateCache | CreateTask, kind: str, owner: Sampler | Cache | Task | None
 ) -> str | None:
-    """Why there is nothing to do: IF NOT EXISTS, and there is one of this kind, whose names are their own; else None.
+    """The reason why IF NOT EXISTS has nothing to do, if such an object exists; else None.
+
+    Samplers, caches and tasks each have a namespace apart.
 
     Raises:
-        BindError: the name is not fit for printing, or there is one already that is not to be replaced.
+        BindError: the name is not printable, or is taken and not to be replaced.
     """
     name = statement.name
     check_name(name)

@@ -1,4 +1,4 @@
-"""What every plan is: a frozen value that says what it changes, what it takes its rows from, and how it is shown."""
+"""The base class of plans: a frozen value with its effects, its source of rows, and its tree for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from snapdb.sql.syntax import Statement
 
 @dataclass(slots=True)
 class PlanNode:
-    """One operator of a plan as EXPLAIN shows it, with those that it takes its rows from."""
+    """An operator of a plan as EXPLAIN shows it, with the operators that supply its rows."""
 
     operator: str
     detail: str = ""
     children: tuple[PlanNode, ...] = ()
     estimates: Mapping[str, int | float] = field(default_factory=dict)
-    """rows, bytes, seconds."""
+    """The estimated rows, bytes and seconds, by name."""
     key: Hashable = None
-    """By which its numbers are found; None: it gets none later."""
+    """The key by which its numbers are set later; None: it has none."""
     actual: dict[str, object] = field(default_factory=dict)
-    """What it did, by the names of `estimates` and others; empty: it was not run."""
+    """The measured numbers, with the names of `estimates` and others; empty: it was not run."""
 
     def walk(self) -> Iterator[PlanNode]:
-        """This node and all below it, parents first."""
+        """This node and its descendants, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def measure(self, numbers: Mapping[str, object]) -> None:
-        """Put what happened beside the estimates, with the ratio of the two wherever that is a number."""
+        """Set measured numbers, with the ratio to the estimates where both are numbers."""
         self.actual = dict(numbers)
         ratio = {}
         for name, estimate in self.estimates.items():
@@ -46,21 +46,21 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan(ABC):
-    """What a statement means once its names are bound. Each kind is in the module of its family."""
+    """A bound statement. Each kind is defined in the module of its family."""
 
     reads: ClassVar[bool] = False
-    """Plans of this kind never change the database."""
+    """Whether plans of this kind never change the database."""
     transactional: ClassVar[bool] = False
-    """Plans of this kind may stand between BEGIN and COMMIT."""
+    """Whether plans of this kind are allowed between BEGIN and COMMIT."""
     ruled: ClassVar[bool] = False
-    """Rules of the optimizer apply to plans of this kind."""
+    """Whether rules of the optimizer apply to plans of this kind."""
 
     @abstractmethod
     def describe(self) -> PlanNode:
-        """The plan as a tree of operators, without numbers of what it takes."""
+        """The plan as a tree of operators, without estimates."""
 
     def children(self) -> Mapping[str, Plan]:
-        """The plans that are part of this one, by the field that holds each."""
+        """The child plans, by field."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Plan)}
 
@@ -81,23 +81,23 @@ class Plan(ABC):
         return plan
 
     def source(self) -> BoundQuery | None:
-        """The query that its rows come from; None: there is none, or files are copied as they are."""
+        """The query that supplies its rows; None: there is none, or files are copied as they are."""
         return None
 
     def is_read(self) -> bool:
-        """Whether this plan leaves the database as it is: kinds that do, and dry runs."""
+        """Whether this plan leaves the database unchanged, by its kind or as a dry run."""
         return self.reads
 
     def fits_transaction(self) -> bool:
-        """Whether this plan may stand between BEGIN and COMMIT."""
+        """Whether this plan is allowed between BEGIN and COMMIT."""
         return self.transactional
 
     def check_allowed(self, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
-        """Nothing when the plan may run.
+        """Raise unless the plan may run.
 
         Raises:
-            BindError: it cannot be part of a transaction, and one is open.
-            DatabaseError: it writes, and the database is opened for reading only.
+            BindError: a transaction is open, and the statement is not allowed in one.
+            DatabaseError: it writes, and the database is open for reading only.
         """
         if read_only and not self.is_read():
             raise DatabaseError(
@@ -119,21 +119,21 @@ Rule = Callable[[Plan], Plan]
 """Takes a plan and returns an equivalent one: no rule changes a result."""
 
 Binder = Callable[[Any, "BindContext"], Plan]
-"""Gives the plan of a statement of one kind."""
+"""Returns the plan of a statement of one kind."""
 
 
 class PlanFamily(NamedTuple):
-    """A family of statements: what binds each of them, and what runs each of its plans."""
+    """A family of statements: its binders, and the operators of its plans."""
 
     binders: Mapping[type[Statement], Binder]
-    """By the type of the statement's tree."""
+    """Type of the statement's tree → its binder."""
     operators: Mapping[type[Plan], str]
-    """Where the operator of each plan is, as 'module:function'."""
+    """Type of a plan → its operator, as 'module:function'."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan(Plan):
-    """A read that DuckDB runs as it stands."""
+    """A query that DuckDB runs."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -149,7 +149,7 @@ class QueryPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class NothingPlan(Plan):
-    """IF EXISTS or IF NOT EXISTS found nothing to do."""
+    """IF EXISTS or IF NOT EXISTS, with nothing to do."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True

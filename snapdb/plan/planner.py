@@ -30,14 +30,14 @@ _SHARED_OPERATORS: dict[type[Plan], str] = {
     QueryPlan: "snapdb.execute.session:query",
     NothingPlan: "snapdb.execute.session:nothing",
 }
-"""Those of plans that are of no single family."""
+"""The operators of plans that belong to no single family."""
 
 
 def bind(statement: Statement, context: BindContext) -> Plan:
     """The plan of a statement.
 
     Raises:
-        BindError: a name, type or clause does not fit; it carries its place in the text.
+        BindError: a name does not exist, or a type or clause is not valid; it has its place in the text.
     """
     try:
         return bind_unlocated(statement, context)
@@ -46,7 +46,7 @@ def bind(statement: Statement, context: BindContext) -> Plan:
 
 
 def bind_unlocated(statement: Statement, context: BindContext) -> Plan:
-    """The same, but its errors have no text yet; for binders of statements that hold others."""
+    """The plan of a statement; its errors have no text yet, for binders of statements that contain others."""
     if isinstance(statement, Query):
         return QueryPlan(context.bind_query(statement.query))
     return _load_family(_family_name(type(statement))).binders[type(statement)](statement, context)
@@ -70,15 +70,16 @@ def _load_family(name: str) -> PlanFamily:
 
 
 def _family_name(kind: type) -> str:
-    """The family of a statement or a plan: both are in the module, or the package, of its name."""
+    """The family of a statement or a plan, which is the name of its module or package."""
     return kind.__module__.split(".")[2]
 
 
 def optimize(plan: Plan, rules: Sequence[Rule] | None = None) -> Plan:
-    """The plan after every rule; one that is explained keeps its bound form and the rules that changed it.
+    """The plan after every rule; EXPLAIN keeps the bound plan and the rules that changed it.
 
     Args:
-        rules: None: all of `snapdb.plan.RULES`.
+        plan: The bound plan.
+        rules: The rules; None: all of `snapdb.plan.RULES`.
     """
     if rules is None:
         rules = import_module("snapdb.plan.rules").RULES if plan.is_ruled() else ()

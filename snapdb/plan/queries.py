@@ -1,4 +1,4 @@
-"""SQL to run, with the names that it needs; its errors are placed in the statement, in the names of the user."""
+"""SQL to run with the names that it needs; DuckDB's errors are mapped back into the statement."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,36 +18,37 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _QUALIFIED = re.compile(r'^column "([^"]*)" does not exist in (\S+)$')
 _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
-"""How the codes of errors about a name begin."""
+"""The prefixes of the codes of errors about a name."""
 _LISTED = 8
-"""How many names a message lists."""
+"""The maximum number of names that a message lists."""
 
 
 class _Piece(NamedTuple):
-    """A part of composed SQL that stands in the statement as it is."""
+    """A part of composed SQL that was copied from the statement."""
 
     start: int
-    """Index of its first character in the SQL."""
+    """The index of its first character in the SQL."""
     stop: int
     place: int
-    """Index of its first character in the statement's text."""
+    """The index of its first character in the statement's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A query or condition of the user, or one composed of several."""
+    """A query or condition of the user, or one that is composed of several."""
 
     text: str
     span: Span
-    """The place in the statement for a complaint about no part of it that the user wrote."""
+    """The span for errors about parts that the user did not write."""
     names: Names = Names()  # noqa: RUF009  # frozen, and empty
     shapes: Names | None = None
-    """The same names without rows, which suffice to describe it and read no file; None: only `names` tell."""
+    """The same names as views without rows, which suffice to describe the query and read no file; None: only `names`
+    do."""
     parameters: Parameters = None
     pieces: tuple[_Piece, ...] = ()
 
     def place(self, span: Span | None) -> Span:
-        """Where in the statement's text a part of `text` was written."""
+        """The span in the statement's text of a part of `text`."""
         if span is None:
             return self.span
         piece = next((p for p in self.pieces if p.start <= span.start < p.stop), None)
@@ -64,7 +65,7 @@ def written(
     replacements: Sequence[tuple[Span, str]] = (),
     shapes: Names | None = None,
 ) -> BoundQuery:
-    """An SQL fragment as the user wrote it, but for replacements, whose spans count in it.
+    """An SQL fragment as the user wrote it except for replacements, whose spans count in the fragment.
 
     >>> asked = written(SqlFragment("SELECT at", Span(10, 19)), replacements=[(Span(7, 9), '"at"')])
     >>> asked.text, asked.place(Span(0, 6)), asked.place(Span(7, 11))
@@ -87,7 +88,7 @@ def written(
 
 
 def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
-    """Our SQL and the user's, one after another; the parameters of the parts are those of one statement.
+    """SQL of snapdb and of the user, concatenated; the parameters of the parts are those of one statement.
 
     >>> compose(Span(0, 9), "SELECT ", written(SqlFragment("a + 1", Span(4, 9)))).place(Span(11, 12))
     Span(start=8, stop=9)
@@ -112,11 +113,13 @@ def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
 
 
 def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
-    """The error with what the catalog knows about its name, and its place in the statement.
+    """Complete an error of DuckDB with suggestions from the catalog, and with its place in the statement.
 
     Args:
-        error: Of the run of `asked`; it is changed.
-        inner: Where in its text DuckDB says that the mistake is, if it says so.
+        error: The error of running `query`, which is changed.
+        query: The query.
+        inner: The span in its text that DuckDB reports; None: it reports none.
+        catalog: The catalog.
     """
     if error.code == "interrupted" or isinstance(error, CorruptError):
         error.span = None
@@ -145,7 +148,7 @@ def _mentioned(text: str, message: str) -> Span | None:
 
 
 def _words(text: str, word: str) -> Iterator[int]:
-    """Yield where a word occurs by itself; it may be long, and compiling it as a regular expression would be slow."""
+    """Yield the positions of a word; a regular expression of a long word would be slow to compile."""
     place = text.find(word)
     while place >= 0:
         stop = place + len(word)

@@ -31,16 +31,16 @@ def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
 
 @_rule_of(CreateSnapshotPlan)
 def _distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """A snapshot's plan with each of its filters once, in the order in which they were first said."""
+    """The plan with each distinct filter once, in the order of the statement."""
     return replace(plan, filters=tuple(dict.fromkeys(plan.filters)))
 
 
 @_rule_of(CreateSnapshotPlan)
 def _push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """A snapshot's plan whose edges are left out by their times in the topology, instead of by reading the table.
+    """The plan with filters on event times as time bounds on the topology, which need no read of the table.
 
-    A condition drops what has no time, which bounds keep, and bounds tell nothing of ends: edge types with static
-    edges or with ends keep their conditions.
+    A condition excludes edges without a time, which bounds include, and bounds do not constrain ends: edge types with
+    static edges or with ends keep their conditions.
     """
     bounds = (_pushed_filters(plan, edge) for edge in plan.graph.edges)
     return replace(plan, pushed=tuple(pushed for pushed in bounds if pushed.filters))
@@ -63,7 +63,7 @@ def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
 def _filter_bounds(plan: CreateSnapshotPlan, edge: EdgeElement, condition: Filter) -> Bounds | None:
     table = plan.tables[edge.table.lower()]
     column = None if edge.event_time is None else table.column(edge.event_time)
-    if column is None or table.column(edge.name) is not None:  # then "name.time" may be a field of that column
+    if column is None or table.column(edge.name) is not None:  # then "name.time" may be a field of that struct column
         return None
     return time_bounds(condition.condition, edge.name, column.name, column.type)
 
@@ -79,10 +79,10 @@ def _prune_types(plan: SamplePlan) -> SamplePlan:
 
 
 def _prunable_relations(spec: SampleSpec) -> set[Relation]:
-    """The relations that are of no use when they draw no edge.
+    """The relations that may be skipped when they draw no edge.
 
-    Weights may be wrong, seeds are edges of their own type, and negatives know some: all are looked at wherever the
-    fanouts lead.
+    Not skipped: weighted ones, as invalid weights must be reported, the seeds' edge type, and those with known
+    negatives.
     """
     weighed = {name for name, _ in spec.drawing.weights} if spec.drawing.weighted else set()
     linked = set() if spec.link is None else {spec.link.edge, *spec.link.known_types}
@@ -96,7 +96,7 @@ def _prunable_relations(spec: SampleSpec) -> set[Relation]:
 
 @_rule_of(SamplePlan)
 def _prune_columns(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan that reads features of what is delivered with them only: none for rows of edges."""
+    """The plan without reads of features that are not delivered: rows of edges have none."""
     reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
     every = {element.name for element in plan.snapshot.graph.elements}
     return plan if reads >= every else replace(plan, hints=replace(plan.hints, reads=frozenset(reads)))
@@ -110,19 +110,19 @@ def _delivered_elements(spec: SampleSpec) -> set[str]:
 
 @_rule_of(CreateSnapshotPlan)
 def _choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """A snapshot's plan in which what it takes decides the form, instead of rows of its own for every edge type."""
+    """The plan with the cheapest encoding of each edge type, instead of materialized rows for all."""
     return plan if plan.layout is not None else replace(plan, cheapest=True)
 
 
 @_rule_of(SamplePlan)
 def _choose_method(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan with METHOD FULL where all fanouts are, and with the back end that fits the device."""
+    """The plan with METHOD FULL where all fanouts are FULL, and with the back end that suits the device."""
     drawing = Drawing("FULL") if _takes_all(plan.spec) else plan.hints.drawing
     return replace(plan, hints=replace(plan.hints, drawing=drawing, backend=None))
 
 
 def _takes_all(spec: SampleSpec) -> bool:
-    """Return whether every row is delivered whole by any method; weights are read, because they may be invalid."""
+    """Return whether every method delivers whole rows; weights are still read, as they may be invalid."""
     counts = {count for fanout in spec.fanouts for count in fanout.counts}
     drawing = spec.drawing
     return counts <= {0, FULL} and not drawing.weighted and drawing.method not in ("FULL", "PRIORITY")
@@ -130,13 +130,13 @@ def _takes_all(spec: SampleSpec) -> bool:
 
 @_rule_of(SamplePlan)
 def _choose_threads(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan with all threads at work, instead of one; batches and rows keep their order."""
+    """The plan with all threads instead of one; batches and rows keep their order."""
     return replace(plan, hints=replace(plan.hints, threads=None))
 
 
 @_rule_of(SamplePlan)
 def _fuse_gather(plan: SamplePlan) -> SamplePlan:
-    """A stream's plan whose threads gather what they sampled, instead of the reader when a batch is handed over."""
+    """A stream's plan whose sampling threads also read features, instead of the reader's thread."""
     return plan if plan.delivers == "rows" else replace(plan, hints=replace(plan.hints, fused=True))
 
 
@@ -150,4 +150,4 @@ RULES: tuple[Rule, ...] = (
     _choose_threads,
     _fuse_gather,
 )
-"""In the order in which they run."""
+"""All rules, in the order in which they run."""

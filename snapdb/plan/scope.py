@@ -1,4 +1,4 @@
-"""What a binder may look at, and which names the SQL of an SQL fragment can see."""
+"""The context of binders, and name resolution for embedded SQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
 from snapdb.types.text import did_you_mean
 
 _PAST = 16
-"""Versions whose tables are kept for the next statement, as long as nothing is written."""
+"""The number of versions whose tables are cached until the next commit."""
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
 _WHOLE = re.compile(r"[0-9][0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
@@ -48,22 +48,24 @@ _SQL_PARTS = """
 
 @dataclass(frozen=True, slots=True)
 class BindContext:
-    """The database as a statement finds it."""
+    """The database and the arguments that a statement is bound with."""
 
     store: Store
     catalog: Catalog
     sources: Mapping[str, object] = field(default_factory=dict)
-    """Data that was registered, by name."""
+    """Name → registered data."""
     parameters: Parameters = None
     due: Due = field(kw_only=True)
-    """When a task's schedule fires next: what knows it stands beside this room."""
+    """Returns a task's next scheduled run; passed in, as the package `schedule` is beside this one."""
 
     def bind_query(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
         """An SQL fragment with the views of every table, snapshot and source that its text mentions.
 
         Args:
-            first: Bare names mean this snapshot's elements before they mean tables.
+            fragment: The fragment.
+            first: The snapshot whose elements take precedence over tables.
         """
+        # VALUES of literals name nothing: the text of a large INSERT is not tokenized.
         if first_row(fragment.text) is not None:
             return written(fragment, shapes=Names())
         every = scan(fragment.text)
@@ -86,7 +88,8 @@ class BindContext:
             taken = {name.lower() for name in own}
             views = own | {name: view for name, view in views.items() if name.lower() not in taken}
         schemas = {s.name: self._elements(s, words) for folded, s in self.catalog.snapshots.items() if folded in words}
-        taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
+        # A table that was created after registration takes precedence.
+        taken = {name.lower() for name in (*views, *schemas)}
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         if SCHEMA in words:
             tables, known = self.facts(words)
@@ -99,14 +102,14 @@ class BindContext:
         for travel in travels:
             schema, table = self._travelled(fragment, travel)
             schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
-            # The table's own name stays the last part, so that columns may still be qualified by it.
+            # The table name stays the last part, so that columns can still be qualified by it.
             replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = _names(views, schemas, sources)
-        # What columns a PIVOT has is told by the rows.
+        # The columns of a PIVOT depend on the rows.
         return written(fragment, names, parameters, replacements, None if words & _PIVOTS else shapes)
 
     def _counted(self, fragment: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
-        """Return where all rows of a table are counted, each with the number that replaces the count."""
+        """Return the spans of count(*) over whole tables, each with the number of rows, which the catalog has."""
         if not (counts := find_counts(tokens)):
             return
         travels = {travel.name.span: travel for travel in find_travels(tokens, fragment.text)}
@@ -130,7 +133,7 @@ class BindContext:
         return {e.name: _View(shown.get(e.name), element_columns(e, tables[e.table.lower()])) for e in elements}
 
     def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, object]]:
-        """The facts among some words as views, and what the views read."""
+        """The system tables among some words as views, and the data that the views read."""
         named = {name: f"{SCHEMA} facts {name}" for name in SYSTEM_TABLES if name in words}
         views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
         read = self.catalog, self.store.catalog_db, self.due
@@ -138,15 +141,16 @@ class BindContext:
         return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
     def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
-        """The SELECT of a table, after a look at its files."""
+        """The SELECT of a table, after a check that its files exist."""
         check_table(self.store.db_dir, table)
         return table_rows(table, self.store.db_dir.path, row_ids=row_ids, ordered=ordered)
 
     def views(self, snapshot: Snapshot, names: Collection[str] | None = None) -> dict[str, str]:
-        """The SELECT of elements of a snapshot, after a look at the files that it reads.
+        """The SELECTs of elements of a snapshot, after a check that their files exist.
 
         Args:
-            names: Of which elements; None: of all.
+            snapshot: The snapshot.
+            names: The names of the elements; None: all.
         """
         rows = snapshot_rows(snapshot, self.tables_under(snapshot), self.store.db_dir.path)
         chosen = {name: each for name, each in rows.items() if names is None or name in names}
@@ -155,7 +159,7 @@ class BindContext:
         return {name: shown_rows(each) for name, each in chosen.items()}
 
     def tables_at(self, version: int) -> Mapping[str, Table]:
-        """The tables of a version, by case-folded name, without what an open transaction changed."""
+        """The tables of a version, by case-folded name, without the changes of an open transaction."""
         past = self.catalog.past
         if (tables := past.get(version)) is None:
             tables = tables_at(self.store.catalog_db, version)
@@ -165,7 +169,7 @@ class BindContext:
         return tables
 
     def tables_under(self, snapshot: Snapshot) -> Mapping[str, Table]:
-        """The tables of a snapshot's version, by case-folded name; those of its elements are among them."""
+        """The tables of a snapshot's version, by case-folded name; CorruptError if one of an element is missing."""
         tables = self.tables_at(snapshot.version)
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:
@@ -180,12 +184,12 @@ class BindContext:
         """The table that had this name at a version.
 
         Raises:
-            BindError: there was none; it says when there is one.
+            BindError: there was none; the message explains when there is one.
         """
         if (table := self.tables_at(version).get(name.lower())) is not None:
             return table
         if (now := self.catalog.tables.get(name.lower())) is None:
-            self.catalog.table(name)  # raises, and knows the nearest
+            self.catalog.table(name)  # raises an error with the nearest name
             raise AssertionError("unreachable")
         raise BindError(
             f"table {now.name} does not exist at version {version}; SHOW VERSIONS OF {now.name} lists its versions",
@@ -197,12 +201,12 @@ class BindContext:
         return bool(self.store.catalog_db.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
 
     def had_runs(self, name: str) -> bool:
-        """Whether runs of a task of this name are on record, of one that was dropped too."""
+        """Whether runs of a task of this name are recorded, including dropped tasks."""
         names = self.store.catalog_db.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 
     def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
-        """A hidden schema for the tables of one version, and the table at that version."""
+        """The hidden schema of the tables of one version, and the table at that version."""
         name, at = travel.name.identifier, fragment.span.start
         try:
             if fragment.text[: travel.span.start].rstrip().endswith("."):
@@ -223,12 +227,12 @@ class BindContext:
         return f"snapdb version {version}", table
 
     def describing(self, query: BoundQuery) -> AbstractContextManager[SqlSession]:
-        """A session that only tells of the SQL: its tables have their columns, and no rows."""
+        """A session that only describes the SQL: its tables have columns, and no rows."""
         return self.session(query if query.shapes is None else replace(query, names=query.shapes))
 
     @contextmanager
     def session(self, bound: BoundQuery) -> Iterator[SqlSession]:
-        """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
+        """A session with the names of the SQL; DuckDB's errors are mapped to the statement and the user's names."""
 
         def place(query: str, error: SnapdbError) -> None:
             explain_refusal(error, bound, error.span if query == bound.text else None, self.catalog)
@@ -239,7 +243,7 @@ class BindContext:
     def _own_parameters(
         self, fragment: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]
     ) -> Parameters:
-        """The values of parameters in an SQL fragment. Positional ones belong to the only statement that has any."""
+        """The values of parameters in an SQL fragment. Positional ones belong to the only fragment that has any."""
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError(
@@ -263,7 +267,7 @@ class BindContext:
         """The version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
 
         Raises:
-            BindError: there is no such version or tag.
+            BindError: the version or tag does not exist.
         """
         try:
             match at.kind:
@@ -283,6 +287,7 @@ class BindContext:
 
     def time_value(self, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
         """A bound of a window as an integer in the graph's unit."""
+        # The common case, a literal, needs no round trip to DuckDB.
         if (plain := _plain(fragment.text, unit)) is not None:
             return plain
         query = self.bind_query(fragment)
@@ -300,20 +305,20 @@ class BindContext:
         return self.whole(query) if is_integer else self._moment(query)
 
     def duration(self, fragment: SqlFragment) -> int:
-        """An INTERVAL as microseconds; months count 30 days."""
+        """An INTERVAL in microseconds; months count as 30 days."""
         return self.number(self.bind_query(fragment), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
     def type_of(self, query: BoundQuery) -> str:
-        """The type of an expression, which is not evaluated."""
+        """The type of an expression, without evaluation."""
         with self.describing(query) as session:
             return session.describe(query.text, query.parameters, around=("SELECT (", ")"))[0].type
 
     def whole(self, query: BoundQuery) -> int:
-        """An integer expression. It may read tables; it is read once, here."""
+        """An integer expression. It may read tables, and is evaluated once, here."""
         return self.number(_widened(query), "SELECT CAST((", ") AS HUGEINT)")
 
     def number(self, query: BoundQuery, before: str, after: str) -> int:
-        """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
+        """The 64-bit integer that SQL around an expression returns; errors have the expression's span."""
         value = self._value(query, before, after)
         if value is None:
             raise BindError("the value must be finite, found NULL or infinity", span=query.span, code="not-finite")
@@ -345,10 +350,10 @@ class BindContext:
             raise
 
     def period(self, query: BoundQuery) -> Period | None:
-        """The parts of an INTERVAL expression; None where it is NULL, or nothing, or less than that in a part.
+        """The parts of an INTERVAL expression; None where it is NULL, zero, or negative in a part.
 
         Raises:
-            BindError: DuckDB cannot read it, at its place.
+            BindError: DuckDB cannot evaluate it, at its place.
         """
         try:
             with self.session(query) as session:
@@ -359,10 +364,10 @@ class BindContext:
         return _positive_period(months, days, rest)
 
     def period_of_text(self, text: str, span: Span) -> Period | None:
-        """The same of a text such as '36 hours'.
+        """The parts of an interval given as text, such as '36 hours'.
 
         Raises:
-            BindError: it is no length of time, or does not say of what.
+            BindError: the text is not an interval, or has no unit.
         """
         stripped = text.strip()
         try:
@@ -384,16 +389,16 @@ class BindContext:
 
 
 class _View(NamedTuple):
-    """What stands behind a name."""
+    """The definition of a name."""
 
     sql: str | None
-    """None where the query does not name it."""
+    """The SELECT; None where the query does not mention the name."""
     columns: tuple[Column, ...] | None = None
-    """None where nothing is spared by not reading."""
+    """The columns; None: describing the SELECT costs no more than running it."""
 
     @property
     def shape(self) -> str:
-        """The SELECT of the same columns that reads no file."""
+        """The SELECT of the same columns without rows, which reads no file."""
         if self.columns is None:
             assert self.sql is not None, "what has no columns is named"
             return self.sql
@@ -452,7 +457,7 @@ def _moved(bound: VersionBound, by: int) -> VersionBound:
 
 
 def _plain(text: str, unit: TimeUnit | None) -> int | None:
-    """What a literal says by itself, as DuckDB reads it; None where DuckDB is to be asked.
+    """The value of a literal, as DuckDB would return it; None for any other expression.
 
     >>> _plain("DATE '2026-01-31'", "timestamp"), _plain("1 + 2", "integer")
     (1769817600000000, None)
@@ -469,7 +474,7 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
 
 
 def _widened(query: BoundQuery) -> BoundQuery:
-    """Widen integer arithmetic to 128 bits: DuckDB's literals have 32, which 86400000 * 30 overflows."""
+    """Widen integer arithmetic to 128 bits: DuckDB's integer literals have 32 bits, which 86400000 * 30 overflows."""
     tokens = scan(query.text)
     if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
         return query

@@ -1,4 +1,4 @@
-"""What there is: SHOW, DESCRIBE, SUMMARIZE and DROP."""
+"""Introspection: SHOW, DESCRIBE, SUMMARIZE and DROP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 _NAMED = 8
-"""How many dependants a refusal names."""
+"""The maximum number of dependants that an error names."""
 KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
-"""What each dependant is called, in the order in which they are named."""
+"""Type of a dependant → its name in messages, in the order in which they are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShowPlan(Plan):
-    """A list of what there is."""
+    """SHOW: a list of objects of a kind."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -28,9 +28,9 @@ class ShowPlan(Plan):
     what: Shown
     like: str | None
     tables: tuple[Table, ...]
-    """Those to list, of the version that was asked for."""
+    """The tables to list, of the version that AT names."""
     of: str | None
-    """The table whose versions or columns, or the graph whose snapshots are listed; None: all."""
+    """The table whose versions or columns, or the graph whose snapshots, are listed; None: all."""
 
     def describe(self) -> PlanNode:
         of = "" if self.of is None else f" of {self.of}"
@@ -40,7 +40,7 @@ class ShowPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DescribePlan(Plan):
-    """What one thing is made of."""
+    """DESCRIBE: the parts of one object."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class DescribePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class SummarizePlan(Plan):
-    """What a snapshot holds, in numbers."""
+    """SUMMARIZE: the statistics of a snapshot."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -66,14 +66,14 @@ class SummarizePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DropPlan(Plan):
-    """A table, graph, snapshot, sampler, cache, task or tag goes."""
+    """DROP: a table, graph, snapshot, sampler, cache, task or tag is removed."""
 
     transactional: ClassVar[bool] = True
 
     target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
     base: int
     dependants: tuple[PropertyGraph | Snapshot | Sampler | Cache, ...] = ()
-    """What goes with it (CASCADE), what depends on others first."""
+    """The objects that are dropped too (CASCADE), dependants first."""
 
     def fits_transaction(self) -> bool:
         return isinstance(self.target, Table) and not self.dependants
@@ -107,7 +107,7 @@ def _shown_of(statement: Show, context: BindContext) -> str | None:
 
 
 def _bind_describe(statement: Describe, context: BindContext) -> Plan:
-    """The thing, a table as it was at the version that was asked for; without a kind, whatever has the name."""
+    """The object, a table at the version that AT names; without a kind, any object of that name."""
     name = statement.name
     if statement.at is not None:
         version = context.resolve_version(statement.at)
@@ -127,7 +127,7 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
             return DescribePlan(find_named(context.catalog.cache, name))
         case "TASK":
             return DescribePlan(find_named(context.catalog.task, name))
-        case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
+        case "TABLE" if statement.kind is None:  # as in DuckDB, which also describes registered data
             return QueryPlan(context.bind_query(SqlFragment(statement.text, statement.span)))
         case _:
             return DescribePlan(find_named(context.catalog.table, name))
@@ -145,7 +145,7 @@ def _kind(context: BindContext, name: str) -> str:
 
 
 def _bind_drop(statement: Drop, context: BindContext) -> Plan:
-    """The thing that goes, and with CASCADE what depends on it."""
+    """The object to drop, with its dependants under CASCADE."""
     kind, name = statement.kind.lower(), statement.name
     try:
         target = _find_target(context, statement.kind, name)

@@ -1,4 +1,4 @@
-"""Snapshots: CREATE SNAPSHOT and REFRESH SNAPSHOT, and the encoding that each edge type of one gets."""
+"""Snapshots: CREATE SNAPSHOT and REFRESH SNAPSHOT, and the choice of an encoding for each edge type."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ from snapdb.types import (
 from snapdb.types.text import did_you_mean
 
 _SMALL_ROWS = 1 << 20
-"""Bytes up to which rows of one's own cost nothing worth saving."""
+"""The bytes up to which materialized rows are too small for another encoding to pay off."""
 _DEAD_SHARE = 0.01
 """Share of dead positions up to which a bitmap is chosen: it takes about 1.5 to 1.7 times as long to sample through as
 rows of one's own, and a hundredth of their bytes. Of 20 million edges and 1 million nodes, fanouts 15, 10, 5, one
@@ -46,22 +46,23 @@ thread, it took 1.5 times the CPU time at 1 % dead, 1.5 to 1.85 times at 2 %, 1.
 patch of 1 %, 1.85 times at 1 %."""
 _OWN_ROWS: tuple[Form, str] = ("materialized", "rows of its own, as no rule chooses an encoding")
 _FIRST_MOMENT = 1 - 2**63
-"""The earliest moment; the number before it stands for what is always there."""
+"""The earliest event time; the number before it marks edges without a time."""
 
 
 class Pushed(NamedTuple):
-    """Conditions on an edge type that say no more than start ≤ event time < stop."""
+    """The conditions on an edge type that are equivalent to start ≤ event time < stop."""
 
     element: str
+    """The name of the edge type."""
     start: int | None = None
     stop: int | None = None
     filters: tuple[Filter, ...] = ()
-    """Those conditions."""
+    """The conditions."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateSnapshotPlan(Plan):
-    """A graph, reduced to its elements and pinned."""
+    """CREATE SNAPSHOT: the elements of a graph at a version and a window."""
 
     ruled: ClassVar[bool] = True
 
@@ -69,27 +70,27 @@ class CreateSnapshotPlan(Plan):
     graph: PropertyGraph
     version: int
     tables: Mapping[str, Table]
-    """At that version, by case-folded name."""
+    """The tables at that version, by case-folded name."""
     window: Window
     unit: TimeUnit | None
     filters: tuple[Filter, ...]
     replaces: Snapshot | None
     pin: Pin = PINNED
     layout: Form | None = None
-    """The form that WITH (layout = …) asks for; None: the cheapest, for each edge type."""
+    """The encoding of WITH (layout = …); None: the cheapest, for each edge type."""
     refreshes: bool = False
-    """It is what `replaces` moved to, and not another one of its name."""
+    """Whether this is a refresh of `replaces`, and not a new snapshot of the same name."""
     pushed: tuple[Pushed, ...] = ()
-    """What of `filters` event times tell, at most once an edge type."""
+    """The part of `filters` that is pushed down to event times, at most one per edge type."""
     cheapest: bool = False
-    """Where `layout` names no form each edge type gets the one that costs least; else all get rows of their own."""
+    """Whether each edge type without `layout` gets the cheapest encoding; otherwise materialized rows."""
 
     def filters_of(self, element: str) -> tuple[Filter, ...]:
         """The conditions on an element."""
         return tuple(f for f in self.filters if f.element == element)
 
     def bounds_of(self, element: str) -> Pushed:
-        """What of an element's conditions event times tell; without bounds where they tell nothing."""
+        """The pushed conditions of an element; without bounds if there are none."""
         return next((p for p in self.pushed if p.element == element), Pushed(element))
 
     def describe(self) -> PlanNode:
@@ -114,14 +115,14 @@ class CreateSnapshotPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RefreshPlan(Plan):
-    """A snapshot, pinned anew in the place of what it was."""
+    """REFRESH SNAPSHOT: a snapshot is resolved again, and replaces its former state."""
 
     create: CreateSnapshotPlan
     before: Snapshot
     full: bool
-    """Build everything again from the tables, instead of from what is there."""
+    """Whether everything is built again from the tables, without existing artifacts."""
     dry_run: bool
-    """Only tell what would happen."""
+    """Whether the statement only reports the changes."""
 
     def is_read(self) -> bool:
         return self.dry_run
@@ -132,7 +133,7 @@ class RefreshPlan(Plan):
 
 
 def _time_bounds_text(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
-    """Print bounds of event times for people; '' where there are none."""
+    """Bounds of event times as text; '' if there are none."""
     begin, end = (
         moment if moment is None or unit != "timestamp" else f"'{spelled(moment)}'" for moment in (start, stop)
     )
@@ -145,7 +146,7 @@ def _conditions_text(conditions: list[str]) -> str:
 
 
 def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Plan:
-    """A pinned snapshot: nothing in it is relative to now any more, but its pin tells what was."""
+    """A pinned snapshot: relative versions and windows are resolved; the pin keeps the relative form for REFRESH."""
     replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
@@ -246,7 +247,7 @@ def _filters(
         session.describe(query.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
         filters = tuple(_filter(part, columns, where.span) for part in session.conjuncts(query.text))
-        _check_filters(session, filters)  # in the form in which they will be read ever after
+        _check_filters(session, filters)  # in the form in which they are stored and read from now on
         return filters
 
 
@@ -280,10 +281,12 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
 
 
 def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | None) -> TimeUnit | None:
-    """What the event times of the graph count in.
+    """The unit of the graph's event times.
 
     Args:
-        bound: Where the statement speaks of event times, which then must be there and of one kind.
+        graph: The graph.
+        tables: Its tables.
+        bound: The span of FOR EVENT_TIME, which requires event times of one unit; None: the statement has none.
     """
     units: dict[TimeUnit, str] = {}
     for name, _, unit in graph_times(graph, tables):
@@ -334,17 +337,17 @@ def _trailing_window(
     tables: Mapping[str, Table],
     ending: int | None = None,
 ) -> Window:
-    """The window of that length up to a moment, itself included: the latest event where none is said.
+    """The window of that length up to and including a time: by default the latest event.
 
     Raises:
-        BindError: the length is not positive or of the wrong kind, or there is no event.
+        BindError: the length is not positive or has the wrong unit, or there is no event.
     """
     check_length(context, length, unit, "WINDOW")
     last = _latest_event(context, graph, tables, length.span) if ending is None else ending
     if unit == "integer":
         before = last - context.whole(length)
     else:
-        # DuckDB's arithmetic, for months differ in length.
+        # DuckDB subtracts the interval, as months differ in length.
         before = context.number(length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
     if before >= last:
         raise BindError("the length of WINDOW must be greater than zero", span=length.span, code="out-of-range")
@@ -353,11 +356,11 @@ def _trailing_window(
 
 def _closed_window(start: int | None, last: int) -> Window:
     """Return the window up to and including a time."""
-    return Window(start, None if last == LAST else last + 1, closed=True)  # nothing is later than LAST
+    return Window(start, None if last == LAST else last + 1, closed=True)  # no event time is later than LAST
 
 
 def check_length(context: BindContext, length: BoundQuery, unit: TimeUnit | None, keyword: str) -> None:
-    """Nothing when the length after a keyword is of the kind of the graph's event times."""
+    """Raise unless the length after a keyword has the unit of the graph's event times."""
     type_ = context.type_of(length)
     if unit == "integer" and type_ not in INTEGERS:
         raise BindError(
@@ -374,7 +377,7 @@ def check_length(context: BindContext, length: BoundQuery, unit: TimeUnit | None
 
 
 def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
-    """The greatest event time of the graph's edges; what has none, or is always there, counts for nothing."""
+    """The greatest event time of the graph's edges; edges without a time do not count."""
     latest = []
     for edge in graph.edges:
         table = tables[edge.table.lower()]
@@ -396,7 +399,7 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
 
 
 def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
-    """The snapshot pinned anew; a NothingPlan when nothing in it moves, unless it is to be built again in FULL."""
+    """The snapshot, resolved again; a NothingPlan if nothing in it is relative, unless FULL rebuilds it."""
     name = statement.name
     snapshot = find_named(context.catalog.snapshot, name)
     if not snapshot.pin.moves and not statement.full:
@@ -409,7 +412,7 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     _check_fits(context, snapshot, version, tables, name)
     window, length = snapshot.window, snapshot.pin.window
     if length is not None:
-        # Its words are not in this statement, so that a complaint about them is shown at the snapshot's name.
+        # The length's text is stored, and not in this statement, so errors about it point to the snapshot's name.
         query = replace(context.bind_query(SqlFragment(length, name.span)), pieces=())
         try:
             window = _trailing_window(context, query, snapshot.unit, snapshot.graph, tables)
@@ -447,7 +450,7 @@ def _refreshed_version(context: BindContext, snapshot: Snapshot, name: Name) -> 
 def _check_fits(
     context: BindContext, snapshot: Snapshot, version: int, tables: Mapping[str, Table], name: Name
 ) -> None:
-    """Nothing when the tables at the version can be the snapshot's."""
+    """Raise unless the tables at the version fit the snapshot."""
     problem = next(misfits(snapshot.graph, tables), None)
     if problem is None and snapshot.window != ALL_TIME:
         unit = event_unit(snapshot.graph, tables, None)
@@ -475,7 +478,7 @@ def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str,
 
 
 class Encoding(NamedTuple):
-    """A form, what it takes on the disk beside the topology, and why it was chosen."""
+    """An encoding, its bytes on disk beside the topology, and the reason for choosing it."""
 
     form: Form
     bytes: int
@@ -483,29 +486,32 @@ class Encoding(NamedTuple):
 
 
 class EdgeShape(NamedTuple):
-    """What decides the form of one edge type."""
+    """The numbers that decide the encoding of one edge type."""
 
     element: str
+    """The name of the edge type."""
     nodes: int
+    """The number of nodes with a row."""
     edges: int
-    """In the snapshot."""
+    """The number of edges in the snapshot."""
     held: int
-    """In the topology."""
+    """The number of edges in the topology."""
     width: int
-    """Bytes of one edge in rows of its own: neighbour, edge id, times, weight."""
+    """Bytes per edge in materialized rows: neighbour, edge id, times, weight."""
     prefix: bool
-    """In every row, the edges of the snapshot are the first ones."""
+    """Whether the edges of the snapshot are a prefix of every row."""
     patched: bool = False
-    """The topology has a patch, through which a bitmap is slower still."""
+    """Whether the topology has a patch, which makes a bitmap slower."""
 
     def choose_encoding(self, layout: Form | None, *, cheapest: bool = True) -> Encoding:
-        """The form that was asked for, or else the cheapest.
+        """The encoding that WITH names, or else the cheapest.
 
         Args:
-            cheapest: Else rows of its own, which hold any snapshot.
+            layout: The encoding; None: choose one.
+            cheapest: Whether to choose the cheapest, instead of materialized rows, which can represent any snapshot.
 
         Raises:
-            BindError: the form that was asked for cannot hold this snapshot.
+            BindError: the encoding cannot represent this snapshot.
 
         >>> EdgeShape("bought", 1000, 90_000, 100_000, 16, True).choose_encoding(None).form
         'ends'
@@ -529,7 +535,7 @@ class EdgeShape(NamedTuple):
 
 
 def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
-    """The bytes that a form takes beside the topology.
+    """The bytes of an encoding on disk, beside the topology.
 
     >>> shape = EdgeShape("e", 10, 50, 100, 16, True)
     >>> _encoding_bytes("ends", shape), _encoding_bytes("bitmap", shape)

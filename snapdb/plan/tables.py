@@ -74,14 +74,14 @@ _COPY_OPTIONS = {
     "csv": _CSV_OPTIONS,
     "json": _JSON_OPTIONS,
 }
-"""What may be said for each format; DuckDB's readers take them under these names or those of `_DUCKDB_NAMES`."""
+"""The options of each format; DuckDB's readers take them under these names or those of `_DUCKDB_NAMES`."""
 _DUCKDB_NAMES = {"delimiter": "delim", "null": "nullstr"}
 _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTablePlan(Plan):
-    """A new table, empty or with a query's rows."""
+    """CREATE TABLE: a new table, empty or with a query's rows."""
 
     transactional: ClassVar[bool] = True
 
@@ -93,7 +93,7 @@ class CreateTablePlan(Plan):
     """The version that the query reads."""
     message: str | None
     copies: tuple[str, ...] = ()
-    """Parquet files that hold just these rows in the form of a segment: to be copied, not rewritten."""
+    """Parquet files with exactly these rows in the format of segments, which are copied instead of rewritten."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
@@ -106,19 +106,19 @@ class CreateTablePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class InsertPlan(Plan):
-    """A query's rows become a segment."""
+    """INSERT and COPY … FROM: a query's rows are appended as a segment."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     supplied: tuple[str, ...]
-    """The columns that the query's columns stand for, in its order."""
+    """The columns to which the query's columns are assigned, in its order."""
     query: BoundQuery
     message: str | None
     copies: tuple[str, ...] = ()
-    """As in CreateTablePlan."""
+    """Parquet files to copy, as in CreateTablePlan."""
     new: NewFiles | None = None
-    """The files that the query reads, where COPY takes new ones only: they are to be remembered."""
+    """The files that the query reads, to be recorded as loaded, for COPY of new files only."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
@@ -133,13 +133,13 @@ class InsertPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan(Plan):
-    """The rows that a query finds are gone from the next version on."""
+    """DELETE: the rows that a query selects are removed in the next version."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     find: BoundQuery
-    """SELECT row_id."""
+    """The query of the ids, SELECT row_id."""
     base: int
     message: str | None
 
@@ -152,17 +152,17 @@ class DeletePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePlan(Plan):
-    """The rows that a query finds are gone, and come back with other values."""
+    """UPDATE: the rows that a query selects are replaced by rows with new values."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     find: BoundQuery
-    """SELECT the row id, called ROW_ID, and the table's columns with their new values."""
+    """The query of the row ids, called ROW_ID, and the table's columns with their new values."""
     base: int
     message: str | None
     changed: frozenset[str]
-    """The columns that get new values."""
+    """The columns with new values."""
 
     def source(self) -> BoundQuery | None:
         return self.find
@@ -173,14 +173,14 @@ class UpdatePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class AlterPlan(Plan):
-    """A table has other columns from the next version on; no file is rewritten."""
+    """ALTER TABLE: the columns of a table from the next version on; no file is rewritten."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     columns: tuple[Column, ...]
     did: str
-    """What happens, for a person."""
+    """A description of the change, for the user."""
     base: int
     message: str | None
 
@@ -225,12 +225,13 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
 
 
 def _bind_insert(statement: Insert, context: BindContext) -> Plan:
-    """A query whose columns match the table's, or those that were named."""
+    """A query whose columns match the table's, or the listed ones."""
     table = find_named(context.catalog.table, statement.table)
     supplied = named_columns(table, statement.columns)
     query = context.bind_query(statement.query)
     with context.describing(query) as session:
-        text = first_row(query.text) or query.text  # DuckDB reads all rows to describe them, and again to write them
+        # DuckDB evaluates all rows of VALUES to describe them: the first row suffices.
+        text = first_row(query.text) or query.text
         columns = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
         in_order = [c.name.lower() for c in columns] == [c.name.lower() for c in table.columns]
@@ -248,12 +249,12 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
 
 
 def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return columns with the field ids that files know them by."""
+    """Return columns with the field ids that identify them in files."""
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
 def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Column]:
-    """The columns of `name type [NOT NULL], …`, as DuckDB reads them."""
+    """The columns of `name type [NOT NULL], …`, as DuckDB parses them."""
     for token in scan(definition.text):
         if token.word == "COLLATE":
             at = definition.span.start
@@ -292,7 +293,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
 
 
 def _checked_default(context: BindContext, session: SqlSession, expression: str | None, type_: str) -> str | None:
-    """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
+    """The value of a DEFAULT as text, for a cast to the type; None for NULL or without a DEFAULT."""
     if expression is None:
         return None
     check_repeatable(context.store.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
@@ -312,8 +313,8 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     """Bind the query for the ids of the removed rows."""
     table = find_named(context.catalog.table, statement.table)
     name = quote(str(statement.alias or table.name))
-    distinct = "DISTINCT " if statement.others else ""  # one row may meet several
-    # An alias would be a name that the user's condition could see; the ids' own name is one that no column may have.
+    distinct = "DISTINCT " if statement.others else ""  # a row may match several rows of USING
+    # An alias would be visible to the user's condition; the name of the ids is one that no column may have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
     find, shape = (
         compose(statement.span, before, *_from_where(context, rows, name, statement), ")")
@@ -324,12 +325,13 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
 
 
 def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
-    """A query for the rows that change: their ids, and all columns with the new values."""
+    """A query for the rows to change: their ids, and all columns with the new values."""
     table = find_named(context.catalog.table, statement.table)
     name = quote(str(statement.alias or table.name))
     places = {}
     values: list[str | BoundQuery] = []
-    for place, (target, value) in enumerate(statement.assignments):  # in the order of the text, which ? follow
+    # In the order of the text, as ? parameters are positional.
+    for place, (target, value) in enumerate(statement.assignments):
         column = find_column(table, target)
         if column.name in places:
             raise BindError(f'column "{column.name}" is assigned twice', span=target.span, code="duplicate-name")
@@ -342,7 +344,8 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
         for i, c in enumerate(table.columns)
     ]
     chosen = ", ".join(
-        f"CAST(CAST({chosen_value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"  # in a file meanwhile
+        # In the form in which a file stores it meanwhile.
+        f"CAST(CAST({chosen_value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"
         for chosen_value, c in zip(new, table.columns, strict=True)
     )
     find, shape = (
@@ -382,7 +385,7 @@ def _from_where(context: BindContext, rows: str, name: str, statement: Delete | 
 
 
 def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
-    """The table's columns afterwards; those that a graph reads stay."""
+    """The table's columns after the change; columns that a graph reads cannot be dropped or renamed."""
     if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
         return NothingPlan(f'table "{statement.table}" does not exist')
     table = find_named(context.catalog.table, statement.table)
@@ -426,7 +429,7 @@ def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[
                     span=definition.span,
                     code="reserved-name",
                 )
-    # Fields of columns that were dropped are in older files, and must not come back to life.
+    # Older files still have fields of dropped columns, which a new column must not read.
     column = replace(column, field=table.fields + 1)
     columns = (*table.columns, column)
     try:
@@ -500,7 +503,7 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
             span=statement.path_span,
             code="bad-path",
         )
-    if not statement.new_only:  # which passes over the database's own files
+    if not statement.new_only:  # NEW files skip the database's own files instead
         check_foreign_path(context.store.db_dir.path, statement.path, statement.path_span)
     format_, options = _copy_options(statement)
     reader_options = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
@@ -529,10 +532,13 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
 def _select_files(
     session: SqlSession, file: File, names: Sequence[str], *, together: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """A query over some files, each matched by itself as if it were alone, and the columns that it gives.
+    """A query over some files, each matched by itself, and the columns that it returns.
 
     Args:
-        together: Their columns count together, as was asked for.
+        session: The session that reads the files.
+        file: Their declared properties.
+        names: Their paths.
+        together: Whether the union of their columns has to match, as the statement requests.
     """
     if together:
         literal = files_literal(names)
@@ -549,7 +555,7 @@ def _select_files(
 
 
 def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | float]]:
-    """The format, said or told by the file's ending, and the other options."""
+    """The format, from FORMAT or the file name extension, and the other options."""
     given = {name.text.lower(): value for name, value in statement.options}
     format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
     if format_ not in _COPY_OPTIONS:

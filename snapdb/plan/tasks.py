@@ -22,17 +22,17 @@ from snapdb.types import Schedule, Task
 
 _SECOND = 1_000_000
 _LONGEST = 1000 * 365 * 86_400 * _SECOND
-"""A thousand years."""
+"""A thousand years, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTaskPlan(Plan):
-    """Statements get a schedule; names in them are bound when they run."""
+    """CREATE TASK: statements with a schedule; each run binds the names in them."""
 
     task: Task
-    """Without an id."""
+    """The task to create, without an id."""
     replaces: Task | None
-    """Its id goes over to the new one, and its runs with it."""
+    """The task that it replaces, whose id and runs it takes over; None: the name is free."""
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateTask", f"{self.task.name}: {self.task.schedule.text}")
@@ -40,15 +40,15 @@ class CreateTaskPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class AlterTaskPlan(Plan):
-    """A task is suspended, goes on, or has other options."""
+    """ALTER TASK: a task is suspended, resumed, or gets other options."""
 
     before: Task
     after: Task
     since: int | None
-    """Firings up to this moment, in microseconds since 1970 UTC, are settled: none is made up for. None: nothing of
-    them changes."""
+    """The time up to which scheduled runs are settled, in microseconds since 1970 UTC: none is caught up. None:
+    unchanged."""
     did: str
-    """What is done, for a person."""
+    """A description of the change, for the user."""
 
     def describe(self) -> PlanNode:
         return PlanNode("AlterTask", f"{self.before.name}: {self.did}")
@@ -56,7 +56,7 @@ class AlterTaskPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class ExecuteTaskPlan(Plan):
-    """A task runs now, in this process."""
+    """EXECUTE TASK: a task runs now, in this process."""
 
     task: Task
 
@@ -65,7 +65,7 @@ class ExecuteTaskPlan(Plan):
 
 
 def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
-    """The task, whose body was read already; names in it are looked up by each run."""
+    """The task, whose body was parsed already; each run looks up the names in it."""
     name = statement.name
     existing = context.catalog.tasks.get(name.text.lower())
     if (there := check_own(statement, "task", existing)) is not None:
@@ -92,7 +92,7 @@ def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
 
 
 def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
-    """The task as it is to be; nothing to do where it is so already."""
+    """The task after the change; a NothingPlan if it is so already."""
     task = find_named(context.catalog.task, statement.name)
     match statement.action:
         case "SET":
@@ -110,7 +110,7 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
 
 
 def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Schedule:
-    """When it runs; steps are counted from the second in which it is made."""
+    """The schedule; intervals are counted from the second of creation."""
     anchor = created - created % _SECOND
     if schedule.every is None:
         assert schedule.cron is not None
@@ -138,7 +138,7 @@ def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Sch
 
 
 def _working_folder() -> str:
-    """Return the folder that relative paths count from."""
+    """Return the directory that relative paths refer to."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -150,7 +150,7 @@ def _working_folder() -> str:
 
 
 def _body_statements(body: str) -> str:
-    """The statements of a body, without dollars around them.
+    """The statements of a body, without dollar quotes.
 
     >>> _body_statements("$do$ VACUUM; $do$"), _body_statements("VACUUM")
     ('VACUUM;', 'VACUUM')
@@ -184,14 +184,14 @@ def _timeout(context: BindContext, option: TaskOption) -> int:
 
 
 _READ: dict[str, Callable[[BindContext, TaskOption], str | int]] = {"timeout": _timeout}
-"""Options that are not kept as they are said."""
+"""Option → the function that converts its value; others are stored as they are."""
 
 
 def _check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
-    """Nothing when a condition can be read; no name in it is looked up.
+    """Raise unless DuckDB can parse a condition; names in it are not looked up.
 
     Raises:
-        ParseError: at the place of the first mistake.
+        ParseError: at the place of the first error.
     """
     sample = filled(condition.text, PLACEHOLDERS)
     edits: tuple[Rewritten, ...] = (sample,)

@@ -1,6 +1,7 @@
-"""Time in statements: versions, moments and lengths, evaluated once, and the bounds that a condition sets.
+"""Times in statements: versions, times and lengths, evaluated once, and the bounds that a condition implies.
 
-Of conditions only what DuckDB and this module surely read alike is read: one comparison of the column with one literal.
+Only conditions that DuckDB and this module certainly interpret alike are parsed: one comparison of the column with one
+literal.
 """
 
 import re
@@ -19,11 +20,11 @@ _INTEGER_LIMIT = 2**62
 """Integers from here on are left to DuckDB: bounds and their neighbours must fit into 64 bits."""
 _SECOND = 1_000_000
 _TIME_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
-"""Of event times that count in microseconds; sessions take times without a zone as UTC."""
+"""The types of event times in microseconds; sessions interpret times without a zone as UTC."""
 
 
 def spelled(time: int) -> str:
-    """A moment for a person, in UTC.
+    """A time as text, in UTC.
 
     >>> spelled(1_790_000_000_000_000)
     '2026-09-21 14:13:20+00:00'
@@ -38,23 +39,25 @@ _MONTH, _DAY = 30, 86_400_000_000
 
 
 def microseconds(length: Period) -> int:
-    """A length by the clock; months count 30 days."""
+    """A length in microseconds; months count as 30 days, and days as 24 hours."""
     return (length.months * _MONTH + length.days) * _DAY + length.microseconds
 
 
 class Bounds(NamedTuple):
-    """start ≤ event time < stop; None is unbounded."""
+    """The bounds start ≤ event time < stop; None is unbounded."""
 
     start: int | None
     stop: int | None
 
 
 def time_bounds(condition: str, element: str, column: str, type_: str) -> Bounds | None:
-    """The bounds that a condition sets to an element's event time; None: it says something else, or maybe so.
+    """The bounds that a condition implies for an element's event time; None: it is of another form.
 
     Args:
+        condition: The condition, in SQL.
+        element: The name of the element.
         column: The event time's column.
-        type_: Its type.
+        type_: The type of that column.
 
     >>> time_bounds("bought.day <= 9", "bought", "day", "BIGINT")
     Bounds(start=None, stop=10)
@@ -132,7 +135,7 @@ def _joined(tokens: Sequence[Token]) -> str:
 
 
 def _literal_time(tokens: Sequence[Token], type_: str) -> int | None:
-    """A literal as the column's event times count; None for anything else, and for what DuckDB might read otherwise."""
+    """A literal in the unit of the column's event times; None for any other expression, and for ambiguous literals."""
     tokens = _without_brackets(tokens)
     if SqlType(type_).key_family() == "integer":
         text = _joined(tokens)

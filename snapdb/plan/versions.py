@@ -16,7 +16,7 @@ from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 @dataclass(frozen=True, slots=True)
 class CreateTagPlan(Plan):
-    """A version gets a name."""
+    """CREATE TAG: a version gets a name."""
 
     tag: Tag
     replaces: bool
@@ -27,7 +27,7 @@ class CreateTagPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class BeginPlan(Plan):
-    """What follows is one version, or none."""
+    """BEGIN: the statements up to COMMIT become one version, or none."""
 
     transactional: ClassVar[bool] = True
 
@@ -37,7 +37,7 @@ class BeginPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan(Plan):
-    """The open transaction becomes a version."""
+    """COMMIT: the changes of the open transaction become a version."""
 
     transactional: ClassVar[bool] = True
 
@@ -54,7 +54,7 @@ class CommitPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan(Plan):
-    """The open transaction never was."""
+    """ROLLBACK: the changes of the open transaction are discarded."""
 
     transactional: ClassVar[bool] = True
 
@@ -64,7 +64,7 @@ class RollbackPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DiffTablePlan(Plan):
-    """What differs between a table at two versions; None where it was not there."""
+    """DIFF TABLE: the differences of a table between two versions; None: it did not exist at that version."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class DiffTablePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DiffGraphPlan(Plan):
-    """What a whole graph has at one version and has not at another."""
+    """DIFF GRAPH: the differences of a whole graph between two versions."""
 
     reads: ClassVar[bool] = True
 
@@ -88,7 +88,7 @@ class DiffGraphPlan(Plan):
     before: int
     after: int
     tables_before: Mapping[str, Table]
-    """By case-folded name."""
+    """The tables of a version, by case-folded name."""
     tables_after: Mapping[str, Table]
     detail: Literal["SUMMARY", "ROWS", "FEATURES"]
 
@@ -99,7 +99,7 @@ class DiffGraphPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DiffSnapshotPlan(Plan):
-    """What one snapshot has and another has not: added is in `after` and not in `before`."""
+    """DIFF SNAPSHOT: the differences between two snapshots; added rows are in `after` and not in `before`."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class DiffSnapshotPlan(Plan):
 
 
 def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
-    """A name for a version that is there."""
+    """A tag for an existing version."""
     name = statement.name.text
     existing = next(
         (tag for tag in VersionHistory(context.store.catalog_db).tags() if tag.name.lower() == name.lower()), None
@@ -126,7 +126,7 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
             span=statement.name.span,
             code="exists",
         )
-    if existing is None:  # one of an older snapdb may have any name, and can be moved
+    if existing is None:  # a tag of an older snapdb may have any name, and can be moved
         check_name(statement.name)
     version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     if not version:
@@ -148,7 +148,7 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
         after = context.tables_at(last).get(name.lower())
     if before is None and after is None:
         if not context.was_table(name):
-            find_named(context.catalog.table, statement.table)  # says so, and knows the nearest
+            find_named(context.catalog.table, statement.table)  # raises an error with the nearest name
         raise BindError(
             f"table {name} does not exist at versions {first} and {last}; SHOW VERSIONS OF {name} lists its versions",
             span=statement.table.span,
@@ -158,7 +158,7 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
     assert shown is not None
     for table in (before, after):
         if table is not None:
-            context.rows(table)  # its files must be there
+            context.rows(table)  # raises if a file is missing
     return DiffTablePlan(shown.name, before, after, statement.rows)
 
 
@@ -202,7 +202,7 @@ def _bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSn
             code="nothing-in-common",
         )
     for snapshot in (after, before):
-        context.views(snapshot)  # their files must be there
+        context.views(snapshot)  # raises if a file is missing
     return DiffSnapshotPlan(after, before, statement.detail)
 
 

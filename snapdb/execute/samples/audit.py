@@ -1,7 +1,7 @@
-"""AUDIT SAMPLE: every batch of a sampler held against what SQL sees, rule by rule; a correct engine breaks none.
+"""AUDIT SAMPLE: every batch of a sampler compared with the tables by SQL, rule by rule; violations are counted.
 
-The batches are those that a trainer gets. Nothing of the sampler is asked: edges are found again by their ids in the
-snapshot's views, times are the tables' own, and values that change are looked for again.
+The batches are those that a trainer gets. The check is independent of the sampler: edges are found by their ids in the
+snapshot's views, times are read from the tables, and values with a history are looked up again.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ if TYPE_CHECKING:
 
 
 _CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
-"""In this order: edges and vertices from beyond their seed's time; values that were not known then; edges and vertices
-that the snapshot does not have; what seeds must not see; targets of others than seeds, and seeds that were not born."""
+"""The checks, in the order of the result. 'time': edges and vertices later than their seed's time; 'feature time':
+values that were not known then; 'snapshot': edges and vertices that the snapshot lacks; 'exclusion': edges that seeds
+must not see; 'target horizon': targets of nodes other than seeds, and seeds that did not exist yet."""
 
 _FIELDS = [("batch", pa.int64()), ("check", pa.string()), ("violations", pa.int64())]
 _CHUNK = 1 << 21
-"""Rows of evidence that are held against the tables at once: each time, these are read."""
+"""The rows of evidence that are compared at once: each comparison reads the tables once."""
 _Counts = Counter[tuple[int, str]]
 """(batch, check) → violations."""
 
 
 def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
-    """AUDIT SAMPLE: sample the epochs' batches and give a row for each batch and check."""
+    """AUDIT SAMPLE: sample the batches of the epochs, and return a row for each batch and check."""
     sample = plan.sample
     yield listing(_FIELDS, [])
     truth = _snapshot_truth(context, sample)
@@ -72,7 +73,7 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
 def _audited(
     truth: _Truth, opened: StreamSource, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
-    """`batch, check, violations` for each of the batches, which are numbered from 0, some `chunk` rows at a time."""
+    """`batch, check, violations` for each of the batches, numbered from 0; about `chunk` rows are compared at once."""
     evidence, violations, first, number = _Evidence(), _Counts(), 0, -1
     for number, batch in enumerate(batches):
         evidence.add(number, batch, opened.seeds, relations)
@@ -106,7 +107,7 @@ def _listed(start: int, stop: int, violations: _Counts) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """The snapshot as SQL sees it, and the statement whose batches are held against it."""
+    """The snapshot as SQL reads it, and the statement whose batches are compared with it."""
 
     context: ExecutionContext
     spec: SampleSpec
@@ -116,7 +117,7 @@ class _Truth:
     """Vertex type → SELECT k0, k1, …, dense."""
 
     def violations(self, evidence: _Evidence) -> _Counts:
-        """What the tables tell against the batches."""
+        """The violations that the tables prove."""
         counts: _Counts = Counter()
         for name, tables in evidence.edges.items():
             counts += self._edges(name, pa.concat_tables(tables), evidence.seeds)
@@ -128,7 +129,7 @@ class _Truth:
         return counts
 
     def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> _Counts:
-        """Edges that the snapshot has not, or not between these ends; of other times; between seeds' ends."""
+        """Edges that the snapshot lacks, or has between other vertices or at other times; edges between seed ends."""
         link = self.spec.link
         own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
         wanted = pa.concat_tables([table.select(["e_id"]) for table in (drawn, *(seeds if own else ()))])
@@ -185,7 +186,7 @@ class _Truth:
         return _counted(self._ask(query, {"negatives": negatives}))
 
     def _known_by(self, name: str) -> str:
-        """SELECT batch, n: the negatives that an edge of one type makes known."""
+        """SELECT batch, n: the negatives that are edges of one of the known types."""
         link, rows = self.spec.link, self.rows[name]
         assert link is not None
         assert link.negatives is not None
@@ -215,13 +216,13 @@ class _Truth:
 
 
 def _snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> _Truth:
-    """What SQL sees of a sampler's snapshot.
+    """The snapshot of a sampler as SQL reads it.
 
     Raises:
         CorruptError: a file of its tables is missing.
     """
     snapshot = plan.snapshot
-    context.bind_context.views(snapshot)  # says what is missing of its tables and their files
+    context.bind_context.views(snapshot)  # reports tables and files that are missing
     tables = tables_at(context.store.catalog_db, snapshot.version)
     layout = read_layout(context.store.db_dir, snapshot)
     ids = {v.name: IdMaps(context.store.catalog_db).read(v.map_id).sql(context.store.db_dir) for v in layout.vertices}
@@ -233,7 +234,7 @@ def _untimely(spec: SampleSpec) -> str:
     assert spec.temporal is not None
     inclusive, within = spec.temporal.inclusive, spec.temporal.within
     late = "v.t > d.s" if inclusive else "v.t >= d.s"
-    # Hugeints, because a seed's time less an interval may leave 64 bits.
+    # HUGEINT, as a seed's time minus an interval may exceed 64 bits.
     least = "d.s::HUGEINT" + (f" - {within}" if within is not None else "" if inclusive else " - 1")
     old = "false" if within is None else f"v.t < {least}"
     return f"{late} OR CASE WHEN v.lasting THEN v.t IS NOT NULL AND v.u <= {least} ELSE {old} END"
@@ -308,7 +309,7 @@ def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> Array:
 
 
 def _bytes(values: Array) -> UInt8s:
-    """[nodes, bytes] The same as bytes, so that NaN equals NaN."""
+    """[nodes, bytes] the values as bytes, so that NaN equals NaN."""
     return np.ascontiguousarray(values).view(np.uint8)
 
 
@@ -319,22 +320,24 @@ def _array(tensor: Any) -> Array:
 
 @dataclass(slots=True)
 class _Evidence:
-    """The tables of some batches. `batch` is a batch's number, `tree` the index of a seed in it, -1 without trees;
-    `s` is the seed's time, NULL where there is none; vertices are dense ids."""
+    """Tables of facts about some batches, to be compared with SQL. `batch` is the number of a batch, `tree` the index
+    of a seed in it (-1 without trees), `s` the seed's time (NULL without one); vertices are dense ids.
+    """
 
     edges: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
-    """Edge type → batch, tree, s, e_id, source, destination, either: these two may be swapped; crosses: two trees."""
+    """Edge type → batch, tree, s, e_id, source, destination, and two flags. `either`: the ends may be swapped;
+    `crosses`: the edge joins two trees."""
     seeds: list[pa.Table] = field(default_factory=list)
     """Seed edges: batch, tree, s, e_id."""
     negatives: list[pa.Table] = field(default_factory=list)
-    """batch, n: a number of its own, s, source, destination."""
+    """The negatives: batch, n (a unique number), s, source, destination."""
     nodes: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     """Vertex type → batch, id, s, role: 'seed', 'negative' or 'neighbour'."""
     size: int = 0
-    """Rows of all tables."""
+    """The number of rows of all tables."""
 
     def add(self, number: int, batch: Batch, seeds: Seeds, relations: Iterable[Relation]) -> None:
-        """Takes down a batch. What its seeds are is told by the seed set, and not by the batch."""
+        """Add a batch; its seeds are taken from the seed set, not from the batch itself."""
         times = _seed_times(batch, seeds)
         for relation in relations:
             self._keep(self.edges[relation.edge.edge], number, _edges(batch, relation, times))
@@ -351,7 +354,7 @@ class _Evidence:
 
 
 def _seed_times(batch: Batch, seeds: Seeds) -> Int64s | None:
-    """[batch_size] The times of a batch's seeds, from the seed set."""
+    """[batch_size] the times of a batch's seeds from the seed set; None without times."""
     return None if seeds.time is None else seeds.time[_array(batch.input_id)]
 
 

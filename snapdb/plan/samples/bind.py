@@ -1,4 +1,6 @@
-"""SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the columns of the seed query and every clause, resolved."""
+"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: they resolve the snapshot, the columns of the seed query and every
+clause.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,13 +45,17 @@ _TAKEN = BATCH_NAMES | {"x", "edge_attr"}
 def seed_columns(
     columns: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, tables: Mapping[str, Table], place: Span
 ) -> SeedColumns:
-    """Where in the rows of a seed query each thing stands.
+    """The roles of the columns of a seed query.
 
     Args:
-        place: Of the query.
+        columns: The columns of the query.
+        spec: The sampler.
+        snapshot: Its snapshot.
+        tables: The tables under the snapshot.
+        place: The span of the query.
 
     Raises:
-        BindError: columns that are missing, of types that do not fit, or whose names are taken.
+        BindError: columns are missing, have types that are not valid, or names that are taken.
     """
     try:
         return _seed_columns(columns, spec, snapshot, tables, place)
@@ -107,7 +113,7 @@ def _check_other(column: Column, taken: bool) -> None:
 def _vertex_key(
     columns: Sequence[Column], seed_type: str, snapshot: Snapshot, tables: Mapping[str, Table]
 ) -> tuple[int, ...]:
-    """The first columns, when they are of the key's types."""
+    """The positions of the first columns, if they have the key's types."""
     vertex = snapshot.graph.vertex(seed_type)
     assert vertex is not None, "the seed type was looked up"
     table = tables[vertex.table.lower()]
@@ -122,7 +128,7 @@ def _vertex_key(
                 code="seed-columns",
             )
         if wanted is None:
-            continue  # the snapshot's files are checked when they are opened
+            continue  # opening the snapshot checks its files
         families = SqlType(given.type).key_family(), SqlType(wanted.type).key_family()
         if families[0] != families[1] and families != ("VARCHAR", "UUID"):
             raise BindError(
@@ -135,7 +141,7 @@ def _vertex_key(
 
 
 def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
-    """The column e_id, or the first one."""
+    """The position of the column e_id, or of the first column."""
     names = [column.name.lower() for column in columns]
     place = names.index("e_id") if "e_id" in names else 0
     if names[place] in _NAMED:
@@ -169,13 +175,17 @@ def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table],
 def _bind_order(
     session: SqlSession, seeds: BoundQuery, columns: Sequence[Column], order: SeedOrder, place: Span | None
 ) -> tuple[int, ...]:
-    """Where among the query's columns those of its ORDER BY stand; none unless `order` is IN ORDER.
+    """The positions of the columns of the query's ORDER BY; empty unless `order` is IN ORDER.
 
     Args:
-        place: Of the clause, where the query was written with it.
+        session: A session with the query's names.
+        seeds: The query.
+        columns: Its columns.
+        order: The order of seeds.
+        place: The span of the clause, if it is in the same statement as the query.
 
     Raises:
-        BindError: the query has no ORDER BY, or one over something that it does not give.
+        BindError: the query has no ORDER BY, or orders by something that is not one of its columns.
     """
     if order != "IN ORDER":
         return ()
@@ -201,14 +211,14 @@ REPEATABLE = 0
 EPOCHS = 1
 ORDER: SeedOrder = "SHUFFLE"
 LAYOUT: Literal["NODES", "BLOCKS"] = "NODES"
-"""What holds where a clause is not said."""
+"""The default of LAYOUT."""
 _WHY = "a sampler's seeds must be repeatable"
 _TORCH_CAP = 1024
-"""The torch back end compares all picks of a node with one another."""
+"""The maximum fanout of the torch back end, which compares all draws of a node with each other."""
 
 
 def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> SamplePlan:
-    """A sampler whose names are those of its snapshot."""
+    """A sampler whose names are bound to its snapshot."""
     if isinstance(statement, Sample):
         return _bound(statement, context)
     sampler = find_named(context.catalog.sampler, statement.sampler)
@@ -236,10 +246,10 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
 
 
 def with_seeds(context: BindContext, plan: SamplePlan, seeds: object) -> SamplePlan:
-    """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow.
+    """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow data.
 
-    Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each. Ids
-    are in the order in which they come where the sampler says IN ORDER.
+    Further columns are the times and targets of seeds, as in SEEDS: a mapping with `seed_time` has one column per key.
+    The order of ids is kept where the sampler has IN ORDER.
     """
     query = _bind_outside(context, plan, seeds) if isinstance(seeds, str) else _given(context, plan, seeds)
     outside = seeds if isinstance(seeds, str) else ""
@@ -279,7 +289,7 @@ def _columns(
 
 
 def _bind_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQuery:
-    """A SELECT from outside; what is wrong in it is shown in it."""
+    """A SELECT from outside the statement; errors in it show its own text."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
         raise BindError(
@@ -299,7 +309,7 @@ def _given(context: BindContext, plan: SamplePlan, seeds: object) -> BoundQuery:
     table = as_arrow(seeds)
     name = "snapdb seeds given"
     columns = [quote(c) for c in table.column_names]
-    if not table.num_rows:  # what holds no id is of no type that means anything, as torch.tensor([]) is of floats
+    if not table.num_rows:  # an empty array has an arbitrary type: torch.tensor([]) is float
         key = [f"CAST(NULL AS {column.type}) AS {quote(column.name)}" for column in _key(context, plan)]
         names = [c.lower() for c in table.column_names]
         start = names.index("e_id") if plan.spec.link is not None and "e_id" in names else 0
@@ -328,7 +338,7 @@ def _clause_needing_time(spec: SampleSpec) -> str | None:
 
 
 def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> SampleSpec:
-    """Every clause, bound."""
+    """The spec, with every clause bound."""
     clauses, tables = statement.clauses, context.tables_under(snapshot)
     link = bind_link(statement, snapshot, context, tables)
     seed_type = find_vertex_type(snapshot, statement.seeds.type).name if link is None else link.edge.source
@@ -337,7 +347,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> Sample
     device = None if clauses.device is None else _device(clauses.device)
     backend = _or(clauses.backend, None)
     refresh = bind_refresh_clause(statement, fanouts, drawing)
-    if backend == "torch":  # without WITH, a GPU leaves such a sampler to numba
+    if backend == "torch":  # without WITH, numba samples such a sampler even if its batches are for a GPU
         _check_cap(statement, fanouts, drawing, refresh)
     return SampleSpec(
         snapshot=snapshot.name,
@@ -408,7 +418,7 @@ def _device(clause: Spanned[str]) -> str | None:
 
 
 def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, refresh: Refresh | None) -> None:
-    """Refuse what the torch back end cannot draw."""
+    """Raise for fanouts that the torch back end does not support."""
     if refresh is None and (drawing.method != "UNIFORM" or drawing.weighted or drawing.replace):
         return
     most = max((count for fanout in fanouts for count in fanout.counts), default=0)
@@ -425,7 +435,7 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
 
 
 def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan:
-    """The sampler with its statement whole: of SAMPLE USING, what that came to."""
+    """The sampler with its complete statement; SAMPLE USING is resolved first."""
     name = statement.name
     existing = context.catalog.samplers.get(name.text.lower())
     if (there := check_own(statement, "sampler", existing)) is not None:
@@ -449,10 +459,10 @@ def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan
 
 
 def statement_of(sampler: Sampler) -> Sample:
-    """The statement that a sampler keeps.
+    """The statement that a sampler stores.
 
     Raises:
-        CorruptError: it keeps something else.
+        CorruptError: the stored text is not a SAMPLE statement.
     """
     with suppress(ValueError, ParseError):
         (statement,) = parse(sampler.text)
@@ -466,7 +476,7 @@ def statement_of(sampler: Sampler) -> Sample:
 
 
 def _resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
-    """The whole statement of the sampler that is named, and where its parts were written."""
+    """The complete statement of a named sampler, and the origin of its parts."""
     base = statement_of(sampler)
     own, end = _spans(base.clauses), len(sampler.text)
     spans = _spans(statement.clauses)
@@ -494,16 +504,16 @@ def _spans(clauses: Clauses) -> dict[str, Span]:
 
 @contextmanager
 def streamed(query: str) -> Iterator[Sample | SampleUsing]:
-    """The statement; one word, or one name in quotes, is a sampler's name and nothing else.
+    """Yields the parsed statement; a single word or quoted name is a sampler's name.
 
-    An error of the block that no sampler has the name tells what else can be given.
+    An error of the block that no sampler has the name also lists the other possible arguments.
 
     >>> with streamed("sample") as statement:
     ...     print(statement.sampler)
     sample
 
     Raises:
-        BindError: it is neither, or says EPOCHS.
+        BindError: the text is neither, or has EPOCHS.
     """
     if (token := _only_name(query)) is None:
         yield _statement(query)
@@ -520,7 +530,7 @@ def _only_name(query: str) -> Token | None:
     """Return the only token of a text, if that is a name."""
     try:
         (token,) = scan(query)
-    except (ValueError, ParseError):  # none or several, or what the parser complains about in its own words
+    except (ValueError, ParseError):  # no token or several, or an error that the parser reports better
         return None
     return token if token.kind in ("word", "quoted") else None
 

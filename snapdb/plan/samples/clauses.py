@@ -47,9 +47,9 @@ _BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
 _WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
 _MOST_BATCHES = 2**31
 _MOST = 1_000_000
-"""Negatives of a positive: a batch has a table of all of them."""
+"""The maximum number of negatives per positive: a batch has a table of all of them."""
 LEAST_PLACE = -40
-"""Decimal places of a number in a clause; more would make fractions of any length."""
+"""The minimum exponent of a number in a clause; more decimal places would make fractions of any length."""
 _AMPLIFY = Decimal(2)
 _MOST_EDGES = 2**31 - 1
 _MOST_DEGREE = 2**63 - 1
@@ -60,13 +60,13 @@ _ROWLESS: dict[Method, str] = {
     "BOTTOMK": "draws by a random key per edge and batch",
     "LABOR": "draws by a random key per neighbour and batch, and reuses draws by DEPENDENT BATCHES",
 }
-"""Why some methods draw from no row."""
+"""Method → the reason why it does not use rows of a neighbor pool."""
 
 
 def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) -> tuple[Fanout, ...]:
-    """One fanout for each edge type and direction, DEFAULT spread over the types that are not named.
+    """One fanout per edge type and direction; DEFAULT applies to the types that are not named.
 
-    METHOD FULL leaves a 0 and makes every other number FULL.
+    METHOD FULL keeps zeros and replaces every other number by FULL.
     """
     fanout_clause, method = statement.fanouts, statement.clauses.method
     lengths = {len(clause.counts) for clause in fanout_clause.value}
@@ -132,10 +132,10 @@ def _and(numbers: set[int]) -> str:
 def bind_drawing(
     statement: Sample, snapshot: Snapshot, fanouts: Sequence[Fanout], context: BindContext, tables: Mapping[str, Table]
 ) -> Drawing:
-    """How edges are drawn.
+    """The sampling method and its parameters.
 
     Raises:
-        BindError: clauses that do not go together, columns that are not there or are no numbers.
+        BindError: clauses contradict each other, or columns do not exist or are not numeric.
     """
     clauses = statement.clauses
     method: Method = "UNIFORM" if clauses.method is None else clauses.method.method
@@ -206,7 +206,7 @@ def _weights(
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
-    """The weight column of each edge type that has one, in the graph's order."""
+    """The weight column of each edge type with one, in the graph's order."""
     clause = statement.clauses.weights
     named = {} if clause is None else _named_weights(clause.value, snapshot, walked, context, tables)
     if method not in _BY_WEIGHT:
@@ -229,7 +229,7 @@ def _named_weights(
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
-    """What WEIGHT BY names, by edge type."""
+    """The columns of WEIGHT BY, by edge type."""
     weights: dict[str, str] = {}
     for edge_name, column in columns:
         if edge_name is None:
@@ -278,10 +278,10 @@ def _place(statement: Sample) -> Span:
 
 
 def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, tables: Mapping[str, Table]) -> Link | None:
-    """What seed edges bring with them; None: the seeds are vertices.
+    """The parameters of seed edges; None: the seeds are vertices.
 
     Raises:
-        BindError: an edge type or column that is not there, or a clause of seed edges without them.
+        BindError: an edge type or column does not exist, or a clause requires seed edges.
     """
     clauses = statement.clauses
     negatives, known, exclude = clauses.negatives, clauses.known, clauses.exclude
@@ -311,7 +311,7 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, table
 
 
 def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: BindContext) -> tuple[EdgeType, ...]:
-    """The edge types of EXCLUDE KNOWN … IN, which have the ends of the seeds' own."""
+    """The edge types of EXCLUDE KNOWN … IN, which must have the same end types as the seeds."""
     types: list[EdgeType] = []
     for name in () if clauses.known is None else clauses.known.types:
         edge = find_edge_type(context, snapshot, name)
@@ -363,10 +363,10 @@ def _check_not_degree(column: str, place: Span) -> None:
 def bind_temporal(
     statement: Sample, snapshot: Snapshot, context: BindContext, tables: Mapping[str, Table]
 ) -> Temporal | None:
-    """How far a seed sees; None: whatever the snapshot holds.
+    """The temporal constraint of each seed; None: every edge of the snapshot is eligible.
 
     Raises:
-        BindError: the graph has no event time, or WITHIN's length is not of its kind or negative.
+        BindError: the graph has no event time, or the length of WITHIN has the wrong unit or is negative.
     """
     clause, length = statement.clauses.temporal, statement.clauses.within
     if clause is None:
@@ -400,10 +400,10 @@ def _length(context: BindContext, length: SqlFragment, unit: TimeUnit | None) ->
 
 
 def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -> Refresh | None:
-    """Which rows serve several batches; None where every batch draws afresh: REFRESH FBL, or no REFRESH.
+    """The neighbor pool; None where every batch resamples (REFRESH FBL, or no REFRESH).
 
     Raises:
-        BindError: a number is out of its bounds, or another clause does not go with rows that serve several batches.
+        BindError: a number is out of range, or another clause is not supported with a neighbor pool.
     """
     clause = statement.clauses.refresh
     if clause is None or clause.strategy == "FBL":
@@ -431,7 +431,7 @@ def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: D
 
 
 def with_every(spec: SampleSpec, every: int) -> SampleSpec:
-    """The same sampler, whose REFRESH and text say EVERY n BATCHES, where they said EVERY AUTO or nothing."""
+    """The same sampler with EVERY n BATCHES in its REFRESH and text, in place of EVERY AUTO or the default."""
     assert spec.refresh is not None, "rows have a period"
     (statement,) = parse(spec.text)
     assert isinstance(statement, Sample), "a sampler's text is a SAMPLE statement"
@@ -443,7 +443,7 @@ def with_every(spec: SampleSpec, every: int) -> SampleSpec:
 
 
 def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -> None:
-    """Nothing when rows can serve what is drawn: edges that are alike and none of them twice, or METHOD PRIORITY."""
+    """Raise unless rows can be reused for this drawing: uniform and without replacement, or METHOD PRIORITY."""
     clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
     if drawing.method in _ROWLESS and clauses.method is not None:
         raise _clash(
@@ -466,7 +466,7 @@ def _clash(message: str, span: Span) -> BindError:
 
 
 def _amplify(clause: RefreshClause) -> Fraction:
-    """Return how many times its fanout a row of the neighbor pool holds."""
+    """Return the size of a row of the neighbor pool, as a multiple of its fanout."""
     amplify = _AMPLIFY if clause.amplify is None else clause.amplify
     if amplify < 1:
         raise _outside(clause, f"AMPLIFY must be 1 or more, found {amplify}")

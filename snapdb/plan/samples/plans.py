@@ -1,4 +1,4 @@
-"""What SAMPLE, CREATE SAMPLER and AUDIT mean once their names are bound."""
+"""The plans of SAMPLE, CREATE SAMPLER and AUDIT."""
 
 import re
 from collections.abc import Iterator
@@ -19,23 +19,23 @@ _ABOUT = {
     "memory": "memory",
     "needs-weight": "weights",
 }
-"""The clause that an error is about, by its code."""
+"""Code of an error → the clause that it is about."""
 
 
 class Origin(NamedTuple):
-    """A sampler's statement, and clauses of another one in it."""
+    """A sampler's statement, and the clauses of another statement that were inserted into it."""
 
     sampler: str
-    """The sampler's name."""
+    """The name of the sampler."""
     text: str
     """The sampler's own statement."""
     edits: tuple[tuple[Span, Span, Span], ...]
-    """Of each clause that was put in: its place in the composed text, what it took in the sampler's text, and where it
-    stands in the user's; in order. Clauses that took the place of none took the empty end."""
+    """For each inserted clause, in order: its span in the composed text, the span that it replaced in the sampler's
+    text, and its span in the user's text. A clause that replaced none has an empty span at the end."""
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Errors of the block whose places count in the composed text are shown where that was written."""
+        """Maps errors of the block from spans of the composed text to the text that the user wrote."""
         try:
             yield
         except SnapdbError as error:
@@ -59,21 +59,24 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Spans of clauses; None: the statement does not say it."""
+    """Spans of clauses; None: the statement does not have the clause."""
 
     weights: Span | None = None
-    """WEIGHT BY, or METHOD where that goes by weights."""
+    """The span of WEIGHT BY, or of a METHOD that uses weights."""
     negatives: Span | None = None
+    """The span of NEGATIVES."""
     device: Span | None = None
-    """ON, or WITH numba | torch."""
+    """The span of ON, or of WITH numba | torch."""
     memory: Span | None = None
+    """The span of MEMORY."""
     ids: Span | None = None
+    """The span of IDS."""
     origin: Origin | None = None
-    """Of a statement that was composed; None: the statement is as it was written."""
+    """The origin of a composed statement; None: the statement is as the user wrote it."""
 
     @contextmanager
     def under(self) -> Iterator[None]:
-        """Errors of the block point to the clause that they are about, where that was written."""
+        """Gives errors of the block the span of the clause that they are about, in the text that has it."""
         with nullcontext() if self.origin is None else self.origin.shown(), self._pointing():
             yield
 
@@ -89,11 +92,11 @@ class Places:
 
 @contextmanager
 def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
-    """Errors of the block point to the seed query, unless they know better.
+    """Gives errors of the block the span of the seed query, unless they have one.
 
     Args:
-        place: Of the query.
-        outside: The query that was given as seeds=, which the errors are then about; empty: ids were given.
+        place: The span of the query.
+        outside: The query that was passed as seeds=, which the errors are then about; empty: ids were passed.
     """
     try:
         yield
@@ -112,7 +115,7 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
 
 
 def _of_argument(message: str) -> str:
-    """The message of a clause as one of the argument.
+    """The message about a clause, rewritten for the argument.
 
     >>> _of_argument("SEEDS returns y twice; keep one"), _of_argument("1 of 3 seeds is missing")
     ('seeds= returns y twice; keep one', 'seeds=: 1 of 3 seeds is missing')
@@ -122,12 +125,12 @@ def _of_argument(message: str) -> str:
 
 
 def seed_types(spec: SampleSpec) -> set[str]:
-    """The vertex types that enter a batch."""
+    """The vertex types of a batch's seeds."""
     return {spec.seed_type} if spec.link is None else {spec.link.edge.source, spec.link.edge.destination}
 
 
 def reached_relations(spec: SampleSpec) -> set[Relation]:
-    """The relations that may draw an edge: hop after hop, those that expand types which were reached before."""
+    """The relations that can sample an edge: hop by hop, those that expand types reached before."""
     walked: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
@@ -145,29 +148,29 @@ def reached_relations(spec: SampleSpec) -> set[Relation]:
 
 
 def unreached_fanouts(spec: SampleSpec) -> list[Fanout]:
-    """The fanouts that draw nothing in any batch; those that only say 0 mean to, and are left out."""
+    """The fanouts that sample nothing in any batch, without those whose counts are all 0, which is intended."""
     walked = reached_relations(spec)
     return [f for f in spec.fanouts if any(f.counts) and not walked.intersection(f.relations)]
 
 
 class SeedColumns(NamedTuple):
-    """Where in the rows of a seed query each thing stands, counted from 0."""
+    """The roles of the columns of a seed query, as positions counted from 0."""
 
     key: tuple[int, ...]
-    """The seed type's key, in its order; of seed edges the one column that holds the edge's id."""
+    """The key of the seed type, in its order; for seed edges the one column with the edge's id."""
     time: int | None
-    """`seed_time`: an integer, or a timestamp or date, as the graph's event times are."""
+    """The column `seed_time`: an integer, or a timestamp or date, in the unit of the graph's event times."""
     y: int | None
-    """Targets: numbers, booleans, or arrays of them."""
+    """The targets: numbers, booleans, or arrays of them."""
     order: tuple[int, ...] = ()
-    """What IN ORDER goes by, as ORDER BY says; empty: it was not said, or ids were given, which have their order."""
+    """The columns of ORDER BY under IN ORDER; empty without it, or for ids, whose order is kept."""
     others: tuple[int, ...] = ()
     """Further columns, by name: numbers, booleans, or arrays of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan(Plan):
-    """Mini-batches of sampled neighbourhoods."""
+    """SAMPLE: mini-batches of sampled neighbourhoods."""
 
     reads: ClassVar[bool] = True
     ruled: ClassVar[bool] = True
@@ -179,12 +182,12 @@ class SamplePlan(Plan):
     columns: SeedColumns
     places: Places = Places()  # frozen, and empty
     outside: str | None = None
-    """The SELECT that was given as seeds=, empty where ids were; None: the seeds are the statement's."""
+    """The SELECT that was passed as seeds=, empty for ids; None: the seeds are the statement's."""
     delivers: Literal["rows", "batches"] = "rows"
-    """Rows of edges, as SQL, or batches with their features."""
+    """Whether rows of edges (SQL) or batches with features are delivered."""
     hints: ExecutionHints = PLAIN_HINTS
     sampler: Sampler | None = None
-    """Of SAMPLE USING, whose generation and caches serve; None: the statement stands by itself."""
+    """The sampler of SAMPLE USING, whose generation and caches are used; None: the statement is complete."""
 
     def describe(self) -> PlanNode:
         spec, hints = self.spec, self.hints
@@ -212,13 +215,14 @@ class SamplePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CreateSamplerPlan(Plan):
-    """A SAMPLE statement gets a name; it was bound, and its names were there."""
+    """CREATE SAMPLER: a SAMPLE statement, already bound, gets a name."""
 
     sampler: Sampler
-    """Without an id."""
+    """The sampler to create, without an id."""
     replaces: Sampler | None
+    """The sampler that it replaces; None: the name is free."""
     sample: SamplePlan
-    """What it keeps; EVERY AUTO becomes a number once its seeds are counted."""
+    """The statement; EVERY AUTO becomes a number once the seeds are counted."""
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateSampler", self.sampler.name, (self.sample.describe(),))
@@ -226,13 +230,13 @@ class CreateSamplerPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan(Plan):
-    """Whether a sampler's batches hold anything that they must not."""
+    """AUDIT SAMPLE: a sampler's batches are checked for violations of its clauses."""
 
     reads: ClassVar[bool] = True
 
     sample: SamplePlan
     text: str
-    """The AUDIT statement."""
+    """The text of the AUDIT statement."""
 
     def describe(self) -> PlanNode:
         return PlanNode("Audit", "every batch against the tables", (self.sample.describe(),))
