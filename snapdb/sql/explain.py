@@ -42,14 +42,14 @@ def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield what follows EXPLAIN and its options, unless that is another EXPLAIN."""
+    """Yield the statement after EXPLAIN and its options, unless it is another EXPLAIN."""
     first = explained(tokens, pairs)
     if first < len(tokens) and tokens[first].word != "EXPLAIN":
         yield Run("STATEMENT", first, len(tokens))
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for settings of EXPLAIN that other databases have."""
+    """Raise for options of EXPLAIN that other databases have."""
     index = explained(tokens, partners(tokens))
     if index >= len(tokens):
         return

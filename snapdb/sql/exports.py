@@ -1,4 +1,4 @@
-"""COPY: files that are written, and those that are read."""
+"""COPY … TO and COPY … FROM."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,8 @@ from snapdb.sql.syntax import (
 from snapdb.sql.tables import refuse_at
 
 _CopyOption = tuple[Name, str | bool | int | float | ColumnList]
-"""FORMAT, HEADER, DELIMITER, … as written; a bare option is True, one with parentheses names columns."""
+"""An option, FORMAT, HEADER, DELIMITER, …, with its value; a bare option is True, one in parentheses is a list of
+columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,13 @@ class CopyFrom(Statement):
 
     table: Name
     columns: ColumnList
-    """Empty: by position, all of them."""
+    """The columns in parentheses; empty: all of them, by position."""
     path: str
     path_span: Span = field(compare=False)
     options: tuple[tuple[Name, str | bool | int | float], ...]
-    """FORMAT, HEADER, DELIMITER, … as written; a bare option is True."""
+    """FORMAT, HEADER, DELIMITER, …, with their values; a bare option is True."""
     new_only: bool
-    """NEW FILES ONLY stands among them."""
+    """Whether NEW FILES ONLY is among the options."""
     message: str | None
 
     def to_sql(self) -> str:
@@ -74,12 +75,12 @@ class CopyTo(Statement):
     reads: ClassVar[bool] = True
 
     snapshot: Name | None
-    """Of the element; None: a table, or a query."""
+    """The snapshot of the element; None: a table, or a query."""
     table: Name | None
-    """None: a query."""
+    """The table or the element; None: a query."""
     at: VersionBound | None
     columns: ColumnList
-    """Empty: all of them."""
+    """The columns in parentheses; empty: all of them."""
     query: SqlFragment | None
     path: str
     path_span: Span = field(compare=False)
@@ -217,7 +218,7 @@ def _option(tree: Tree) -> _CopyOption:
 
 
 def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | bool | int | float:
-    """Return the value of an option that names no columns; COPY … FROM has no other."""
+    """Return the value of an option, which must not be a list of columns in COPY … FROM."""
     if isinstance(value, tuple):
         raise ParseError(
             f"{label} must have one value in COPY … FROM; leave the parentheses out",

@@ -1,4 +1,4 @@
-"""Property graphs: their elements, features, labels."""
+"""Property graphs: CREATE PROPERTY GRAPH, with elements, features and labels (SQL/PGQ, with extensions)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class EventTime:
     """EVENT TIME (column [, column]) [NULLS STATIC | NULLS ERROR]."""
 
     columns: ColumnList
-    """One or two."""
+    """The column of event times, and perhaps the column of ends."""
     nulls_static: bool
 
 
@@ -62,7 +62,7 @@ class HistoryClause:
 
 @dataclass(frozen=True, slots=True)
 class FeatureClause:
-    """One item of FEATURES: column or (column, …), then in any order AS name, TYPE t, SPARSE, FROM …, DEFAULT n."""
+    """An item of FEATURES: column or (column, …), then in any order AS name, TYPE t, SPARSE, FROM …, DEFAULT n."""
 
     columns: ColumnList
     name: Name | None
@@ -70,7 +70,7 @@ class FeatureClause:
     default_span: Span | None = field(compare=False)
     dtype: Name | None
     sparse: Spanned[int | None] | None
-    """SPARSE [width]."""
+    """SPARSE with its optional width."""
     history: HistoryClause | None
 
 
@@ -80,9 +80,9 @@ class PropertiesClause:
 
     all: bool
     columns: tuple[tuple[Name, Name | None], ...]
-    """Of PROPERTIES (…): each column, and the name after AS."""
+    """The columns of PROPERTIES (…), each with the name after AS."""
     excepted: ColumnList
-    """Of ALL COLUMNS EXCEPT."""
+    """The columns of ALL COLUMNS EXCEPT."""
     span: Span = field(compare=False)
 
 
@@ -91,7 +91,7 @@ class LabelClause:
     """LABEL name [properties] | DEFAULT LABEL [properties]."""
 
     name: Name | None
-    """None: DEFAULT, the element's own name."""
+    """The name; None: DEFAULT LABEL, the element's own name."""
     properties: PropertiesClause | None
     span: Span = field(compare=False)
 
@@ -103,17 +103,17 @@ class VertexClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """Empty: the columns that the edges refer to."""
+    """The columns of KEY; empty: the columns that the edges refer to."""
     features: tuple[FeatureClause, ...]
     event_time: EventTime | None
-    """Of one column."""
+    """EVENT TIME, with one column."""
     target: Name | None
     on_duplicate: OnDuplicate
     labels: tuple[LabelClause, ...]
     properties: PropertiesClause | None
-    """Those said before the first label."""
+    """The properties before the first label."""
     classes: Spanned[tuple[str, ...]] | None
-    """CLASSES ('text', …) of TARGET; the code of each is its position."""
+    """CLASSES ('text', …) of TARGET; the code of a class is its position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +123,12 @@ class EdgeClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """Its own, which tells nothing: edges are told apart by e_id. Mostly empty."""
+    """The columns of the edge's own KEY, which is allowed by SQL/PGQ and not used, as edges are identified by e_id."""
     source_key: ColumnList
-    """Empty: the columns that are called as the vertex table's key."""
+    """The columns of the source; empty: those with the names of the vertex table's key."""
     source: Name
     source_columns: ColumnList
-    """The columns named after REFERENCES; empty: the vertex table's key."""
+    """The columns after REFERENCES; empty: the vertex table's key."""
     destination_key: ColumnList
     destination: Name
     destination_columns: ColumnList
@@ -138,7 +138,7 @@ class EdgeClause:
     on_dangling: Literal["ERROR", "SKIP"]
     labels: tuple[LabelClause, ...]
     properties: PropertiesClause | None
-    """Those said before the first label."""
+    """The properties before the first label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ def _features(tree: Tree | None) -> tuple[FeatureClause, ...]:
 
 
 def _feature(tree: Tree) -> FeatureClause:
-    """An item of FEATURES; several columns are one feature only under a name."""
+    """An item of FEATURES; several columns require a name."""
     group = first_tree(tree, "columns")
     parts = once(part for part in trees(tree) if part is not group)
     default, dtype = parts.get("default"), parts.get("type")

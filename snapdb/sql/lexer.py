@@ -1,6 +1,7 @@
-"""A scanner that knows quotes, comments and brackets: text → tokens, statements of a script, pairs of brackets.
+"""The lexer: text → tokens, statements of a script, pairs of brackets.
 
-It reads words, strings and comments as DuckDB does, so that both agree on where a statement or an SQL fragment ends.
+It recognizes words, strings and comments as DuckDB does, so that both agree on where a statement or an SQL fragment
+ends.
 """
 
 import re
@@ -15,7 +16,7 @@ from snapdb.types import by_word
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
 TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
-"""The kinds in capitals are SQL fragments: a run of tokens folded into one (snapdb.sql.lexer); AMONG is one word."""
+"""The kinds in capitals are SQL fragments, runs of tokens that are folded into one; AMONG is a single word."""
 
 
 class Token(NamedTuple):
@@ -27,18 +28,18 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The keyword this may be: an unquoted word or a mark in capitals, else ''."""
+        """The keyword that the token may be: an unquoted word or a mark, in capitals; else ''."""
         kind, text, _ = self
         return text.upper() if (kind == "word" or kind == "mark") and text.isascii() else ""  # noqa: PLR1714  # hot
 
     @property
     def identifier(self) -> str:
-        """The name that a word or quoted token stands for; the case of both is kept."""
+        """The name that a word or quoted token denotes, in its original case."""
         return self.text[1:-1].replace('""', '"') if self.kind == "quoted" else self.text
 
     @property
     def string_value(self) -> str:
-        """The text that a '…', E'…' or $$…$$ string stands for."""
+        """The value of a '…', E'…' or $$…$$ string."""
         written = self.text
         if written.startswith("'"):
             return written[1:-1].replace("''", "'")
@@ -78,13 +79,14 @@ _PATTERN = re.compile(
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 _KINDS: dict[str | None, TokenKind] = by_word(_Scanned)
-"""The end of the other groups, a comment or a quote, is not found by the pattern alone."""
+"""Group of the pattern → kind of token. The pattern alone does not find the end of the other groups, comments and
+quotes."""
 
-_token = tuple.__new__  # a NamedTuple's own constructor takes twice as long, and scripts are long
+_token = tuple.__new__  # half the time of a NamedTuple's own constructor, which matters for long scripts
 
 
 def scan(text: str) -> tuple[Token, ...]:
-    """The tokens of a text, in order. Raises ParseError at the start of a string, name or comment that never ends.
+    """The tokens of a text, in order. Raises ParseError at the start of a string, name or comment without an end.
 
     >>> [_token.text for _token in scan("SELECT 'it''s' /* no */ AS \\"x\\"")]
     ['SELECT', "'it''s'", 'AS', '"x"']
@@ -93,7 +95,8 @@ def scan(text: str) -> tuple[Token, ...]:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """What `scan` gives, one after another."""
+    """The tokens of a text, lazily."""
+    # One regular expression finds all tokens but those whose end is not regular: nested comments and dollar quotes.
     position, kinds = 0, _KINDS
     while position < len(text):
         for match in _PATTERN.finditer(text, position):
@@ -107,13 +110,13 @@ def tokens(text: str) -> Iterator[Token]:
             position = _stop(text, group, start, stop)
             if group == "dollar":
                 yield Token("string", text[start:position], Span(start, position))
-            break  # the pattern goes on behind what it could not see the end of
+            break  # the pattern continues after the string, name or comment
         else:
             return
 
 
 def check_characters(text: str) -> None:
-    """Raise ParseError at the first character that neither a file nor DuckDB can hold: NUL, half of a pair."""
+    """Raise ParseError at the first character that files and DuckDB cannot represent: NUL, or a lone surrogate."""
     if text.isascii() and "\x00" not in text:
         return
     if odd := _UNHELD.search(text):
@@ -128,7 +131,7 @@ _UNHELD = re.compile("[\x00\ud800-\udfff]")
 
 
 def _stop(text: str, group: str, start: int, stop: int) -> int:
-    """Where the token or comment that starts here ends."""
+    """The index after the token or comment that starts here."""
     if group == "comment":
         return _comment_stop(text, start)
     if group == "dollar":
@@ -149,6 +152,7 @@ def _comment_stop(text: str, start: int) -> int:
     """Return where a block comment ends; comments nest."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
+        # As in DuckDB and PostgreSQL, comments nest.
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
@@ -180,7 +184,7 @@ CLOSERS = frozenset(OPENERS.values())
 
 
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """The index of the closing bracket for the index of each opening one; ParseError at the first without a partner.
+    """Index of each opening bracket → index of its closing one; ParseError at the first without a partner.
 
     >>> from snapdb.sql.lexer import scan
     >>> partners(scan("f(a[1])"))
@@ -213,7 +217,7 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 class StatementTokens(NamedTuple):
-    """One statement's tokens, before it is parsed; never empty."""
+    """The tokens of one statement, at least one."""
 
     tokens: tuple[Token, ...]
     ended: bool
@@ -221,12 +225,12 @@ class StatementTokens(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """From the first token to the last: no semicolon, no comment around it."""
+        """The span from the first token to the last, without the semicolon."""
         return Span(self.tokens[0].span.start, self.tokens[-1].span.stop)
 
 
 def parts(text: str) -> Iterator[StatementTokens]:
-    """The statements of a script as tokens, one after another; empty ones are skipped."""
+    """The statements of a script as tokens, lazily; empty ones are skipped."""
     check_characters(text)
     current: list[Token] = []
     depth = 0
@@ -236,7 +240,7 @@ def parts(text: str) -> Iterator[StatementTokens]:
             if mark in OPENERS:
                 depth += 1
             elif mark in CLOSERS:
-                depth = max(depth - 1, 0)  # a stray closer is reported when the statement is parsed
+                depth = max(depth - 1, 0)  # parsing the statement reports an unmatched closing bracket
             elif mark == ";" and depth == 0:
                 if current:
                     yield StatementTokens(tuple(current), ended=True)
@@ -248,7 +252,7 @@ def parts(text: str) -> Iterator[StatementTokens]:
 
 
 def split(text: str) -> tuple[Span, ...]:
-    """Where each statement of a script stands, without its semicolon and the comments around it.
+    """The span of each statement of a script, without its semicolon and the comments around it.
 
     >>> text = "SELECT ';'; -- nothing\\n; SELECT 2"
     >>> [text[span.start : span.stop] for span in split(text)]
@@ -261,7 +265,7 @@ def split(text: str) -> tuple[Span, ...]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether the last statement is ended by a semicolon outside quotes, comments and brackets.
+    """Whether a semicolon outside quotes, comments and brackets ends the last statement.
 
     >>> is_complete("SELECT ';'"), is_complete("SELECT (1;"), is_complete("SELECT 1; -- done")
     (False, False, True)
@@ -273,11 +277,11 @@ def is_complete(text: str) -> bool:
     return bool(statements) and statements[-1].ended
 
 
-# Which runs of tokens inside our statements are DuckDB's to read, and folding each into one token
+# Finding the runs of tokens that DuckDB parses, and folding each into one token.
 
 
 class Run(NamedTuple):
-    """Tokens `first` up to, not including, `stop` are an SQL fragment."""
+    """An SQL fragment: the tokens from `first` up to, but not including, `stop`."""
 
     kind: TokenKind
     first: int
@@ -285,7 +289,7 @@ class Run(NamedTuple):
 
 
 READS = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT", "SUMMARIZE", "TABLE", "DESCRIBE")
-"""First words of queries; one may also start with a parenthesis."""
+"""The first words of queries; a query may also start with a parenthesis."""
 
 Pairs = dict[int, int]
 
@@ -294,7 +298,7 @@ Finder = Callable[[Sequence[Token], Pairs], Iterator[Run]]
 
 
 def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...]:
-    """The tokens of a statement with every fragment as one token; ParseError when brackets do not match."""
+    """The tokens of a statement with each fragment folded into one token; ParseError when brackets do not match."""
     pairs = partners(tokens)
     runs = sorted(find(tokens, pairs), key=lambda run: run.first)
     folded: list[Token] = []
@@ -303,7 +307,7 @@ def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...
         if run.first < position or run.first >= run.stop:
             continue
         if run.kind == "QUERY" and tokens[run.first].word not in (*READS, "("):
-            continue  # left as it is, so that the grammar refuses its first word
+            continue  # not folded, so that the grammar reports its first word
         span = Span(tokens[run.first].span.start, tokens[run.stop - 1].span.stop)
         folded += tokens[position : run.first]
         folded.append(Token(run.kind, source[span.start : span.stop], span))
@@ -326,7 +330,7 @@ def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
 
 
 def no_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder
-    """None: the grammar reads all of a statement."""
+    """No fragments: the grammar parses the whole statement."""
     return iter(())
 
 
@@ -338,21 +342,21 @@ def at_values(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def explained(tokens: Sequence[Token], pairs: Pairs) -> int:
-    """The index of the first token after EXPLAIN and its settings."""
+    """The index of the first token after EXPLAIN and its options."""
     first = 2 if says(tokens, 1, "ANALYZE") else 1
     return pairs[first] + 1 if first in pairs and tokens[first + 1].word in {"FORMAT", "ANALYZE"} else first
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A text after replacements."""
+    """A text after replacements, with a map of positions."""
 
     text: str
     edits: tuple[tuple[Span, Span], ...]
-    """Each replacement's place in this text and the place that it took in the original; in order."""
+    """The span of each replacement in this text, and the span that it replaced in the original; in order."""
 
     def place(self, index: int) -> int:
-        """Where in the original text a place of this text was; within a replacement, where the replaced part starts.
+        """The position in the original text of a position in this one; in a replacement, the start of the old part.
 
         >>> rewrite("SELECT at", [(Span(7, 9), '"at"')]).place(11)
         9
@@ -365,7 +369,7 @@ class Rewritten:
 
 
 def rewrite(text: str, replacements: Sequence[tuple[Span, str]]) -> Rewritten:
-    """The text with other words in some places, which come in any order and do not overlap.
+    """The text with replacements, which may be in any order and must not overlap.
 
     >>> rewrite("FROM t AT (VERSION => 3) WHERE at", [(Span(31, 33), '"at"'), (Span(5, 24), "t3")]).text
     'FROM t3 WHERE "at"'

@@ -1,4 +1,4 @@
-"""Looking after a database: CHECK, BACKUP, VACUUM, EXPIRE SNAPSHOTS and RETENTION."""
+"""Maintenance: CHECK, BACKUP, VACUUM, EXPIRE SNAPSHOTS and RETENTION."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class BackupDatabase(Statement):
     path: str
     path_span: Span = field(compare=False)
     copies: bool
-    """Copies only, and no hard links."""
+    """Whether files are always copied, and never hard-linked."""
 
     def to_sql(self) -> str:
         return print_statement(f"BACKUP DATABASE TO {print_string(self.path)}", self.copies and "(COPY)")
@@ -61,7 +61,7 @@ class Vacuum(Statement):
     """VACUUM [table] [RETAIN interval] [DRY RUN]."""
 
     table: Name | None
-    """None: every table."""
+    """The table; None: all tables."""
     retain: SqlFragment | None
     dry_run: bool
 
@@ -72,16 +72,16 @@ class Vacuum(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ExpireSnapshots(Statement):
-    """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN], or BY RETENTION in place of the two."""
+    """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN], or BY RETENTION instead of these two."""
 
     graph: Name | None
-    """None: the snapshots of every graph."""
+    """The graph; None: the snapshots of all graphs."""
     older: SqlFragment | None
-    """INTERVAL …, or a moment as TimeBound's."""
+    """An INTERVAL, or a time as in TimeBound."""
     last: int | None
     last_span: Span | None = field(compare=False)
     by_retention: bool
-    """As each graph itself says; else one of the other two is there."""
+    """Whether the retention of each graph decides; otherwise one of the other two clauses is present."""
     dry_run: bool
 
     def to_sql(self) -> str:
@@ -97,13 +97,13 @@ class ExpireSnapshots(Statement):
 
 @dataclass(frozen=True, slots=True)
 class RetentionRule:
-    """One item of RETENTION: which snapshots are kept, and how long."""
+    """An item of RETENTION: the snapshots that are kept, and for how long."""
 
     keeps: Literal["all", "daily", "weekly", "monthly", "yearly"]
     length: str
     """An interval, such as 3 days."""
     span: Span = field(compare=False)
-    """Of the length."""
+    """The span of the length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class SetRetention(Statement):
 
     graph: Name
     rules: tuple[RetentionRule, ...]
-    """One or more."""
+    """The rules, at least one."""
     keep_tagged: bool
     dry_run: bool
 
@@ -151,7 +151,7 @@ def _vacuum(tree: Tree, place: Place) -> Vacuum:
 
 
 def _set_retention(tree: Tree, place: Place) -> SetRetention:
-    """ALTER PROPERTY GRAPH … SET RETENTION, each rule at most once."""
+    """ALTER PROPERTY GRAPH … SET RETENTION, with each rule at most once."""
     graph = name(leaves(tree)[0])
     rules: dict[str, RetentionRule | None] = {}
     for item in trees(tree, "rule"):
@@ -219,7 +219,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for an ALTER PROPERTY GRAPH that does not change the retention."""
+    """Raise for other forms of ALTER PROPERTY GRAPH than those of retention."""
     if tokens[0].word != "ALTER":
         return
     named = 3 if says(tokens, 1, "PROPERTY", "GRAPH") else 2

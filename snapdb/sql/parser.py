@@ -1,4 +1,4 @@
-"""Text → statements: each is read by the grammar of its leading words, or left to DuckDB as it stands."""
+"""Text → statements: the leading words select the grammar of a family; other statements are queries for DuckDB."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,19 +39,19 @@ FAMILIES = (
     "show",
     "explain",
 )
-"""The families that have a grammar; messages list the statements of CREATE, ALTER and REFRESH in this order."""
+"""The families with a grammar; messages list the statements of CREATE, ALTER and REFRESH in this order."""
 _LEADING_WORDS = re.compile(r"^// Leading words: (.+)$", re.MULTILINE)
 
 
 @cache
 def load_family(name: str) -> Family:
-    """A family by its name; its module is imported when its first statement is parsed."""
+    """The family with a name; its module is imported when its first statement is parsed."""
     family: Family = import_module(f"snapdb.sql.{name}").FAMILY
     return family
 
 
 def _by_leading() -> dict[str, dict[str, str]]:
-    """Map families by their first word, and by the second where the first is shared; else by ''.
+    """First word → second word → family; '' as the second word where the first one decides.
 
     The grammars declare these words, so that a query imports no family's module.
     """
@@ -81,6 +81,7 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
     leading = tokens[0].word
     if leading in _LEADING:
         family = load_family(_family(tokens, _LEADING[leading]))
+        # Forms of other databases get an error with the alternative, before the grammar reports a mere position.
         if family.check is not None and len(tokens) > 1:
             family.check(tokens)
         return family
@@ -96,6 +97,7 @@ def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
     if "" in by_second:
         return by_second[""]
     leading = tokens[0].word
+    # CREATE OR REPLACE has its kind after three words, any other statement after one.
     index = 3 if leading == "CREATE" and says(tokens, 1, "OR", "REPLACE") else 1
     if index >= len(tokens):
         end = tokens[-1].span.stop
@@ -108,10 +110,10 @@ def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
 
 
 def parse(text: str) -> tuple[Statement, ...]:
-    """The statements of a text, in order; spans count in the whole text, empty statements are skipped.
+    """The statements of a text, in order; spans count in the whole text, and empty statements are skipped.
 
-    Raises ParseError with the place of the first mistake; its code is 'refused' for a statement that is understood
-    and not allowed.
+    Raises ParseError with the place of the first error; its code is 'refused' for a statement that is recognized but
+    not supported.
 
     >>> [type(statement).__name__ for statement in parse("DROP TABLE t; SELECT 1;")]
     ['Drop', 'Query']
@@ -126,7 +128,8 @@ def parse_one(text: str) -> Statement:
     """The only statement of a text.
 
     Raises:
-        ParseError: it cannot be read, or there is none, or a second one; the place is where one is missing or too much.
+        ParseError: the text is not valid, has no statement, or a second one; the place is where one is missing or
+            extra.
     """
     statements = parse(text)
     if len(statements) == 1:
@@ -147,7 +150,7 @@ def parse_one(text: str) -> Statement:
 
 
 def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
-    """Each statement of a text, or what is wrong with it, in order; a quote that never ends leaves only its error.
+    """Each statement of a text, or its error, in order; after a quote without an end there is only its error.
 
     >>> [type(found).__name__ for found in parse_each("SELEC 1; SELECT 2")]
     ['ParseError', 'Query']
@@ -185,7 +188,7 @@ def _statements(text: str) -> tuple[Statement, ...]:
 def _statement(part: StatementTokens, text: str) -> Statement:
     family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
-    find_travels(part.tokens, text)  # a wrong one is shown in the whole text, whoever rewrites it later
+    find_travels(part.tokens, text)  # raises errors of AT with the whole text, before any part is rewritten
     if family is None:
         check_query(part.tokens)
         return Query(text, part.span, SqlFragment(text[part.span.start : part.span.stop], part.span))

@@ -15,7 +15,7 @@ from snapdb.sql.unsupported import described_tag, unsupported
 
 @dataclass(frozen=True, slots=True)
 class Query(Statement):
-    """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: DuckDB's, as it stands."""
+    """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: statements that DuckDB runs unchanged"""
 
     reads: ClassVar[bool] = True
 
@@ -26,7 +26,7 @@ class Query(Statement):
 
 
 LEADING = (*READS, "DESC")
-"""First words of statements that only read."""
+"""The first words of statements that only read."""
 
 _WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 
@@ -34,11 +34,11 @@ _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
 
 DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
-"""Words after DESCRIBE that name a kind of ours."""
+"""The words after DESCRIBE that name a kind of snapdb's objects."""
 
 
 def describes_ours(tokens: Sequence[Token]) -> bool:
-    """Whether a DESCRIBE or SUMMARIZE is about one of our things by its name, and not about a query."""
+    """Whether a DESCRIBE or SUMMARIZE is about a named object of snapdb, and not about a query."""
     named = len(tokens) > 2 and tokens[2].kind in ("word", "quoted")
     if tokens[0].word == "SUMMARIZE":
         return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
@@ -54,7 +54,7 @@ def describes_ours(tokens: Sequence[Token]) -> bool:
 
 
 def check_query(tokens: Sequence[Token]) -> None:
-    """Raise ParseError when brackets do not match, or when a WITH leads to something else than a read."""
+    """Raise ParseError when brackets do not match, or when the statement after WITH is not a read."""
     pairs = partners(tokens)
     _refuse_patterns(tokens)
     index = next((index for index, token in enumerate(tokens) if token.word not in _PREFIXES), None)
@@ -68,7 +68,7 @@ def check_query(tokens: Sequence[Token]) -> None:
         )
         raise unsupported("SUMMARIZE GRAPH", reason, way, token.span)
     if token.word != "WITH" and leading in {"DESCRIBE", "DESC", "SUMMARIZE"}:
-        return  # a table's name may be any word
+        return  # any word may be a table's name
     main = _main_of_with(tokens, pairs, index) if token.word == "WITH" else index
     if main < len(tokens) and tokens[main].word in _WRITES:
         word = tokens[main].word
@@ -117,28 +117,28 @@ _RESERVED = (
 )
 
 _DEEPEST = 16
-"""Values of AT that stand within one another: each is a query of its own."""
+"""The maximum depth of AT within the value of another AT, as each value is a query."""
 
 _AT = frozenset({"AT", "At", "aT", "at"})
 
 NO_NAMES = frozenset(_RESERVED.split())
-"""Words that DuckDB takes for a table's name only in quotes."""
+"""Words that DuckDB accepts as a table's name only in quotes."""
 
 
 class TimeTravel(NamedTuple):
-    """A table at a moment of its history, as a query names it."""
+    """A table at an earlier version, as a query names it (SQL:2011 calls it a system-versioned table)."""
 
     name: Token
-    """The table's name, a word or quoted; the last part of a dotted path."""
+    """The name of the table, a word or quoted; the last part of a dotted path."""
     bound: VersionBound
     span: Span
-    """From the start of the name to the closing parenthesis."""
+    """The span from the start of the name to the closing parenthesis."""
 
 
 def time_travels(text: str) -> tuple[TimeTravel, ...]:
-    """Where a text names tables with AT (VERSION | TIMESTAMP | TAG => …), in order; spans count in the text.
+    """The tables with AT (VERSION | TIMESTAMP | TAG => …) that a text names, in order; spans count in the text.
 
-    One that stands inside the value of another is not listed: it belongs to that value.
+    One inside the value of another is not listed: it belongs to that value.
 
     >>> (travel,) = time_travels("SELECT at FROM bought AT (VERSION => 3) b")
     >>> travel.name.text, travel.bound.kind, travel.bound.value.text, travel.span
@@ -148,7 +148,7 @@ def time_travels(text: str) -> tuple[TimeTravel, ...]:
 
 
 def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]:
-    """What `time_travels` finds, in tokens of a source. Raises ParseError for a bound without a value."""
+    """The result of `time_travels` for tokens of a source. Raises ParseError for a bound without a value."""
     starts = [
         index - 1 for index, token in enumerate(tokens) if token[1] in _AT and index and _is_travel(tokens, index - 1)
     ]
@@ -171,7 +171,7 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
 
 
 def bare_ats(text: str) -> tuple[Span, ...]:
-    """Where `at` stands unquoted as a name, which DuckDB reads only in quotes; not inside time travels.
+    """The spans of unquoted names `at`, which DuckDB requires in quotes; not inside time travels.
 
     >>> text = "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t.at"
     >>> [text[: span.start] for span in bare_ats(text)]
@@ -225,18 +225,18 @@ _AFTER = (")", ";", "UNION")
 
 
 class _RowCount(NamedTuple):
-    """`count(*) AS n FROM name AT (…) AS t` after SELECT, of which only count, FROM and the name must be there."""
+    """`count(*) AS n FROM name AT (…) AS t` after SELECT; only count, FROM and the name are required."""
 
     name: Token
-    """The table's name, a word or quoted."""
+    """The name of the table, a word or quoted."""
     alias: Token | None
-    """What the result is to be called."""
+    """The alias of the result."""
     span: Span
-    """From `count` to the end of what follows FROM."""
+    """The span from `count` to the end of the FROM clause."""
 
 
 def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
-    """Where a query counts the rows of tables; none where there is a WITH: a name may be that of its query.
+    """The row counts of whole tables in a query; none under WITH, where a name may be that of a subquery.
 
     >>> text = "SELECT count(*) AS n FROM a AT (VERSION => 3) UNION ALL SELECT count(*) FROM b"
     >>> counts = find_counts(scan(text))
@@ -304,9 +304,9 @@ _VALUES = re.compile(rf"(VALUES{_ROW})(?:,{_ROW})*+", re.IGNORECASE | re.ASCII)
 
 
 def first_row(query: str) -> str | None:
-    """VALUES with just its first row, where a query is VALUES of numbers, strings, NULL, TRUE and FALSE; else None.
+    """VALUES with only its first row, if the query is VALUES of numbers, strings, NULL, TRUE and FALSE; else None.
 
-    Such a query names nothing, and its first row has as many columns as all of it.
+    Such a query names nothing, and its first row has as many columns as the whole.
 
     >>> first_row("VALUES (1, 'it''s'), (-2.5e3, NULL)"), first_row("VALUES (1), (now())")
     ("VALUES (1, 'it''s')", None)
@@ -325,9 +325,9 @@ _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
 
 def value_of(text: str) -> Value:
-    """What a text means as a parameter: a number, true, false, null or a quoted string as in SQL, else itself.
+    """The value of a parameter's text: a number, true, false, null or a quoted string as in SQL, else the text itself.
 
-    Numbers with leading zeros are texts, as ids and postal codes need; dates too, which a query reads as dates.
+    Numbers with leading zeros are strings, as ids and postal codes require; so are dates, which a query casts.
 
     >>> value_of("42"), value_of("1.50"), value_of("1e3"), value_of("NULL"), value_of("'42'"), value_of("007")
     (42, Decimal('1.50'), 1000.0, None, '42', '007')
@@ -352,12 +352,12 @@ def marks_of(statement: Statement) -> list[str]:
 
 
 def whole_files(query: str) -> str | None:
-    """The path or glob of a query that gives just the rows of Parquet files; None for any other.
+    """The path or glob of a query that returns exactly the rows of Parquet files; None for any other.
 
     >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
     ('day/*.parquet', None)
     """
-    first = tuple(islice(tokens(query), 5))  # of a query that may be megabytes of VALUES
+    first = tuple(islice(tokens(query), 5))  # only the first tokens, as VALUES may be megabytes of text
     words = [token.word for token in first[:-1]]
     if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
         return None

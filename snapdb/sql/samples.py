@@ -41,21 +41,21 @@ class _SeedsClause:
 
     query: SqlFragment
     type: Name
-    """A vertex type, or an edge type."""
+    """The vertex type, or the edge type."""
     edges: bool
-    """SEEDS EDGES: the seeds are edges."""
+    """Whether the seeds are edges (SEEDS EDGES)."""
     span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class FanoutClause:
-    """One item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT [IN|OUT|BOTH] => […]."""
+    """An item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT [IN|OUT|BOTH] => […]."""
 
     edge: Name | None
-    """None: DEFAULT, every edge type that is not named."""
+    """The edge type; None: DEFAULT, every edge type without an item."""
     direction: Literal["IN", "OUT", "BOTH"]
     counts: tuple[int, ...]
-    """-1 for FULL; other negative numbers are left to the binder to refuse."""
+    """The counts per hop, -1 for FULL; the binder rejects other negative numbers."""
     span: Span = field(compare=False)
 
 
@@ -65,12 +65,12 @@ class MethodClause:
 
     method: Method
     dependent: int
-    """1 when not said."""
+    """The number of batches that share draws; 1 by default."""
     span: Span = field(compare=False)
 
 
 WeightColumn = tuple[Name | None, Name]
-"""One item of WEIGHT BY: an edge type, or None for every one in FANOUT, and a column."""
+"""An item of WEIGHT BY: an edge type, or None for all in FANOUT, and a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,36 +88,36 @@ class _KnownClause:
 
     value: Literal["EVER", "BEFORE", "AT"]
     types: tuple[Name, ...]
-    """Empty: the seeds' own."""
+    """The edge types; empty: the seeds' own."""
     span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshClause:
-    """REFRESH FBL | FCR … | OTF p PERCENT …: how long what was drawn serves further batches."""
+    """REFRESH FBL | FCR … | OTF p PERCENT …: how long sampled neighbours are reused."""
 
     strategy: Literal["FBL", "FCR", "OTF"]
-    """FBL draws afresh for every batch."""
+    """The strategy; FBL resamples for every batch."""
     percent: Decimal | None
-    """Of OTF: how much of a row is drawn anew; None for the others."""
+    """The share of a row that OTF resamples, in percent; None for the others."""
     every: int | Literal["AUTO"] | None
-    """EVERY n BATCHES or EVERY AUTO."""
+    """The period, from EVERY n BATCHES or EVERY AUTO."""
     amplify: Decimal | None
     fetch: Decimal | None
-    """FETCH q PERCENT, of OTF."""
+    """The share of FETCH q PERCENT, for OTF."""
     scope: Literal["ALL", "VISITED"] | None
-    """Of OTF."""
+    """The SCOPE, for OTF."""
     shared: bool
     above: int | None
-    """DEGREE ABOVE d."""
+    """The degree of DEGREE ABOVE d."""
     span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """All clauses of SAMPLE, which stand in any order, each at most once; None: not said.
+    """All clauses of SAMPLE, in any order and each at most once; None: the statement does not have the clause.
 
-    Each has the `span` of its whole text.
+    The `span` of each covers its whole text.
     """
 
     seeds: _SeedsClause | None = None
@@ -125,17 +125,17 @@ class Clauses:
     method: MethodClause | None = None
     weights: Spanned[tuple[WeightColumn, ...]] | None = None
     replace: Spanned[bool] | None = None
-    """WITH REPLACEMENT is true, WITHOUT REPLACEMENT false."""
+    """True for WITH REPLACEMENT, False for WITHOUT REPLACEMENT."""
     temporal: Spanned[bool] | None = None
-    """TEMPORAL <= is true, TEMPORAL < false."""
+    """True for TEMPORAL <=, False for TEMPORAL <."""
     within: Spanned[SqlFragment] | None = None
-    """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
+    """An INTERVAL, or a whole number; the binder rejects a negative one."""
     negatives: _NegativesClause | None = None
     known: _KnownClause | None = None
     exclude: Spanned[Literal["NONE", "PAIR", "BOTH"]] | None = None
     """KEEP SEEDS, EXCLUDE SEEDS, EXCLUDE SEEDS BOTH DIRECTIONS."""
     subset: Spanned[Decimal] | None = None
-    """A percentage."""
+    """The percentage of SUBSET."""
     allow_duplicates: Spanned[bool] | None = None
     layout: Spanned[Literal["NODES", "BLOCKS"]] | None = None
     reuse_hops: Spanned[bool] | None = None
@@ -147,13 +147,13 @@ class Clauses:
     device: Spanned[str] | None = None
     backend: Spanned[Backend] | None = None
     memory: Spanned[int] | None = None
-    """Bytes."""
+    """The memory limit in bytes."""
     ids: Spanned[IdType] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Sample(Statement):
-    """SAMPLE FROM snapshot, then its clauses; SEEDS and FANOUT are there."""
+    """SAMPLE FROM snapshot, with its clauses; SEEDS and FANOUT are required."""
 
     reads: ClassVar[bool] = True
 
@@ -176,7 +176,7 @@ class Sample(Statement):
 
 @dataclass(frozen=True, slots=True)
 class SampleUsing(Statement):
-    """SAMPLE USING sampler [clauses that stand in place of the sampler's own]."""
+    """SAMPLE USING sampler [clauses that replace the sampler's own]."""
 
     reads: ClassVar[bool] = True
 
@@ -380,7 +380,7 @@ _OPTIONS: dict[str, Callable[[lark.Token], object]] = {"memory": _memory, "ids":
 
 
 def _refresh(tree: Tree) -> RefreshClause:
-    """REFRESH."""
+    """Build REFRESH."""
     clauses = once(clause for clause in trees(tree) if clause.data != "percent")
     percent = first_tree(tree, "percent")
     return RefreshClause(
@@ -405,12 +405,12 @@ def _scope(tree: Tree) -> Literal["ALL", "VISITED"]:
 
 
 def _spanned(read: Callable[[Tree], object]) -> Callable[[Tree], Spanned[object]]:
-    """Return a builder of a clause that is one value."""
+    """Return a builder of a clause with one value."""
     return lambda tree: Spanned(read(tree), span_of(tree))
 
 
 def _number(clause: str) -> Callable[[Tree], Spanned[object]]:
-    """Return a builder of a clause that is a whole number."""
+    """Return a builder of a clause with a whole number."""
     return _spanned(lambda tree: integer(trees(tree)[0], clause))
 
 
@@ -437,13 +437,13 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "device": ("device", _spanned(lambda tree: string(leaves(tree)[0]))),
     "backend": ("backend", _spanned(lambda tree: _BACKENDS[leaves(tree)[-1].type.lower()])),
 }
-"""Rule → the field of `Clauses`, and what reads it; WITHIN is read from the source."""
+"""Rule → the field of `Clauses`, and its builder; WITHIN is read from the source."""
 
 _T = TypeVar("_T")
 
 
 def _print_clauses(clauses: Clauses) -> Iterator[object]:
-    """Each clause that was said as text, in the grammar's order; what was not is no text."""
+    """Each clause as text, in the grammar's order; a missing clause is not text."""
     yield clauses.seeds and _print_seeds(clauses.seeds)
     yield clauses.fanouts and f"FANOUT ({', '.join(map(_print_fanout, clauses.fanouts.value))})"
     yield clauses.method and _print_method(clauses.method)
@@ -523,7 +523,7 @@ def _print_known(known: _KnownClause) -> str:
 
 
 def print_refresh_clause(refresh: RefreshClause) -> str:
-    """REFRESH."""
+    """REFRESH as text."""
     words = [f"REFRESH {refresh.strategy}"]
     if refresh.percent is not None:
         words.append(f"{print_number(refresh.percent)} PERCENT")

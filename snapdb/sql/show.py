@@ -1,4 +1,4 @@
-"""What there is: SHOW, DESCRIBE, SUMMARIZE and DROP."""
+"""Introspection: SHOW, DESCRIBE, SUMMARIZE and DROP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ from snapdb.sql.syntax import (
 from snapdb.sql.unsupported import refuse_qualified, unknown_kind, unknown_show
 
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
-"""What DROP takes; a TAG has nothing to describe."""
+"""The kinds of objects of DROP; a TAG has no DESCRIBE."""
 
 _Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
-"""What DESCRIBE takes."""
+"""The kinds of objects of DESCRIBE."""
 
 Shown = Literal[
     "TABLES", "COLUMNS", "GRAPHS", "SNAPSHOTS", "SAMPLERS", "TAGS", "VERSIONS", "CACHES", "TASKS", "TASK RUNS"
 ]
-"""What SHOW takes."""
+"""The lists of SHOW."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Show(Statement):
     what: Shown
     like: str | None
     of: Name | None
-    """The table whose versions or columns, the graph whose snapshots, or the task whose runs are asked for."""
+    """The table whose versions or columns, the graph whose snapshots, or the task whose runs are listed."""
     at: VersionBound | None
-    """The version whose tables are asked for."""
+    """The version whose tables are listed."""
 
     def to_sql(self) -> str:
         return print_statement(
@@ -64,7 +64,7 @@ class Describe(Statement):
     reads: ClassVar[bool] = True
 
     kind: _Described | None
-    """None: whatever has the name."""
+    """The kind; None: any object with the name."""
     name: Name
     at: VersionBound | None
     """The version at which a table is described."""

@@ -1,4 +1,4 @@
-"""Snapshots: CREATE and REFRESH."""
+"""Snapshots: CREATE SNAPSHOT and REFRESH SNAPSHOT."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -54,9 +54,9 @@ class CreateSnapshot(Statement):
     at: VersionBound | None
     event_time: TimeBound | WindowBound | None
     elements: ColumnList
-    """Empty: all elements of the graph."""
+    """The elements; empty: all elements of the graph."""
     layout: Spanned[Form] | None
-    """Of WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
+    """The encoding of WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
     where: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
@@ -172,7 +172,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 _AFTER_LENGTH = frozenset({"ENDING", "AT", "ELEMENTS", "WITH", "WHERE"})
-"""What may follow the length of a window."""
+"""The words that may follow the length of a window."""
 
 _BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "ENDING"})
 
@@ -188,10 +188,10 @@ _OPERATORS = frozenset({"+", "-", "*", "/", "%"})
 
 
 def _length_fragments(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[Run]:
-    """A length that is computed: operands between operators, or one expression in parentheses and nothing else.
+    """Yield the length of a window that is an expression: operands between operators, or one parenthesized expression.
 
-    A number or an INTERVAL by itself is left to the grammar. What follows the last operand is too, so that a word that
-    no clause begins with is refused by its own name.
+    A number or an INTERVAL alone is left to the grammar, and so is the text after the last operand, so that the error
+    names a word that starts no clause.
     """
     stop = _operand_stop(tokens, pairs, first)
     if first in pairs and (stop == len(tokens) or tokens[stop].text not in _OPERATORS):

@@ -1,4 +1,4 @@
-"""What statements are made of, each with its place in the text: names, SQL fragments, bounds, numbers and sizes.
+"""The parts of statements, each with its span: names, SQL fragments, bounds, numbers and sizes.
 
 The functions read them from Lark's trees; every family's builder uses them.
 """
@@ -40,10 +40,10 @@ ColumnList = tuple[Name, ...]
 
 @dataclass(frozen=True, slots=True)
 class SqlFragment:
-    """A SELECT or an expression inside our statement that DuckDB will read as it stands."""
+    """A SELECT or an expression inside a statement of snapdb, which DuckDB parses unchanged."""
 
     text: str
-    """Exactly `source[span.start:span.stop]`, without the parentheses around it, if any."""
+    """Exactly `source[span.start:span.stop]`, without enclosing parentheses."""
     span: Span = field(compare=False)
 
 
@@ -52,31 +52,31 @@ class Statement(ABC):
     """One statement of a script."""
 
     reads: ClassVar[bool] = False
-    """Statements of this kind leave every database as it is; `Plan.reads` decides the same by the plan."""
+    """Whether statements of this kind never change a database; `Plan.reads` decides the same by the plan."""
     delimits: ClassVar[bool] = False
-    """Statements of this kind begin or end a transaction."""
+    """Whether statements of this kind begin or end a transaction."""
     ends_transaction: ClassVar[bool] = False
-    """Statements of this kind end one, and so may run in one that has failed."""
+    """Whether statements of this kind end a transaction, and so may run in one that has failed."""
 
     source: str = field(compare=False)
     """The whole text that was parsed; spans count in it."""
     span: Span = field(compare=False)
-    """This statement within `source`, without the semicolon."""
+    """The span of this statement in `source`, without the semicolon."""
 
     @property
     def text(self) -> str:
         return self.source[self.span.start : self.span.stop]
 
     def only_reads(self) -> bool:
-        """Whether the statement leaves every database as it is, by its text alone, before a database is open."""
+        """Whether the statement never changes a database, judged by its text before a database is open."""
         return self.reads or bool(getattr(self, "dry_run", False))
 
     @abstractmethod
     def to_sql(self) -> str:
-        """The statement in one spelling, without a semicolon; what is parsed from it is the same statement again.
+        """The statement in canonical form, without a semicolon; parsing it returns an equal statement.
 
-        Keywords are in capitals, names in quotes where they need them, clauses in one order, and what DuckDB reads
-        stands as it was written. Nothing that the statement does not say is added, nor what it says taken away.
+        Keywords are in capitals, names are quoted where necessary, clauses have a fixed order, and SQL fragments are
+        unchanged. Defaults are neither added nor removed.
 
         >>> from snapdb.sql import parse
         >>> (tree,) = parse("create snapshot q of shop where qty>0")
@@ -97,12 +97,13 @@ class VersionBound:
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """FOR EVENT_TIME AS OF t | FROM a TO b | BETWEEN a AND b. AS OF has no start."""
+    """FOR EVENT_TIME AS OF t | FROM a TO b | BETWEEN a AND b, as in SQL:2011. AS OF has no start."""
 
     kind: Literal["AS OF", "FROM", "BETWEEN"]
     start: SqlFragment | None
     stop: SqlFragment
-    """Each a bare integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or a parenthesised expression."""
+    """Start and stop are each a bare integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or a parenthesised
+    expression."""
     span: Span = field(compare=False)
 
 
@@ -111,9 +112,9 @@ class WindowBound:
     """FOR EVENT_TIME WINDOW length [ENDING t]."""
 
     length: SqlFragment
-    """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
+    """An INTERVAL, or a whole number; the binder rejects a negative one."""
     ending: SqlFragment | None
-    """As TimeBound's; None: the latest event."""
+    """The end, as in TimeBound; None: the latest event."""
     span: Span = field(compare=False)
 
 
@@ -122,7 +123,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Spanned(Generic[_T]):
-    """A clause: what it says, and where it stands."""
+    """The value of a clause, with its span."""
 
     value: _T
     span: Span = field(compare=False)
@@ -134,7 +135,7 @@ BOUNDS: dict[str, _Kind] = by_word(_Kind)
 
 
 def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
-    """The bound that a keyword, whatever its case, and a value stand for; a TAG's value is one string or parameter.
+    """The bound of a keyword, in any case, and a value; a TAG's value is one string or parameter.
 
     >>> version_bound("tag", SqlFragment("'june'", Span(4, 10)), Span(0, 10)).kind
     'TAG'
@@ -155,14 +156,14 @@ else:
 
 
 class Place(NamedTuple):
-    """Where a statement stands; the first two fields of every statement."""
+    """The source and the span of a statement, the first two fields of every statement."""
 
     source: str
     span: Span
 
 
 def span_of(node: Tree | Leaf) -> Span:
-    """The place of a node in the source."""
+    """The span of a node in the source."""
     if isinstance(node, lark.Token):
         assert node.start_pos is not None
         assert node.end_pos is not None
@@ -176,13 +177,13 @@ def leaves(tree: Tree) -> list[Leaf]:
 
 
 def trees(tree: Tree, rule: str | None = None) -> list[Tree]:
-    """The trees directly under a tree, of one rule or of any."""
+    """The trees directly under a tree, of one rule or of all."""
     subtrees = [child for child in tree.children if isinstance(child, lark.Tree)]
     return [child for child in subtrees if rule is None or child.data == rule]
 
 
 def first_tree(tree: Tree, rule: str) -> Tree | None:
-    """The tree of a rule that the grammar admits at most once, or None."""
+    """The tree of a rule that the grammar allows at most once, or None."""
     return next(iter(trees(tree, rule)), None)
 
 
@@ -192,7 +193,7 @@ def has(tree: Tree, rule: str) -> bool:
 
 
 def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
-    """Clauses that may come in any order, by rule; ParseError at one that is given twice."""
+    """Clauses in any order, by rule; ParseError at one that is given twice."""
     given: dict[str, Tree] = {}
     for clause in clauses:
         rule = str(clause.data)
@@ -238,7 +239,7 @@ def name(leaf: Leaf) -> Name:
 
 
 def columns(tree: Tree | None) -> ColumnList:
-    """The names in parentheses; empty where there are none."""
+    """The names in parentheses; empty without them."""
     return () if tree is None else tuple(name(leaf) for leaf in leaves(tree))
 
 
@@ -248,24 +249,24 @@ def fragment(leaf: Leaf) -> SqlFragment:
 
 
 def part(tree: Tree, rule: str) -> SqlFragment | None:
-    """The fragment that a rule holds, if the statement has it."""
+    """The fragment of a rule; None if the statement has none."""
     subtree = first_tree(tree, rule)
     return None if subtree is None else fragment(leaves(subtree)[0])
 
 
 def bound(tree: Tree) -> VersionBound:
-    """A version, a moment or a tag: the inside of AT, or an end of DIFF."""
+    """A version, time or tag: the inside of AT, or an end of DIFF."""
     kind, value = leaves(tree)
     return version_bound(kind, fragment(value), span_of(tree))
 
 
 def string(leaf: Leaf) -> str:
-    """The text that a string stands for."""
+    """The value of a string token."""
     return _token(leaf, "string").string_value
 
 
 def message(tree: Tree) -> str | None:
-    """What MESSAGE says, if the statement ends with one."""
+    """The text of MESSAGE; None if the statement has none."""
     clause = first_tree(tree, "message")
     return None if clause is None else string(leaves(clause)[0])
 
@@ -294,16 +295,16 @@ def integer(tree: Tree, clause: str) -> int:
 
 
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
-"""Words that are no names unless they are quoted: without that, a forgotten name would swallow them."""
+"""Words that must be quoted as names: otherwise a forgotten name would be read from the next clause."""
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
-"""KB is 1000 bytes and KiB 1024, as in DuckDB."""
+"""The units of sizes: KB is 1000 bytes and KiB 1024, as in DuckDB."""
 
 _SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", re.ASCII)
 
 
 def size(text: str) -> int | None:
-    """The bytes of a size such as '2GB' or '1.5 GiB'; None when it is none, or beyond 64 bits.
+    """The bytes of a size such as '2GB' or '1.5 GiB'; None if the text is not a size, or exceeds 64 bits.
 
     >>> size("2GB"), size("1.5 kib"), size("2")
     (2000000000, 1536, None)
@@ -318,10 +319,10 @@ def size(text: str) -> int | None:
 
 
 def bytes_of(name: str, given: int | str | None) -> int | None:
-    """The bytes that a Python argument says, as a number or as a size.
+    """The bytes of a Python argument, a number or the text of a size.
 
     Raises:
-        ValueError: its text is no size.
+        ValueError: the text is not a size.
     """
     if not isinstance(given, str):
         return given
@@ -334,7 +335,7 @@ def bytes_of(name: str, given: int | str | None) -> int | None:
 
 
 def time_fragment(tree: Tree, source: str) -> SqlFragment:
-    """A time or a length as it was written, without the parentheses around an expression that is all of it."""
+    """A time or a length as it was written, without parentheses that enclose all of it."""
     inside = leaves(tree)[-1]
     if inside.type == "EXPRESSION":
         return fragment(inside)
@@ -343,12 +344,12 @@ def time_fragment(tree: Tree, source: str) -> SqlFragment:
 
 
 class Reader(NamedTuple):
-    """What reads statements inside of a statement."""
+    """The parsers of statements inside a statement."""
 
     statement: Callable[[Leaf], Statement]
-    """The one that a leaf stands for, by the grammar of its own family."""
+    """Parses the statement of a leaf with the grammar of its own family."""
     script: Callable[[str], tuple[Statement, ...]]
-    """All those of a text."""
+    """Parses all statements of a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,12 +357,12 @@ class Family:
     """The statements that one grammar parses, and the builders of statements from the grammar's trees."""
 
     grammar: str
-    """The file in snapdb_grammar, without its suffix."""
+    """The name of the file in snapdb_grammar, without its suffix."""
     builders: Mapping[str, Callable[[Tree, Place], Statement]]
-    """By the grammar's rule of each statement."""
+    """Rule of the grammar → the builder of its statement."""
     nesting: Mapping[str, Callable[[Tree, Place, Reader], Statement]] = field(default_factory=dict)
-    """The same of statements that have others inside."""
+    """Rule of the grammar → the builder of a statement that contains others."""
     fragments: Finder = no_fragments
-    """Finds what DuckDB is to read."""
+    """Finds the fragments that DuckDB parses."""
     check: Callable[[Sequence[Token]], None] | None = None
-    """Raises ParseError for forms that are not supported, before the grammar reads them."""
+    """Raises ParseError for unsupported forms, before the grammar parses them."""

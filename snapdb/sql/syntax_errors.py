@@ -1,4 +1,4 @@
-"""Lark's refusal of a token as an error a person can act on: what was expected, what was found, what was meant."""
+"""Lark's error for an unexpected token, as a message with the expected tokens, the found one, and a hint."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,7 +26,7 @@ _READABLE = {
 }
 
 _LONG = 80
-"""Characters of what was expected that are not worth reading where a word was only misspelt."""
+"""The length from which a list of expected tokens is omitted, if a word was only misspelt."""
 
 _STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
 """Words that begin a statement more often than they are misplaced."""
@@ -38,20 +38,20 @@ _GROUPS = (
     ),
     (frozenset({"MINUS", "NUMBER"}), "a number"),
 )
-"""Terminals that together stand for one thing."""
+"""Terminals that are listed as one."""
 
 _REFRESHED_BY = {
     **dict.fromkeys(("EVERY", "AMPLIFY", "SHARED", "DEGREE"), "REFRESH FCR or OTF"),
     **dict.fromkeys(("FETCH", "SCOPE"), "REFRESH OTF"),
 }
-"""Parts of a clause that are easily taken for clauses, or for parts of another strategy."""
+"""Parts of a clause that are easily mistaken for clauses, or for parts of another strategy."""
 
 _ROOMS = (["IN", "MEMORY"], ["IN", "FILE"])
-"""What the size of a cache follows."""
+"""The words before the size of a cache."""
 
 
 def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
-    """The error to show for a token that the grammar could not take; `tokens` are the statement's, unfolded."""
+    """The error to show for a token that is not valid there; `tokens` are the statement's, unfolded."""
     accepted: set[str] = error.accepts
     expected = _expected(accepted, parser)
     plain = frozenset(_plain(terminal, parser) for terminal in accepted)
@@ -87,7 +87,7 @@ def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[To
 
 
 def _expected(accepted: Iterable[str], parser: Lark) -> str:
-    """The terminals in words, names and values before keywords, the end last."""
+    """The terminals as text: names and values, then keywords, then the end of the statement."""
     rest = set(accepted)
     phrases = []
     for group, phrase in _GROUPS:
@@ -119,7 +119,7 @@ def _written(terminal: str, parser: Lark) -> str:
 
 
 def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """What was probably meant, as the end of the message."""
+    """A hint at what was probably meant, as the end of the message."""
     terminals = set(accepted)
     if token.kind == "parameter":
         return "; parameters are allowed only in queries and conditions, write the value here"

@@ -43,7 +43,7 @@ class CreateTable(Statement):
 
     name: Name
     definition: SqlFragment | None
-    """What stands between the parentheses: columns, types, NOT NULL."""
+    """The text in parentheses: columns, types, NOT NULL."""
     query: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
@@ -79,9 +79,9 @@ class Update(Statement):
     table: Name
     alias: Name | None
     assignments: tuple[tuple[Name, SqlFragment], ...]
-    """Of SET: each column and its value."""
+    """The assignments of SET: each column and its value."""
     others: SqlFragment | None
-    """What follows FROM: tables, subqueries and joins."""
+    """The text after FROM: tables, subqueries and joins."""
     where: SqlFragment | None
     message: str | None
 
@@ -104,7 +104,7 @@ class Delete(Statement):
     table: Name
     alias: Name | None
     others: SqlFragment | None
-    """What follows USING: tables, subqueries and joins."""
+    """The text after USING: tables, subqueries and joins."""
     where: SqlFragment | None
     message: str | None
 
@@ -123,7 +123,7 @@ class AddColumn:
     """ADD [COLUMN] [IF NOT EXISTS] definition."""
 
     definition: SqlFragment
-    """The column's name, its type and what else was said: NOT NULL, DEFAULT …"""
+    """The column's name, its type and its constraints: NOT NULL, DEFAULT …"""
     if_not_exists: bool
 
 
@@ -263,11 +263,11 @@ _ALTERED = (
     (("DROP", "DEFAULT"), "write the value in INSERT"),
     ((), "ADD a column of the new type, UPDATE t SET new = CAST(old AS …), DROP the old one, RENAME the new one"),
 )
-"""What may follow ALTER COLUMN c, and the way round; the last: its TYPE."""
+"""The words that may follow ALTER COLUMN c, with the alternative; the last: its TYPE."""
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise at the first form that is not kept."""
+    """Raise at the first form that is not supported."""
     verb, top = tokens[0].word, tuple(top_level(tokens, partners(tokens)))
     if verb == "CREATE":
         return
@@ -285,7 +285,7 @@ def _check(tokens: Sequence[Token]) -> None:
 
 
 def refuse_at(tokens: Sequence[Token]) -> None:
-    """Raise for a write to a table as it was."""
+    """Raise for a write to a table at an earlier version."""
     verb = tokens[0].word
     table = _table_index(tokens)
     if opens_bound(tokens, table + 1):
@@ -430,7 +430,7 @@ def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
         return
     stop = named
     while stop == named or says(tokens, stop, ","):
-        first = stop + 3 if says(tokens, stop + 2, "=") else stop + 1  # without a value the grammar says what is wrong
+        first = stop + 3 if says(tokens, stop + 2, "=") else stop + 1  # without a value, the grammar reports the error
         stop, start = _boundary(tokens, pairs, first, ",", "FROM", "WHERE"), stop
         if first == start + 3:
             yield Run("EXPRESSION", first, stop)

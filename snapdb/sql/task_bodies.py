@@ -1,4 +1,4 @@
-"""What a task runs, as each run is to run it: placeholders filled, paths made absolute, counted changes of graphs."""
+"""The body and condition of a task, prepared for a run: placeholders, absolute paths, and counts of changes."""
 
 import os
 import re
@@ -22,26 +22,27 @@ from snapdb.sql.lexer import (
 )
 
 PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
-"""What may stand in braces anywhere in a task's body, and a value such as a run puts there."""
+"""The placeholders of a task's body, each with a value of the kind that a run inserts."""
 
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
 class _Rendered(NamedTuple):
-    """Statements or a condition as a run runs them."""
+    """Statements or a condition with placeholders and paths resolved."""
 
     text: str
     places: tuple[str, ...]
-    """Absolute paths of the files that the text names, and of folders, which end with a slash, for globs and what is
-    written; in order, each once."""
+    """Absolute paths, in order and each once: files that the text names, and directories, with a slash at the end, for
+    globs and for written files."""
 
 
 def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
-    """A body or a condition with its placeholders filled, and its paths made absolute; all else is left as it was.
+    """A body or a condition with its placeholders filled, and its paths made absolute; the rest is unchanged.
 
     Args:
-        values: Of `date`, `time`, `version` and `run`.
-        folder: Where relative paths count from.
+        text: The text.
+        values: The values of `date`, `time`, `version` and `run`.
+        folder: The directory that relative paths refer to.
 
     >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
     _Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
@@ -63,7 +64,7 @@ def filled(text: str, values: Mapping[str, str]) -> Rewritten:
 
 
 def statements_of(body: str) -> int:
-    """How many statements a body has.
+    """The number of statements of a body.
 
     >>> statements_of("BEGIN; INSERT INTO t VALUES ('{date};'); COMMIT;")
     3
@@ -101,10 +102,10 @@ _READERS = frozenset(
         "sniff_csv",
     )
 )
-"""DuckDB's functions in FROM whose first argument is a path, or a list of them."""
+"""DuckDB's table functions whose first argument is a path, or a list of paths."""
 
 _OPENERS = _READERS - {"glob"} | {"query", "query_table"}
-"""Functions whose argument opens a file when it is read; glob only lists names."""
+"""Functions whose argument is opened as a file; glob only lists names."""
 
 _ENDS = frozenset(
     (
@@ -125,16 +126,16 @@ _ENDS = frozenset(
         "WITH",
     )
 )
-"""Words after which a comma names no further table."""
+"""Words that end a list of tables, so that a comma after them separates something else."""
 
 _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
-"""Words besides FROM and JOIN after which a table stands."""
+"""Words besides FROM and JOIN that precede a table."""
 
 _HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
-"""Functions in whose parentheses FROM stands before a value."""
+"""Functions with FROM before a value in their parentheses."""
 
 WORDS_BEFORE_FILES = frozenset(word.lower() for word in {"FROM", "JOIN", "USING", *_SHOWS}) | _OPENERS
-"""A query that has none of these words opens no file."""
+"""A query without any of these words opens no file."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -147,14 +148,14 @@ class _NamedPath(NamedTuple):
     """A string that is opened as a path."""
 
     span: Span
-    """Of the string, its quotes included."""
+    """The span of the string, with its quotes."""
     path: str
-    """What it says."""
+    """The value of the string."""
     written: bool
-    """COPY … TO makes it; else it is read, and may be a glob."""
+    """Whether COPY … TO writes it; else it is read, and may be a glob."""
 
     def absolute(self, folder: str) -> str:
-        """The path where relative ones count from a folder; one that is absolute as it stands.
+        """The path, resolved against a directory if it is relative.
 
         >>> _NamedPath(Span(0, 0), "in/*.csv", False).absolute("/data/[1]")
         '/data/[[]1]/in/*.csv'
@@ -163,10 +164,10 @@ class _NamedPath(NamedTuple):
         return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
 
     def place(self, folder: str) -> str:
-        """What holds all that the path means: the file itself, or a folder, which ends with a slash.
+        """The file, or a directory with a slash at the end, that contains every file of the path.
 
-        A folder holds what is written, as it is written beside its place first, and what a glob means: it is the last
-        one before the glob's first mark.
+        A file is written beside its path first, so a written path needs its directory. A glob needs the last directory
+        before its first wildcard.
 
         >>> [_NamedPath(Span(0, 0), path, False).place("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
         ['/data/in/', '/a/b.csv', '/data/']
@@ -192,7 +193,7 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
     """The paths of a text's statements, in order.
 
     Raises:
-        ParseError: one is of another machine, or stands for every file of this one.
+        ParseError: a path is on another machine, or matches every file of this one.
 
     >>> text = "COPY t FROM 'a.csv'; SELECT 'x' FROM read_csv(['b.csv'], delim = ';') WHERE c IN ('d.csv', 'e.csv')"
     >>> [named.path for named in named_paths(text)]
@@ -218,9 +219,9 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
 
 
 def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """Where a query opens files: a string or a quoted name in a table's place, and a reader's first argument.
+    """The arguments that a query opens as files: strings or quoted names in place of a table, and arguments of readers.
 
-    `query` and `query_table` are among the readers: what they are given is a query, or stands in a table's place.
+    `query` and `query_table` count as readers: their argument is a query, or replaces a table.
 
     >>> from snapdb.sql.lexer import scan
     >>> text = "SELECT 'a' FROM 'b.csv', read_text('c' || $x, size => 1) WHERE d = 'e'"
@@ -268,15 +269,15 @@ class _Bracket:
     """An open bracket, or the statement around all of them."""
 
     function: str
-    """The word before it."""
+    """The word before the bracket."""
     lists: bool
-    """Whether a list of tables goes on in it."""
+    """Whether a list of tables continues in it."""
 
 
 def _tables(
     tokens: Sequence[Token], pairs: dict[int, int], *, deletes: bool, readers: frozenset[str] = _READERS
 ) -> Iterator[Token]:
-    """The strings that stand where a table does, and those that a reader of files is given there."""
+    """The strings in place of a table, and those in a reader's arguments there."""
     expected = False
     around = [_Bracket("", lists=False)]
     for index, token in enumerate(tokens):
@@ -333,19 +334,19 @@ def _given(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> Itera
 
 
 class _Changed(NamedTuple):
-    """changed('graph') in a condition: the rows added and removed since the last run that ended well."""
+    """changed('graph') in a condition: the rows added and removed since the last successful run."""
 
     name: str
-    """Of the graph, as it was written."""
+    """The name of the graph, as it was written."""
     span: Span
-    """From the word to the closing parenthesis."""
+    """The span from the word to the closing parenthesis."""
 
 
 def changed_graphs(condition: str) -> tuple[_Changed, ...]:
-    """Where a condition asks for the changes of a graph, in order; spans count in the condition.
+    """The calls of changed('graph') in a condition, in order; spans count in the condition.
 
     Raises:
-        ParseError: what stands in the parentheses is not one string.
+        ParseError: the argument is not one string.
 
     >>> changed_graphs("changed('shop') > 10 OR 'changed(1)' = x")
     (_Changed(name='shop', span=Span(start=0, stop=15)),)
@@ -369,7 +370,7 @@ def changed_graphs(condition: str) -> tuple[_Changed, ...]:
 
 
 def with_counts(condition: str, counts: Mapping[str, int]) -> str:
-    """A condition with numbers in the place of changed('graph'), by the names as they are written in it.
+    """A condition with numbers in place of changed('graph'), by the names as they are written in it.
 
     >>> with_counts("changed('shop') > 10 OR CHANGED ( 'bank' ) > 0", {"shop": 12, "bank": 0})
     '12 > 10 OR 0 > 0'

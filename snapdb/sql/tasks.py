@@ -47,15 +47,15 @@ class Schedule:
     """SCHEDULE 'USING CRON …' | SCHEDULE EVERY INTERVAL …: one of the two."""
 
     cron: str | None
-    """Five fields and a zone, as after USING CRON."""
+    """The five fields and the time zone after USING CRON."""
     every: SqlFragment | None
-    """INTERVAL …"""
+    """The INTERVAL of EVERY."""
     span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOption:
-    """One item of a task's WITH or SET."""
+    """An item of a task's WITH or SET."""
 
     name: Literal["timeout", "retries", "overlap", "catch_up"]
     value: str | int
@@ -71,7 +71,7 @@ class CreateTask(Statement):
     when: SqlFragment | None
     options: tuple[TaskOption, ...]
     body: SqlFragment
-    """What stands after AS as it was written, its dollars included; {date} and the like stand in it still."""
+    """The text after AS as it was written, with its dollar quotes; placeholders such as {date} are not filled."""
     or_replace: bool
     if_not_exists: bool
 
@@ -92,7 +92,7 @@ class AlterTask(Statement):
     name: Name
     action: Literal["SUSPEND", "RESUME", "SET"]
     options: tuple[TaskOption, ...]
-    """Of SET, one or more."""
+    """The options of SET, at least one."""
 
     def to_sql(self) -> str:
         options = f" {_print_options(self.options)}" if self.options else ""
@@ -114,7 +114,7 @@ _Option = Literal["timeout", "retries", "overlap", "catch_up"]
 _OPTIONS: dict[str, _Option] = by_word(_Option)
 
 _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
-"""What an option of one word may be."""
+"""The values of options that take a word."""
 
 
 def _create(tree: Tree, place: Place, reader: Reader) -> CreateTask:
@@ -220,7 +220,7 @@ def _shown(value: Tree | Leaf) -> str:
 
 
 def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
-    """Raise the first mistake of a body at its place in the source; `parse` is told of the text with sample values."""
+    """Raise the first error of a body at its place in the source; `parse` gets the text with sample values."""
     start, text = _inside(body)
     sample = filled(text, PLACEHOLDERS)
     try:
@@ -262,7 +262,7 @@ def _inside(body: Leaf) -> tuple[int, str]:
 
 
 def _check(tokens: tuple[Token, ...]) -> None:
-    """Raise for what no task may hold: parameters, other tasks, braces that nothing fills."""
+    """Raise for parts that a task must not have: parameters, other tasks, unknown placeholders."""
     refuse_parameters(tokens, "a task")
     words = [token.word for token in tokens]
     for index, token in enumerate(tokens):
@@ -272,7 +272,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
             )
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             word, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            if word in PLACEHOLDERS:  # filled, were it written without blanks
+            if word in PLACEHOLDERS:  # it would be filled if it were written without blanks
                 raise ParseError(
                     f"{{{word}}} must not have blanks in its braces; remove them",
                     span=tokens[index + 1].span,
@@ -285,7 +285,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
 
 
 def _check_statements(statements: Sequence[Statement]) -> None:
-    """Raise for a run of another task, and for a transaction that the body does not end, or did not begin."""
+    """Raise for EXECUTE TASK, and for a transaction that the body does not begin or does not end."""
     begun: Span | None = None
     for statement in statements:
         inner = statement
@@ -323,17 +323,17 @@ def _placed(span: Span, sample: Rewritten, start: int) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One field of a line, by what it may hold."""
+    """A field of a cron line, with its range of values."""
 
     name: str
     least: int
     most: int
     words: tuple[str, ...] = ()
-    """Names of its first values."""
+    """The names of its first values."""
     bounds: str = ""
-    """How its values are told; '': as numbers."""
+    """The description of its values; '': a range of numbers."""
     more: str = ""
-    """A pattern of what else it takes."""
+    """A pattern of further items that it accepts."""
     example: str = "1-5"
 
 
@@ -356,7 +356,7 @@ _FIELDS = (
         "MON-FRI, FRI#2 for the second of a month, 5L for the last one",
     ),
 )
-"""In the order of the line; Sunday is 0 or 7."""
+"""The fields in the order of the line; Sunday is 0 or 7."""
 
 _ITEM = re.compile(r"(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,2}))?", re.ASCII)
 
@@ -371,11 +371,11 @@ _NICKNAMES = {
 }
 
 _NO_ZONES = {"Factory", "localtime"}
-"""Names that stand for something else on every machine."""
+"""Names that denote a different time zone on every machine."""
 
 
 def cron(text: str, span: Span) -> str:
-    """The five fields and the zone of 'USING CRON …', in capitals and with single spaces; ParseError where it is none.
+    """The five fields and the zone of 'USING CRON …', in capitals and with single spaces; ParseError if it is invalid.
 
     >>> cron("using cron 0 3 * * mon-fri  Europe/Berlin", Span(0, 0))
     '0 3 * * MON-FRI Europe/Berlin'
@@ -428,7 +428,7 @@ def _fits(item: str, field: _Field) -> bool:
     first, last, step = match.groups()
     low = field.least if first is None else _value(first, field)
     high = field.most if first is None else low if last is None else _value(last, field)
-    if step is not None and (int(step) == 0 or (low == high and last is not None)):  # 5-5/10 is no 5/10
+    if step is not None and (int(step) == 0 or (low == high and last is not None)):  # 5-5/10 is not 5/10
         return False
     return field.least <= low <= high <= field.most
 
@@ -452,7 +452,7 @@ def _zones() -> frozenset[str]:
 
 
 def _check_days(line: str, span: Span) -> None:
-    """Raise for a line whose days no year has."""
+    """Raise for a line whose days exist in no year."""
     try:
         next(CronSim(line, datetime(2000, 1, 1)))
     except (CronSimError, StopIteration):

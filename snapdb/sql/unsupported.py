@@ -1,4 +1,4 @@
-"""Statements that are refused by name, each with the reason and the way round."""
+"""Errors for statements that are not supported, each with the reason and the alternative."""
 
 from collections.abc import Mapping, Sequence
 
@@ -133,7 +133,7 @@ def unknown_kind(verb: str, token: Token) -> ParseError:
 
 
 def unknown_refreshed(token: Token) -> ParseError:
-    """The error for a word after REFRESH that names nothing it knows."""
+    """The error for a word after REFRESH that is not a kind of object."""
     hint = did_you_mean(token.text, ["SNAPSHOT", "CACHE"]) if token.kind == "word" else ""
     if not hint and token.kind == "word" and token.word not in _KINDS:
         hint = f"; write REFRESH SNAPSHOT {token.text[:40]}"
@@ -143,7 +143,7 @@ def unknown_refreshed(token: Token) -> ParseError:
 
 
 def unknown_altered(token: Token) -> ParseError:
-    """The error for a word after ALTER other than TABLE and TASK, and for changes of a graph but of its retention."""
+    """The error for a word after ALTER other than TABLE and TASK, and for graph changes other than of retention."""
     if token.word in {"GRAPH", "PROPERTY", "SNAPSHOT", "TAG", "SAMPLER", "CACHE"}:
         kind = "PROPERTY GRAPH" if token.word in {"GRAPH", "PROPERTY"} else token.word
         reason = "it is replaced as a whole"
@@ -157,7 +157,7 @@ def unknown_altered(token: Token) -> ParseError:
 
 
 def refuse_savepoint(token: Token) -> None:
-    """Raise when ROLLBACK would go back to less than the start."""
+    """Raise for ROLLBACK to a savepoint."""
     if token.word == "TO":
         raise unsupported("ROLLBACK TO", *_SAVEPOINT, token.span)
 
@@ -190,7 +190,7 @@ def _described(tokens: Sequence[Token]) -> str | None:
 
 
 def refuse_mixed(tokens: Sequence[Token]) -> None:
-    """Raise at the first ? of a statement that names parameters too: a value goes by its place or by its name."""
+    """Raise at the first ? of a statement that also has named parameters: they are positional or named, not both."""
     marks = [token for token in tokens if token.kind == "parameter"]
     if len({token.text[0] for token in marks}) > 1:
         mark = next(token for token in marks if token.text[0] == "?")

@@ -1,4 +1,4 @@
-"""Versions: tags, differences between two versions, transactions."""
+"""Versions: tags, differences between two versions, and transactions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from snapdb.sql.syntax import (
 from snapdb.sql.unsupported import refuse_savepoint
 
 _Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
-"""What a difference between graphs lists: elements, rows, or parts of features."""
+"""The level of detail of a difference between graphs: elements, rows, or components of features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class CreateTag(Statement):
 
     name: Name
     at: VersionBound | None
-    """None: the newest version."""
+    """The version; None: the newest version."""
     or_replace: bool
     if_not_exists: bool
 
@@ -53,7 +53,7 @@ class DiffTable(Statement):
     table: Name
     start: VersionBound
     stop: VersionBound | None
-    """None: the newest version."""
+    """The later version; None: the newest version."""
     rows: bool
 
     def to_sql(self) -> str:
@@ -71,7 +71,7 @@ class DiffGraph(Statement):
     graph: Name
     start: VersionBound
     stop: VersionBound | None
-    """None: the newest version."""
+    """The later version; None: the newest version."""
     detail: _Detail
 
     def to_sql(self) -> str:

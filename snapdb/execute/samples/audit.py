@@ -320,8 +320,10 @@ def _array(tensor: Any) -> Array:
 
 @dataclass(slots=True)
 class _Evidence:
-    """Tables of facts about some batches, to be compared with SQL. `batch` is the number of a batch, `tree` the index
-    of a seed in it (-1 without trees), `s` the seed's time (NULL without one); vertices are dense ids.
+    """Tables of facts about some batches, to be compared with SQL.
+
+    `batch` is the number of a batch, `tree` the index of a seed in it (-1 without trees), `s` the seed's time (NULL
+    without one); vertices are dense ids.
     """
 
     edges: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))

@@ -32,7 +32,7 @@ from snapdb.types.text import counted
 _FEW = 2_000
 """The number of rows up to which every key is looked up in the map."""
 _SHARE = 16
-"""Of more rows, whose keys are not consecutive integers, a sixteenth (the first ones) is compared; all if one dangles."""
+"""With more rows, and keys that are not consecutive integers, the first sixteenth is compared; all if one dangles."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _MOST_RANGES = 32
 """The maximum number of ranges that a condition lists; with more, keys are joined."""

@@ -1,6 +1,4 @@
-"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: they resolve the snapshot, the columns of the seed query and every
-clause.
-"""
+"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the columns of the seed query, and every clause."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
