@@ -1,1 +1,1 @@
-"""The command line: keystrokes and files in, bytes out."""
+"""The command line: it reads keystrokes and files, and writes results to stdout and diagnostics to stderr."""

@@ -1,4 +1,4 @@
-"""stderr and exit codes: narration, errors, and the signals that end the program."""
+"""stderr and exit codes: progress messages, errors, and the signals that end the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snapdb.errors import DataWarning, SnapdbError
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 0.05
-"""Seconds until a signal is sent again that a finalizer swallowed."""
+"""Seconds before a signal that a finalizer swallowed is sent again."""
 
 
 class Terminated(SystemExit):
@@ -28,9 +28,9 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated at the first SIGTERM or SIGHUP inside the block; ignored signals, as under nohup, stay so.
+    """Raise Terminated at the first SIGTERM or SIGHUP inside the block; ignored signals, as under nohup, stay ignored.
 
-    Later ones change nothing, for a supervisor may send a signal to the process and to its group.
+    Later signals have no effect, as a supervisor may signal both the process and its group.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -45,7 +45,7 @@ def terminable() -> Iterator[None]:
     unraisable = sys.unraisablehook
 
     def send_again(swallowed: sys.UnraisableHookArgs) -> None:
-        # Python drops what a handler raises where it happens to run in a finalizer or a weak reference's callback.
+        # Python discards an exception of a signal handler that runs inside a finalizer or a weak reference's callback.
         if isinstance(swallowed.exc_value, Terminated):
             number = int(str(swallowed.exc_value)) - 128
             ended.clear()
@@ -75,19 +75,19 @@ class ExitCode(IntEnum):
     FAILED = 1
     """A statement failed."""
     USAGE = 2
-    """The command line is wrong; click exits with it."""
+    """The command line is invalid; click exits with this code."""
     RETRYABLE = 3
-    """A lock was taken or another writer was first: the same command may succeed later."""
+    """A lock was held, or another writer committed first: the same command may succeed later."""
     INTERRUPTED = 130
     PIPE_CLOSED = 141
-    """The reader of stdout went away, as `head` does; what stood after that was not run."""
+    """The reader of stdout closed it, as `head` does; the remaining statements did not run."""
 
 
 _RANKS = (ExitCode.OK, ExitCode.RETRYABLE, ExitCode.FAILED, ExitCode.INTERRUPTED)
 
 
 def worse(first: ExitCode, second: ExitCode) -> ExitCode:
-    """The code of a script in which both happened: a retry helps only when nothing else failed.
+    """The exit code of a script with both results: a retry helps only if no statement failed otherwise.
 
     >>> worse(ExitCode.RETRYABLE, ExitCode.FAILED).name
     'FAILED'
@@ -96,7 +96,7 @@ def worse(first: ExitCode, second: ExitCode) -> ExitCode:
 
 
 class Diagnostics:
-    """Narration and errors on stderr."""
+    """Progress messages and errors on stderr."""
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -105,16 +105,16 @@ class Diagnostics:
 
     @property
     def narrates(self) -> bool:
-        """Whether stderr is a terminal and narration is wanted."""
+        """Whether stderr is a terminal and messages are wanted."""
         return self.terminal and not self.quiet
 
     def narrate(self, text: str) -> None:
-        """Write a line on a terminal only."""
+        """Write a line, on a terminal only."""
         if self.narrates:
             self.say(text)
 
     def announce(self, text: str) -> None:
-        """Write a line in logs of scripts too, unless quiet."""
+        """Write a line, also in logs of scripts, unless quiet."""
         if not self.quiet:
             self.say(text)
 
@@ -128,17 +128,17 @@ class Diagnostics:
 
     @contextmanager
     def hears_warnings(self) -> Iterator[None]:
-        """What warns within, on any thread, is a line without the place in the program."""
+        """Writes warnings in the block, of any thread, as lines without their source location."""
         with warnings.catch_warnings():
-            warnings.simplefilter("always", DataWarning)  # a second statement may do what the first one did
+            warnings.simplefilter("always", DataWarning)  # each statement may warn, also with the same text
             warnings.showwarning = lambda message, *_: self.say(f"warning: {message}")
             yield
 
     def report(self, error: BaseException, origin: str | None = None) -> ExitCode:
-        """Write what went wrong, with a traceback only where SNAPDB_TRACEBACK is set; returns the exit code.
+        """Write an error, with a traceback only where SNAPDB_TRACEBACK is set; return the exit code.
 
         Args:
-            error: What was raised.
+            error: The exception.
             origin: The file whose text was running, if any.
         """
         code, text = _verdict(error)

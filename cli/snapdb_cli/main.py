@@ -1,4 +1,4 @@
-"""`snapdb`: what the command line means. Nothing heavy is imported before the statements are known to parse."""
+"""`snapdb`: the command line. Heavy libraries are imported only once the statements are parsed."""
 
 import contextlib
 import difflib
@@ -39,7 +39,7 @@ class _Cli(click.Group):
     """A group whose first word is a command, or else belongs to the options and the database."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """All parameters, or none before a command: they are those of running statements."""
+        """All parameters; none before a command, as they are for running statements."""
         params = super().get_params(ctx)
         return [p for p in params if p.name == "help"] if ctx.meta.get("command") else params
 
@@ -54,7 +54,7 @@ class _Cli(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run as a program; help that cannot be written is an error like any other."""
+        """Run as a program; an error while writing the help is handled like any other."""
         try:
             return super().main(*args, **options)
         except OSError as error:
@@ -62,7 +62,7 @@ class _Cli(click.Group):
             sys.exit(Diagnostics().report(error))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run, and turn whatever goes wrong into a line on stderr and an exit code."""
+        """Run, and convert any exception to a line on stderr and an exit code."""
         _open_what_is_closed()
         try:
             with terminable(), Diagnostics().hears_warnings():
@@ -173,7 +173,7 @@ def _run(
     quiet: bool,
     **options: Any,
 ) -> ExitCode:
-    """Run what was given, or serve a prompt when nothing was."""
+    """Run the given statements, or a prompt without any."""
     _check_database(ctx, database, options["read_only"])
     diagnostics = Diagnostics(quiet=quiet)
     scripts = module("scripts")
@@ -194,7 +194,7 @@ def _run(
 
 
 def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
-    """Raise for what would surprise: a misspelt or misplaced command must not become a database of that name."""
+    """Raise for likely mistakes: a misspelt or misplaced command must not create a database of that name."""
     if database is None:
         if read_only:
             raise click.UsageError("--read-only needs a database to read", ctx)
@@ -211,7 +211,7 @@ def _check_database(ctx: click.Context, database: Path | None, read_only: bool) 
 
 
 def _check_prompt(output: Path | None, header: bool) -> None:
-    """Raise for options that a prompt has commands for."""
+    """Raise for options that have commands at the prompt instead."""
     if output is not None:
         raise click.UsageError("-o needs statements of -c, -f or stdin; at the prompt write \\o FILE")
     if not header:
@@ -219,13 +219,13 @@ def _check_prompt(output: Path | None, header: bool) -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Let a stream that the caller closed (`>&-`) lead nowhere, as Python's own print does."""
+    """Redirect a stream that the caller closed (`>&-`) to the null device, as Python's own print ignores it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _forget_stdout() -> None:
-    """Let what is still buffered go nowhere, so that Python's own flush at exit does not fail."""
+    """Discard buffered output, so that Python's own flush at exit does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

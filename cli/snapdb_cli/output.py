@@ -23,7 +23,7 @@ from snapdb.types.text import counted
 
 @dataclass(frozen=True, slots=True)
 class OutputStyle:
-    """How results are shown, for the formats that have a choice."""
+    """The style of results, for the formats that have a choice."""
 
     null: str | None = None
     """The text for NULL; None: the format's own."""
@@ -36,7 +36,7 @@ class OutputStyle:
     expanded: bool | None = False
     """Whether a row is shown as lines of name and value; None: on a terminal where the table is too wide."""
     hint: str = ""
-    """How to see what a table on a terminal leaves out."""
+    """The hint at how to see the parts that a table on a terminal omits."""
 
 
 _Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], OutputStyle], Iterator[str]]
@@ -146,7 +146,7 @@ _GROUP_BYTES = 64 << 20
 
 
 class _Drain:
-    """A file that hands over what was written to it."""
+    """A file in memory whose content is taken piece by piece."""
 
     closed = False
 
@@ -169,7 +169,7 @@ class _Drain:
         """Does nothing: the pieces are in memory."""
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """The bytes that were written since the last call."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)
 
@@ -189,7 +189,7 @@ def _parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[b
     """A Parquet file, one row group after another; HUGEINT is DECIMAL(38, 0).
 
     Raises:
-        InputError: Parquet has no such type as a column's.
+        InputError: Parquet does not support the type of a column.
     """
     drain = _Drain()
     for field in schema:
@@ -204,7 +204,7 @@ def _parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[b
 
 
 def _check(field: pa.Field) -> None:
-    """Raise for a type that Parquet has no room for, before anything is written."""
+    """Raise InputError for a type that Parquet does not support, before anything is written."""
     try:
         pq.write_table(pa.table({field.name: pa.array([], field.type)}), pa.BufferOutputStream())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
@@ -235,7 +235,7 @@ _Piece = TypeVar("_Piece", str, bytes)
 
 
 class Output:
-    """Where results go, and in which format."""
+    """The destination and the format of results."""
 
     def __init__(
         self,
@@ -259,21 +259,21 @@ class Output:
 
     @property
     def terminal(self) -> bool:
-        """Whether a person reads this."""
+        """Whether the destination is a terminal."""
         return self._file is None and self._stdout.isatty()
 
     @property
     def written(self) -> int:
-        """How many results went to where they go now."""
+        """The number of results that were written to the current destination."""
         return self._written
 
     def write(
         self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], before: Callable[[], None] = lambda: None
     ) -> None:
-        """Write one result; `before` is called once, when its first piece is there and nothing is written yet.
+        """Write one result; `before` is called once, after its first piece is computed and before it is written.
 
         Raises:
-            InputError: the format is for programs, and a person reads, or there is a result before it.
+            InputError: the format is not for terminals, or allows only one result per file.
         """
         stream = self._stdout if self._file is None else self._file
         if self.format in BINARY:

@@ -23,11 +23,11 @@ class ScriptStep(NamedTuple):
 
     statement: Statement
     origin: str | None = None
-    """The file that it comes from; None for the command line, stdin and the prompt."""
+    """The name of its file; None for the command line, stdin and the prompt."""
 
 
 def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
-    """The texts of -c and -f in the order given, each with its file's name; stdin when there are none."""
+    """The texts of -c and -f in the given order, each with the name of its file; stdin without any."""
     if not commands and not files:
         return [(_read(Path("-")), None)]
     rest: dict[str, Iterator[tuple[str, str | None]]] = {
@@ -40,9 +40,10 @@ def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path
 def steps(
     texts: Iterable[tuple[str, str | None]], diagnostics: Diagnostics, *, keep_going: bool = False
 ) -> tuple[list[ScriptStep], ExitCode]:
-    """The statements of all texts in order, and OK when all of them could be read; with each text, its file's name.
+    """The statements of all texts in order, and OK if all of them are valid; each text comes with the name of its file.
 
-    What cannot be read is reported. Then nothing should run, unless `keep_going`: the other statements still count.
+    Errors are reported. The caller should then run nothing, unless `keep_going`: the other statements are still
+    returned.
     """
     parsed: list[ScriptStep] = []
     code = ExitCode.OK
@@ -76,7 +77,7 @@ def parameters(arguments: Iterable[str]) -> dict[str, Value]:
 
 
 def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) -> None:
-    """Raise for a parameter of a statement without a value, and for a value that no statement names."""
+    """Raise for a parameter of a statement without a value, and for a value that no statement uses."""
     named = list(dict.fromkeys(mark for step in parsed for mark in marks_of(step.statement)))
     for mark in named:
         name = mark.removeprefix("$")
@@ -93,7 +94,7 @@ def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) 
 
 
 def _unescaped(text: str) -> str:
-    """An argument as UTF-8 even where the locale is not, as under LC_ALL=C."""
+    """An argument decoded as UTF-8, even where the locale is not, as under LC_ALL=C."""
     return _decoded(text.encode("utf-8", "surrogateescape"), "an argument")
 
 

@@ -1,4 +1,4 @@
-"""Statements to run, results to show: the loop that scripts and the prompt share."""
+"""The loop that runs statements and shows results, shared by scripts and the prompt."""
 
 import threading
 import time
@@ -22,13 +22,13 @@ from .terminal import PagerClosed, Progress
 
 
 class _Front(Protocol):
-    """The person at the prompt, who confirms statements that were typed."""
+    """The prompt, which asks the user to confirm statements."""
 
     def confirm(self, statement: Statement) -> bool:
-        """Whether a statement that was typed shall run. The shell does not ask about statements of files."""
+        """Whether a typed statement should run. Statements of files need no confirmation."""
 
     def abandon(self) -> None:
-        """Drop what was written of a result that ended before its last row."""
+        """Discard the output of a result that ended before its last row."""
 
 
 class Shell:
@@ -48,20 +48,20 @@ class Shell:
         self.output = output
         self.diagnostics = diagnostics
         self.keep_going = keep_going
-        """Whether a failed statement lets the following ones run."""
+        """Whether the following statements run after a failed one."""
         self.parameters = parameters
-        """Values of the statements' `$name`s."""
+        """The values of the statements' `$name`s."""
         self.timing = False
         """Whether to report how long each statement took."""
         self._front = front
 
     def execute(self, text: str, origin: str | None = None) -> ExitCode:
-        """Run the statements of a text; none of them when one cannot be read, unless `keep_going`."""
+        """Run the statements of a text; none of them if one is not valid, unless `keep_going`."""
         parsed, code = steps([(text, origin)], self.diagnostics, keep_going=self.keep_going)
         return worse(code, self.run(parsed))
 
     def run(self, parsed: Sequence[ScriptStep]) -> ExitCode:
-        """Run statements in order, up to the first that fails unless `keep_going`; the worst that happened."""
+        """Run statements in order, up to the first failure unless `keep_going`; return the worst exit code."""
         worst = ExitCode.OK
         for step in parsed:
             code = self._run_one(step)

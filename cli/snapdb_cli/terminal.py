@@ -19,17 +19,18 @@ from rich.progress import Progress as Bar
 from snapdb_cli.diagnostics import Diagnostics
 
 _LESS = "SRXF"
-"""Long lines are cut and scrolled sideways, colours shown, the screen kept, nothing shown where it all fits."""
+"""Options of less: long lines are cut and scrolled sideways, colours are kept, the screen is not cleared, and less
+exits if all fits on one screen."""
 
 
 class PagerClosed(Exception):  # noqa: N818  # a wish, not an error
-    """The reader of a result went away before its end."""
+    """The reader closed the pager before the end of a result."""
 
 
 def _pager_command(setting: str) -> str | None:
-    """The command of the pager for a value of `\\pager`; None where nothing is paged.
+    """The command of the pager for a value of `\\pager`; None without a pager.
 
-    `auto` takes $PAGER, else less where there is one; and none in a dumb terminal.
+    `auto` is $PAGER, else less if it is installed; a dumb terminal has no pager.
     """
     if setting == "off" or (setting == "auto" and os.environ.get("TERM", "dumb") == "dumb"):
         return None
@@ -56,11 +57,11 @@ class Pager(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the terminal."""
+        """The encoding of the terminal."""
         return "utf-8" if self._piped else self._stream.encoding or "ascii"
 
     def isatty(self) -> bool:
-        """Whether a person reads this."""
+        """Whether the stream is a terminal."""
         return not self._piped and self._stream.isatty()
 
     def pipe(self, command: str | None) -> None:
@@ -146,7 +147,7 @@ class Pager(io.TextIOBase):
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Let Ctrl-C stop nothing of ours inside the block."""
+    """Ignore Ctrl-C inside the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -158,7 +159,7 @@ def _deaf() -> Iterator[None]:
 
 
 class Progress:
-    """Shows what long work reports, on a terminal only, from a second after entering until `stop`."""
+    """Shows the progress of long work, on a terminal only, from a second after entering until `stop`."""
 
     def __init__(self, diagnostics: Diagnostics, title: str, *, delay: float = 1.0) -> None:
         self._console = Console(file=diagnostics.stream) if diagnostics.narrates else None

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from snapdb.sql.queries import Value
 
 _CATALOG = "catalog.sqlite"
-"""The file by which a directory is known as a database."""
+"""The file that identifies a directory as a database."""
 
 
 class DatabasePath(click.Path):
-    """A database directory, there or not."""
+    """The path of a database directory, which need not exist."""
 
     name = "database"
 
@@ -32,7 +32,7 @@ class DatabasePath(click.Path):
         super().__init__(path_type=Path)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-        """The databases whose path begins so, and the commands where one may stand; else directories to look in."""
+        """The databases whose path starts with the text, and commands where one is valid; else directories to enter."""
         places = [CompletionItem(place) for place in _databases(incomplete)]
         group = ctx.command
         commands: list[CompletionItem[Any]] = []
@@ -53,7 +53,7 @@ def _databases(incomplete: str) -> list[str]:
 
 
 class _ConnectOptions(TypedDict, total=False):
-    """Arguments of `connect`, which opens a database."""
+    """The arguments of `connect`, which opens a database."""
 
     read_only: bool
     threads: int | None
@@ -62,38 +62,38 @@ class _ConnectOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options that were given; None where the program, or the configuration of the prompt, decides."""
+    """The given options; None where the program, or the configuration of the prompt, has the default."""
 
     format: str | None = None
-    """The format of results; None: by the suffix of the output."""
+    """The format of results; None: by the file name extension of the output."""
     output: Path | None = None
-    """Where results go; None: stdout."""
+    """The file for results; None: stdout."""
     null: str | None = None
     """The text for NULL."""
     header: bool = True
-    """Whether csv and tsv name their columns."""
+    """Whether csv and tsv have a header."""
     max_rows: int | None = None
-    """The most rows of a table that are shown."""
+    """The maximum number of rows of a table that are shown."""
     keep_going: bool = False
-    """Whether statements run after one that failed."""
+    """Whether statements run after a failed one."""
     read_only: bool = False
     folders: tuple[Path, ...] = ()
-    """The only folders that statements may read and write; none: all."""
+    """The only directories that statements may read and write; none: all."""
     threads: int | None = None
-    """How many threads the database may use; None: all cores."""
+    """The maximum number of threads of the database; None: one per core."""
     parameters: Mapping[str, Value] = field(default_factory=dict)
-    """Values of the statements' `$name`s."""
+    """The values of the statements' `$name`s."""
     config: bool = True
     """Whether the prompt reads its configuration file."""
 
     @property
     def opening(self) -> _ConnectOptions:
-        """How the database is opened."""
+        """The arguments with which the database is opened."""
         return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}
 
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
-"""Those of output.results, which is not imported to print the help."""
+"""The formats of output.results, which is not imported to print the help."""
 
 _SUFFIXES = {
     ".arrow": "arrow",
@@ -107,15 +107,15 @@ _SUFFIXES = {
     ".tsv": "tsv",
 }
 _DRAWN = ("", ".txt", ".log")
-"""Suffixes of files in which tables are drawn."""
+"""The file name extensions for which tables are drawn as text."""
 _WITH_NULL = ("table", "csv", "tsv", "markdown")
 
 
 def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A002  # the option's name
-    """The given format, or that of the output's suffix; None for a table where there is neither.
+    """The given format, or that of the output's file name extension; None (a table) without either.
 
     Raises:
-        UsageError: nothing writes files of this suffix. Without a suffix, and as .txt or .log, tables are text.
+        UsageError: no format has this extension. Without an extension, and for .txt and .log, tables are text.
 
     >>> format_of(None, Path("out/report.parquet")), format_of("csv", Path("x.txt")), format_of(None, Path("x.txt"))
     ('parquet', 'csv', None)
@@ -138,7 +138,7 @@ def check_style(
     header: bool = True,
     max_rows: int | None = None,
 ) -> None:
-    """Raise for options that the format has no use for, before anything runs."""
+    """Raise UsageError for options that the format does not support, before anything runs."""
     if null is not None and format not in _WITH_NULL:
         raise click.UsageError(f"--null is supported for {', '.join(_WITH_NULL)}; {format} represents NULL itself")
     if null is not None and re.search('[,\t"\r\n]', null):
@@ -163,7 +163,7 @@ def module(name: str) -> ModuleType:
 
 
 def call(function: str, *args: object, **options: object) -> ExitCode:
-    """Run a function of this package, such as `commands.export.run`, whose module is imported only now."""
+    """Run a function of this package, such as `commands.export.run`; its module is imported on the call."""
     name, _, attribute = function.rpartition(".")
     code: ExitCode = getattr(module(name), attribute)(*args, **options)
     return code

@@ -17,7 +17,7 @@ from snapdb_cli.shell import Shell
 
 
 def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> Database:
-    """The database that statements run in; one that does not exist is created only where the first of them writes.
+    """The database to run statements in; a new one is created only if the first statement writes.
 
     Raises:
         DatabaseError: it does not exist, and the first statement only reads; or it cannot be opened or created.
@@ -34,17 +34,17 @@ def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagn
 
 
 class _AtomicFile:
-    """A new file, and whether it replaces the old one."""
+    """A temporary file, and whether it replaces the target."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.kept = False
-        """Set where the new file shall replace the old one at the end of the block."""
+        """Whether the new file replaces the old one at the end of the block."""
 
 
 @contextmanager
 def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
-    """A new file beside `path`, which takes its name and its rights when the block ends and `kept` is set.
+    """A temporary file beside `path`, which is renamed to it with its permissions if `kept` is set in the block.
 
     A pipe or device is written in place. Raises OSError when the file cannot be created.
     """
@@ -66,13 +66,13 @@ def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
 
 
 def run(path: Path | None, steps: Sequence[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
-    """Run the statements in the database, and roll back what they leave uncommitted. Returns the exit code.
+    """Run the statements in the database, and roll back an open transaction. Returns the exit code.
 
-    A file for the output is replaced when all statements ran, or when `keep_going` let the last one be tried.
+    The output file is replaced when all statements succeeded, or under `keep_going` when the last one was attempted.
     """
     with ExitStack() as stack:
         target = None if settings.output is None else stack.enter_context(_atomic_file(settings.output))
-        # A script shows all rows, on a terminal too
+        # Scripts show all rows, even on a terminal.
         style = OutputStyle(settings.null, settings.header, settings.max_rows, screen_rows=None)
         output = Output(settings.format or "table", style=style)
         if target is not None:

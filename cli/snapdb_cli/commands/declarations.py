@@ -12,7 +12,7 @@ from snapdb_cli.commands.arguments import FORMATS, DatabasePath, call, check_sty
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 
 _EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
-"""Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
+"""The formats of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
 
 _name = click.argument("name", metavar="NAME")
 _any_name = click.argument("name", metavar="[NAME]", required=False)
@@ -87,7 +87,7 @@ def _run(database: Path, jobs: int, grace: float, log_format: str) -> ExitCode:
     wait, and one of them takes over within ten seconds after the leader ends. Exit code 0 after SIGTERM, 130 after
     Ctrl-C.
     """
-    # Alone, without what only its workers need: a fifth of the memory
+    # The daemon starts workers for DuckDB and numba, and imports neither itself: a fifth of the memory.
     daemon = importlib.import_module("snapdb.daemon")
     return ExitCode(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
 
@@ -355,10 +355,10 @@ def _completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script of SHELL for commands, options, formats, files and databases."""
     kind = get_completion_class(shell)
     assert kind is not None, shell
-    # Not kind.source, which starts a bash to learn its version
+    # `kind.source()` would start a bash to read its version.
     script = ShellComplete.source(kind(ctx.find_root().command, {}, "snapdb", "_SNAPDB_COMPLETE"))
     click.echo(script.lstrip(), nl=False)
 
 
 COMMANDS = (_demo, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _completion)
-"""Those of `snapdb --help`."""
+"""The commands of `snapdb --help`."""

@@ -23,18 +23,19 @@ _ACCOUNTS = 4_000
 _FIRST_DAY = date(2026, 1, 1)
 _DAYS = 181  # January to June 2026
 _CELLS = (95, 125, 156)  # days on which a cell starts: in April, May and June
-_MEMBERS, _MULES = 50, 8  # of each cell
+_MEMBERS, _MULES = 50, 8  # per cell
 
 _Ints = npt.NDArray[np.int64]
 _Flags = npt.NDArray[np.bool_]
 
 
 def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
-    """Writes the files accounts, payments and cases; returns their paths. The same seed writes the same rows."""
+    """Write the files accounts, payments and cases; return their paths. The same seed writes the same rows."""
     rng = np.random.default_rng(seed)
     files = {name: folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")}
     cell = _cells(rng)
-    burner = (cell < 0) | (rng.random(_ACCOUNTS) < 1 / 16)  # young and used from many devices: mules, and honest people
+    # Young accounts that are used from many devices: mules, and some honest accounts.
+    burner = (cell < 0) | (rng.random(_ACCOUNTS) < 1 / 16)
     opened = _opening_days(rng, cell, burner)
     pq.write_table(_accounts(rng, cell, opened, burner), files["accounts"])
     pq.write_table(_payments(rng, cell, opened), files["payments"])
@@ -43,7 +44,7 @@ def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
 
 
 def _cells(rng: np.random.Generator) -> _Ints:
-    """[accounts] 0: honest; 1, 2, 3: a member of that cell; -1, -2, -3: a mule of that cell."""
+    """[accounts] int64: 0 for honest accounts; 1, 2, 3 for members of that cell; -1, -2, -3 for its mules."""
     cell = np.zeros(_ACCOUNTS, dtype=np.int64)
     picked = rng.choice(_ACCOUNTS, size=len(_CELLS) * (_MEMBERS + _MULES), replace=False)
     for number, ids in enumerate(np.split(picked, len(_CELLS)), start=1):
@@ -76,9 +77,9 @@ def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Fla
 
 
 def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
-    """payer, payee, amount, paid_at, in the order they happened.
+    """A table of payer, payee, amount and paid_at, in the order of time.
 
-    Honest payments of everybody, and the ring's on top; none before both accounts are open.
+    Honest payments of all accounts, plus those of the rings; none before both accounts are open.
     """
     parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(_CELLS) + 1))]
     payer, payee = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
@@ -97,7 +98,7 @@ def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
 
 
 def _honest(rng: np.random.Generator) -> tuple[_Ints, _Ints, _Ints]:
-    """About 18 payments an account: half to a few regular payees, half to popular ones such as shops."""
+    """About 18 payments per account: half to a few regular payees, half to popular ones such as shops."""
     count = 18 * _ACCOUNTS
     popular = rng.permutation(_ACCOUNTS)
     regulars = rng.integers(0, _ACCOUNTS, (_ACCOUNTS, 4))
@@ -109,7 +110,7 @@ def _honest(rng: np.random.Generator) -> tuple[_Ints, _Ints, _Ints]:
 
 
 def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _Ints, _Ints]:
-    """A cell from its first day on: members pay mules and each other, mules pay members."""
+    """The payments of a cell from its first day on: members pay mules and each other, mules pay members."""
     members, mules = np.flatnonzero(cell == number), np.flatnonzero(cell == -number)
     count = 24 * _MEMBERS
     payer = rng.choice(members, count)
@@ -122,9 +123,9 @@ def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _I
 
 
 def _cases(rng: np.random.Generator, cell: _Ints) -> pa.Table:
-    """id, month ('may', 'june'), ring (0, 1: known at the end of that month), fold ('train', 'valid', 'test').
+    """A table of id, month ('may', 'june'), ring (0, 1: known at the month's end) and fold ('train', 'valid', 'test').
 
-    An account keeps its fold, so none is both learned and tested.
+    An account keeps its fold, so that none is used for both training and testing.
     """
     fold = rng.choice(["train", "valid", "test"], size=_ACCOUNTS, p=[0.4, 0.1, 0.5])
     known = {"may": np.isin(np.abs(cell), (1, 2)), "june": cell != 0}
@@ -147,7 +148,7 @@ def _names(ids: _Ints) -> pa.Array:
 
 
 _MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
-"""Snapshot → the month with whose first moment it ends."""
+"""Snapshot → the month at whose start it ends."""
 
 _LOAD = """
 CREATE TABLE account AS
@@ -189,10 +190,10 @@ SELECT payee, opened, before, june, ring FROM (
 
 
 def run(path: Path | None, echo: Callable[[str], None]) -> None:
-    """Plays the demo in the database at `path`, or in a temporary one; `echo` is called with each piece of text.
+    """Run the demo in the database at `path`, or in a temporary one; `echo` is called with each piece of text.
 
     Raises:
-        BindError: there is something at `path` already.
+        BindError: a file or directory exists at `path`.
     """
     if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
         raise BindError(f"{path} already exists; the demo creates a new database, choose another path", code="exists")
@@ -222,7 +223,7 @@ class _Stage:
         self.echo(dedent(text).strip())
 
     def sql(self, script: str, *, shown: bool = True) -> snapdb.Result:
-        """Shows and runs each statement of a script; the last result, which is shown when it has rows."""
+        """Show and run each statement of a script; return the last result, which is shown when it has rows."""
         for statement in script.strip().removesuffix(";").split(";\n"):
             if shown:
                 self.echo(indent(f"{statement.strip()};", "    "))
@@ -234,7 +235,7 @@ class _Stage:
         return result
 
     def took(self, began: float) -> None:
-        """Shows how long a step took, when that was over a second."""
+        """Show the duration of a step if it exceeded a second."""
         seconds = time.perf_counter() - began
         if seconds > 1:
             self.echo(f"    -- {seconds:.1f} s")

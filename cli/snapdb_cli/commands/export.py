@@ -31,17 +31,21 @@ def run(
     split: str | None,
     overwrite: bool,
 ) -> ExitCode:
-    """Export each name, once all of them exist and all of their folders are free. Returns the exit code.
+    """Export each name, once all of them exist and all folders are free. Returns the exit code.
 
     Args:
         path: The database.
-        folder: Where the only one of the names goes, or each of several under its name.
-        epochs: Of samplers.
-        split: Of snapshots.
+        names: The names of samplers and snapshots.
+        diagnostics: The output of progress and errors.
+        folder: The folder of a single name, or the parent of a folder per name.
+        output_format: The format; None: the default.
+        epochs: The number of epochs of samplers.
+        split: The split column of snapshots.
+        overwrite: Whether earlier exports are replaced.
 
     Raises:
-        SnapdbError: a name is unknown, an option does not fit it, or a folder is not empty.
-        UsageError: an option is for nothing that is named.
+        SnapdbError: a name is unknown, an option does not apply to it, or a folder is not empty.
+        UsageError: an option applies to none of the names.
     """
     with connect(path, read_only=True) as database:
         exports = list({name.lower(): _resolve(database.names(), name) for name in names}.values())
@@ -72,7 +76,7 @@ def _check_options(kinds: Set[str], epochs: int | None, split: str | None) -> No
 
 
 def _copy(kind: str, name: str, folder: Path, options: Sequence[str]) -> str:
-    """The statement that exports it."""
+    """The statement that exports a sampler or snapshot."""
     source = f"(SAMPLE USING {quote_odd(name)})" if kind == "sampler" else f"SNAPSHOT {quote_odd(name)}"
     return f"COPY {source} TO {text_literal(str(folder))}" + (f" ({', '.join(options)})" if options else "")
 
@@ -97,7 +101,7 @@ def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:
 
 @contextmanager
 def _existing(folder: Path) -> Iterator[None]:
-    """The folder exists while the block runs; at its end a folder that was created here and is empty is removed."""
+    """Creates the folder for the block if it does not exist; it is removed at the end if it is empty."""
     existed = folder.exists()
     if not folder.parent.is_dir():
         raise InputError(f"cannot write {folder}: its parent folder does not exist", code="unwritable-file")

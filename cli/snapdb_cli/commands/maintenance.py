@@ -82,7 +82,7 @@ def wait(
 
     Raises:
         WaitTimeout: the timeout passed.
-        BindError: the name is not a snapshot's.
+        BindError: the name does not belong to a snapshot.
     """
     with connect(path, read_only=True) as database, Progress(diagnostics, f"waiting for {snapshot}") as progress:
         publication = database.wait_for(snapshot, newer_than, timeout)
@@ -94,7 +94,7 @@ def wait(
 def replay(
     path: Path, batch: int, epoch: int | None, database: Path | None, diagnostics: Diagnostics, output_format: str
 ) -> ExitCode:
-    """Show the rows that SAMPLE gives of the batch; `path` is a file of JSON, or - for stdin.
+    """Show the rows that SAMPLE returns for the batch; `path` is a file of JSON, or - for stdin.
 
     Raises:
         SnapdbError: the file has no lineage, or the batch cannot be replayed.
@@ -114,14 +114,14 @@ def replay(
 
 
 _ROOT = Path(__file__).resolve().parents[3]
-"""The source checkout, where that is what runs."""
+"""The root of the source checkout, if the program runs from one."""
 
 
 def bench(size: str, against: str | None, output_format: str, diagnostics: Diagnostics, root: Path = _ROOT) -> ExitCode:
-    """Measure and show what was measured.
+    """Run the benchmarks and show the results.
 
     Raises:
-        InputError: the benchmarks are not there, or one of them failed.
+        InputError: the benchmarks do not exist, or one of them failed.
     """
     if not (root / "benchmarks" / "quick.py").is_file():
         raise InputError(

@@ -19,7 +19,7 @@ _RUNS = "task, run, state, scheduled, started, ended, rows, bytes, error"
 
 
 def tasks(path: Path, output_format: str, diagnostics: Diagnostics) -> ExitCode:
-    """List the tasks of a database, which is only read."""
+    """List the tasks of a database, which is opened read-only."""
     with connect(path, read_only=True) as database:
         names = database.names()["tasks"]
         query = f"SELECT {_short(_TASKS, output_format)} FROM (SELECT * FROM snapdb.tasks)"
@@ -32,9 +32,9 @@ def tasks(path: Path, output_format: str, diagnostics: Diagnostics) -> ExitCode:
 def history(
     path: Path, name: str | None, diagnostics: Diagnostics, *, last: int, failed: bool, log: bool, output_format: str
 ) -> ExitCode:
-    """List the last runs of a database's tasks, the newest last; `failed` leaves out those that succeeded."""
+    """List the last runs of a database's tasks, the newest last; `failed` omits successful runs."""
     with connect(path, read_only=True) as database:
-        if name is not None:  # raises for a name that is no task's
+        if name is not None:  # raises an error for an unknown task
             database.execute(f"SHOW TASK RUNS OF {quote_odd(name)}").arrow()
         named = "true" if name is None else f"lower(task) = {text_literal(name.lower())}"
         ended = "state IN ('failed', 'timeout', 'missed')" if failed else "true"
@@ -46,7 +46,7 @@ def history(
 
 def run_now(path: Path, name: str, diagnostics: Diagnostics) -> ExitCode:
     """Run a task and wait for it; the exit code is that of its end."""
-    open_db_dir(path, read_only=True)  # raises where there is none, which connect would create
+    open_db_dir(path, read_only=True)  # raises an error if there is none: `connect` would create it
     with connect(path) as database:
         return _shell(database, "table", diagnostics).execute(f"EXECUTE TASK {quote_odd(name)}")
 
@@ -67,7 +67,7 @@ def _none(path: Path) -> str:
 
 
 def _short(columns: str, output_format: str) -> str:
-    """The columns; for eyes with moments to the second, and without what can be spared, so that errors have a place."""
+    """The columns of a list; for tables, times to the second and fewer columns, so that errors fit."""
     if output_format != "table":
         return columns
     spared = columns.replace("runs, created", "runs").replace("ended", "round(seconds, 2) AS seconds")

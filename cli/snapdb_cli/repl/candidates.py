@@ -1,4 +1,4 @@
-"""The candidates at the cursor: what a grammar accepts, and what a query or an expression can name."""
+"""The candidates at the cursor: keywords that a grammar accepts, and names that a query or an expression can use."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +22,13 @@ from snapdb_cli.repl.words import (
 
 
 class _Scope(NamedTuple):
-    """What a query can see."""
+    """The names that a query can use."""
 
     known: DatabaseNames
     snapshot: str = ""
-    """Its elements can be named alone, as in SEEDS."""
+    """The snapshot whose elements need no qualifier, as in SEEDS."""
     tables: tuple[str, ...] = ()
-    """Tables that the statement around it works on: their columns can be named."""
+    """The tables of the enclosing statement, whose columns can be used."""
 
 
 def _names(kind: str, texts: Sequence[str]) -> CandidateGroup:
@@ -91,7 +91,7 @@ def _marks(tokens: Sequence[Token], index: int, mark: str) -> bool:
 
 
 def _behind(tokens: Sequence[Token], opened: int) -> int:
-    """The index behind the bracket that closes the one at `opened`."""
+    """The index after the bracket that closes the one at `opened`."""
     depth = 0
     for index in range(opened, len(tokens)):
         depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
@@ -101,7 +101,7 @@ def _behind(tokens: Sequence[Token], opened: int) -> int:
 
 
 def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """The candidates behind the tokens `before` of a query or expression, of which `whole` is everything."""
+    """The candidates after the tokens `before` of a query or expression; `whole` is all of it."""
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
     if not before and not scope.tables:
@@ -139,7 +139,7 @@ def _clause(before: Sequence[Token]) -> str:
 
 
 def _tags(known: DatabaseNames) -> CandidateGroup:
-    """The tags as the strings that stand for them."""
+    """The tags as string literals."""
     return CandidateGroup("tag", [text_literal(tag) for tag in known.tags], "text")
 
 
@@ -162,7 +162,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
 
 
 def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """What follows a name and a dot."""
+    """The candidates after a name and a dot."""
     path: list[str] = []
     index = len(before) - 1
     while index > 0 and before[index].text == "." and before[index - 1].kind in ("word", "quoted"):
@@ -180,7 +180,7 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -
 
 
 def _values(whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """Columns of the tables that are read, then everything that computes."""
+    """Columns of the tables that are read, then functions and keywords of expressions."""
     known = scope.known
     read = _sources(whole)
     columns: list[str] = []
@@ -200,7 +200,7 @@ def _kinds(**labels: str) -> _Names:
 
 
 def _columns_of_table(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """The columns of the table that the statement is about: its first name that is one."""
+    """The columns of the table that the statement is about: its first name of a table."""
     return [_names("column", known.columns_of.get(_table(known, spot.before), ()))]
 
 
@@ -308,7 +308,7 @@ _PLACES: tuple[tuple[str, _Names], ...] = (
 
 
 def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """What may stand at the cursor, names before words; whatever a query may hold where no grammar of ours reads."""
+    """The candidates at the cursor, names before keywords; those of a query where no grammar of snapdb applies."""
     explained = _unexplained(spot)
     if explained is not None:
         inner = candidates(explained, known)
@@ -320,7 +320,7 @@ def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
 
 
 def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
-    """The same with the words of several grammars in one order; OR REPLACE is what one thinks of last."""
+    """The groups, with the keywords of several grammars in one order; OR REPLACE comes last."""
     eager = sorted(
         {text for group in groups if group.form == "word" and group.eager for text in group.texts},
         key=lambda text: (text.startswith("OR "), text),
@@ -329,13 +329,13 @@ def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
 
 
 def _starts(spot: Spot) -> list[str]:
-    """What a statement begins with: DuckDB's words and ours."""
+    """The first words of statements, of DuckDB and snapdb."""
     phrases = {words for slot in slots(spot) for words in (slot.words() if spot.before else slot.pairs())}
     return ["SELECT", *sorted(phrases | set(READS[1:]) | {"EXPLAIN"})]
 
 
 def _unexplained(spot: Spot) -> Spot | None:
-    """The statement behind EXPLAIN and its settings as a place of its own, None when nothing is explained."""
+    """The statement after EXPLAIN and its options; None if nothing is explained."""
     if spot.words[:1] != ("EXPLAIN",):
         return None
     start = 2 if spot.words[1:2] == ("ANALYZE",) else 1
@@ -347,7 +347,7 @@ def _unexplained(spot: Spot) -> Spot | None:
 
 
 def _in_slot(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """What one grammar takes: names where it takes a name, its words, or what its SQL fragment holds."""
+    """The candidates of one grammar: names where it accepts one, its keywords, or those of its SQL fragment."""
     if slot.fragment == "STATEMENT":
         return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
     if slot.fragment:
@@ -366,13 +366,13 @@ def _in_slot(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGrou
 
 
 def _in_fragment(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """What a query or expression inside the statement may hold, and the words that may end it."""
+    """The candidates of a query or expression inside the statement, and the keywords that may end it."""
     if slot.fragment == "COLUMNS":
         return [_words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
     if slot.path.endswith((" TAG __ANON_0", " TAG")):
         return [_tags(known)]
     offered = _groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
-    ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows have to follow
+    ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows are required next
     behind = Slot(slot.family, (*slot.types, slot.fragment)).words() if ends else []
     return [_words(behind), *offered]
 

@@ -1,4 +1,4 @@
-"""Completion at the cursor: commands, the words of the language, names of the database, files."""
+"""Completion at the cursor: commands, keywords, names of the database, files."""
 
 import os
 import re
@@ -20,14 +20,14 @@ from snapdb_cli.repl.words import CandidateGroup, DatabaseNames, phrases
 
 _MOST_SLIPS = 5
 _NEAR = 0.75
-"""How alike a misspelt word and what was meant have to be, 1 being the same."""
+"""The minimum similarity of a misspelt word and a candidate; 1 is equal."""
 
 
 def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
-    """The candidates that `typed` may stand for, the likeliest first and otherwise in their order; all for nothing.
+    """The candidates that match `typed`, the best first and otherwise in their order; all for an empty text.
 
-    Case never counts. Letters that stand apart in a word are looked for only where nothing holds them together, and a
-    misspelling only where the letters are nowhere.
+    Case is ignored. Letters may be apart only if no candidate has them together, and misspellings are tried only if no
+    candidate has the letters.
 
     >>> _matching("per", ["superb", "my_person", "person"])
     ['person', 'my_person', 'superb']
@@ -50,7 +50,7 @@ def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
-    """The candidates in which the letters stand in order, the first of them at the beginning of a word."""
+    """The candidates that contain the letters in order, the first of them at the start of a word."""
     if len(sought) < 2:
         return []
     letters = "[^\n]*?".join(map(re.escape, sought))
@@ -68,7 +68,7 @@ def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
-    """The candidates whose beginning is nearly what was typed."""
+    """The candidates whose start is similar to the typed text."""
     if len(sought) < 3:
         return []
     matcher = SequenceMatcher(b=sought, autojunk=False)
@@ -78,8 +78,8 @@ def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
     for candidate in dict.fromkeys(candidates):
         folded = candidate.lower()
         if len(needed.intersection(folded[:4])) < 2:
-            continue  # most of ten thousand names are passed by here
-        # A word may be misspelt as a whole, or as far as it is typed
+            continue  # a cheap test that excludes most of ten thousand names
+        # A word may be misspelt completely, or in the part that is typed.
         best = 0.0
         for beginning in {folded[:length], folded[: length + 1]}:
             matcher.set_seq1(beginning)
@@ -96,9 +96,9 @@ _MOST = 200
 
 
 def _paths(typed: str) -> tuple[str, list[str]]:
-    """The last part of a path as far as it is typed, and what that part may become; folders end with a slash.
+    """The typed start of the last part of a path, and its completions; directories end with a slash.
 
-    Hidden files are there once a dot is typed. A folder that cannot be read holds nothing.
+    Hidden files are offered once a dot is typed. A directory that cannot be read has no completions.
     """
     folder, slash, part = typed.rpartition("/")
     try:
@@ -131,7 +131,7 @@ _RESERVED = phrases(
     variadic, when, where, window, with
     """
 )
-"""Words that DuckDB or we take for no name."""
+"""Words that DuckDB or snapdb do not accept as names."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -167,9 +167,9 @@ class _Suggestion(NamedTuple):
 
     text: str
     replaces: int
-    """How many characters before the cursor it takes the place of."""
+    """The number of characters before the cursor that it replaces."""
     kind: str
-    """What it is, for the eye; '' for a keyword."""
+    """The kind, for display; '' for a keyword."""
 
 
 def suggest(text: str, known: DatabaseNames, after: str = "") -> list[str]:
@@ -184,7 +184,7 @@ def suggest(text: str, known: DatabaseNames, after: str = "") -> list[str]:
 
 
 def complete(text: str, known: DatabaseNames, after: str = "") -> list[_Suggestion]:
-    """The completions at a place between two texts, the likeliest first."""
+    """The completions between two texts, the likeliest first."""
     command = text if is_command(text) else text[trailing(text) or len(text) :]
     if match := _COMMAND.match(command):
         return _in_command(command, known, match)
@@ -197,8 +197,8 @@ def complete(text: str, known: DatabaseNames, after: str = "") -> list[_Suggesti
 
 
 def _matched(spot: Spot, groups: Sequence[CandidateGroup]) -> list[_Suggestion]:
-    """The candidates that were meant by what was typed."""
-    lower = spot.typed.islower()  # words take the case that is being typed
+    """The candidates that match the typed text."""
+    lower = spot.typed.islower()  # keywords take the case of the typed text
     by_text: dict[str, CandidateGroup] = {}
     for group in groups:
         if spot.quote == '"' and group.form != "name":
@@ -227,7 +227,7 @@ def _files(typed: str, apostrophe: str = "'") -> list[_Suggestion]:
 
 
 def _in_command(text: str, known: DatabaseNames, match: re.Match[str]) -> list[_Suggestion]:
-    """A command's name, then what it takes."""
+    """The names of commands, or the arguments of one."""
     name = match[1]
     if match[2] is None:
         texts = [other for command in COMMANDS for other in command.names if other[0] == name[0]]
@@ -257,7 +257,7 @@ def _elements(word: str, known: DatabaseNames, taken: Sequence[str]) -> list[str
 
 
 class NamesCompleter(Completer):
-    """Completion at the prompt, with whatever names the database has by then."""
+    """Completion at the prompt, with the current names of the database."""
 
     def __init__(self, known: Callable[[], DatabaseNames]) -> None:
         self._known = known

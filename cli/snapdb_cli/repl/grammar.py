@@ -1,4 +1,4 @@
-"""What the grammars accept at the cursor. The parsers themselves answer, so completion cannot disagree with them."""
+"""The terminals that the grammars accept at the cursor. The parsers compute them, so completion agrees with them."""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -16,16 +16,16 @@ _Quote = Literal["", "'", '"']
 
 
 class Spot(NamedTuple):
-    """A place in a statement where something could be completed."""
+    """A position in a statement for completion."""
 
     before: tuple[Token, ...]
     """The tokens of the statement before the word being typed."""
     typed: str
-    """The word, perhaps empty; without its opening quote."""
+    """The typed part of the word, perhaps empty, without its opening quote."""
     quote: _Quote
-    """What the word was begun with: a string and a quoted name need not be ended yet."""
+    """The opening quote of the word: a string or a quoted name need not be closed yet."""
     after: tuple[Token, ...]
-    """The tokens behind the cursor, where they can be read."""
+    """The tokens after the cursor, if they can be scanned."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class Spot(NamedTuple):
 
 
 def locate(text: str, after: str = "") -> Spot | None:
-    """The tokens before and behind the cursor, or None where nothing is to complete: in a comment, in a number.
+    """The tokens around the cursor, or None where nothing can be completed: in a comment or a number.
 
     >>> spot = locate("SHOW TABLES; SELECT a FROM pe")
     >>> spot.words, spot.typed
@@ -102,7 +102,7 @@ def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
 """Words with a synonym at which a statement begins too."""
 _HERE = "snapdb_cursor"
-"""A placeholder for what may come at the cursor."""
+"""A placeholder for the word at the cursor."""
 _LONGEST = 4
 """The most words that are offered as one, such as OR REPLACE PROPERTY GRAPH."""
 _CLAUSES = 8
@@ -112,7 +112,7 @@ _AGAIN = frozenset({"WITH", "EXCLUDE"})
 
 
 class Slot(NamedTuple):
-    """What one grammar takes at the cursor."""
+    """The state of one grammar at the cursor."""
 
     family: str
     types: tuple[str, ...]
@@ -177,12 +177,12 @@ class Slot(NamedTuple):
 
 @cache
 def _fragments() -> dict[str, Finder]:
-    """What finds SQL fragments, by the name of the grammar."""
+    """Name of the grammar → the function that finds its SQL fragments."""
     return {family: load_family(family).fragments for family in sorted(FAMILIES)}
 
 
 def slots(spot: Spot) -> list[Slot]:
-    """What each grammar that can read the statement so far takes at the cursor; none where no grammar can."""
+    """The state of each grammar that accepts the statement so far; empty if none does."""
     tail = f" {_HERE}{spot.closers}"
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
@@ -239,8 +239,8 @@ def _accepted(family: str, types: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _spelled(family: str, terminal: str) -> str:
-    """A terminal as it is written, in capitals; nothing for what is no word or mark of its own."""
+    """The spelling of a terminal, in capitals; empty for terminals that are neither keywords nor marks."""
     try:
         return str(parser(family).get_terminal(terminal).pattern.value).upper()
-    except KeyError:  # declared in the grammar, recognised by us: a name, an SQL fragment, the end
+    except KeyError:  # declared in the grammar and recognized by the lexer: a name, an SQL fragment, the end
         return ""

@@ -61,7 +61,7 @@ class CandidateGroup(NamedTuple):
     """Candidates of one kind."""
 
     kind: str
-    """What a person sees beside them."""
+    """The kind, for display beside them."""
     texts: Sequence[str]
     form: Literal["name", "word", "text"]
     """A name is quoted where it must be, a word takes the case that is being typed, a text stays as it is."""
@@ -84,13 +84,13 @@ class DatabaseNames:
     tasks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
-    """DuckDB's."""
+    """The functions of DuckDB."""
     types: tuple[str, ...] = ()
     """The elements of all graphs."""
     columns_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By table, element, snapshot and element with a dot between, or `snapdb.` and table; in small letters."""
+    """Table, element, `snapshot.element` or `snapdb.table`, in lower case → its columns."""
     elements_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By snapshot, or `snapdb`, in small letters: what may follow it and a dot."""
+    """Snapshot or `snapdb`, in lower case → the names after it and a dot."""
 
     @classmethod
     def from_names(cls, names: Vocabulary) -> DatabaseNames:
