@@ -1,17 +1,17 @@
-"""The tree of what can go wrong.
+"""The tree of snapdb's errors.
 
     SnapdbError
     ├── ParseError            the text is not a statement of the language
     ├── BindError             a name, type or clause does not fit what the database holds
-    ├── QueryError            DuckDB refused or failed to run a query
+    ├── QueryError            DuckDB rejected or failed to run a query
     ├── DataError             the rows break a rule: NULL keys, duplicates, dangling edges, ragged features
     ├── InputError            a file or value from outside cannot be read
     ├── DatabaseError         the database directory cannot be opened, read or written
     │   ├── FormatError       it was written by a newer snapdb, or is not a database
     │   └── CorruptError      a published file is missing or differs from its manifest
-    ├── CommitConflict        another writer moved what this commit was based on (retryable)
-    ├── LockedError           a lock was not free in time (retryable)
-    └── WaitTimeout           what was waited for did not come in time (retryable)
+    ├── CommitConflict        another writer changed the base of this commit (retryable)
+    ├── LockedError           a lock was not released in time (retryable)
+    └── WaitTimeout           the awaited event did not happen in time (retryable)
 
 The message of an error states what was requested, what was found and how to correct it. Each error has a stable `code`
 for programs; errors.toml lists all codes. An error of a statement has its text and the span of the place, and shows it:
@@ -164,7 +164,7 @@ def _rebuild(kind: type[SnapdbError], message: str, span: Span | None, text: str
 
 
 def _start(text: str, span: Span) -> int:
-    """Where the place begins; the end of a text is before the empty lines after it."""
+    """The index at which the place begins; the end of a text is before the empty lines after it."""
     return min(max(span.start, 0), len(text.rstrip()))
 
 
@@ -185,11 +185,11 @@ def _excerpt(text: str, span: Span, width: int = 100) -> str:
 
 
 _LONGEST = 2000
-"""Characters of a message that are shown: it may name a value, or a name, of any length."""
+"""The number of characters of a message that are shown: it may contain a value, or a name, of any length."""
 
 
 def _cut(message: str) -> str:
-    """The message without its middle where that is long; its end says what to do.
+    """The message, shortened in the middle if it is long, as its end has the remedy.
 
     >>> len(_cut("x" * 1_000_000))
     2000
@@ -200,11 +200,11 @@ def _cut(message: str) -> str:
 
 
 _TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction of writing, so that a line would look like another one."""
+"""Characters that change the direction of writing, by which a line could be displayed as another one."""
 
 
 def _visible(text: str, *, lines: bool = False) -> str:
-    """The text with what would move a terminal's cursor replaced, character by character: a tab by a space.
+    """The text with characters that move a terminal's cursor replaced, one by one: a tab by a space.
 
     >>> _visible("a\\tb\\x1b[2J")
     'a b�[2J'
@@ -220,7 +220,7 @@ def _moves(character: str) -> bool:
 
 
 def _cells(text: str) -> int:
-    """How many cells of a terminal the text takes: Chinese, Japanese, Korean and emoji take two, marks none.
+    """The width of the text in terminal cells: Chinese, Japanese, Korean and emoji take two, combining marks none.
 
     >>> _cells("abc"), _cells("日本"), _cells("é")
     (3, 4, 1)
@@ -247,7 +247,7 @@ class BindError(SnapdbError):
 
 
 class QueryError(SnapdbError):
-    """DuckDB refused or failed to run a query."""
+    """DuckDB rejected or failed to run a query."""
 
     code = "query"
 
@@ -259,7 +259,7 @@ class DataError(SnapdbError):
 
 
 class DataWarning(UserWarning):
-    """Rows that a statement takes break a rule of a graph, so that the next CREATE SNAPSHOT of it would fail."""
+    """New rows break a rule of a graph, so that its next CREATE SNAPSHOT would fail."""
 
 
 class InputError(SnapdbError):
@@ -288,21 +288,23 @@ class CorruptError(DatabaseError):
 
 
 class CommitConflict(SnapdbError):  # noqa: N818 -- a lost race is a conflict, not a fault
-    """Another writer moved what this commit was based on."""
+    """Another writer changed the base of this commit."""
 
     code = "conflict"
     placed = False
     retryable = True
 
     _moved: tuple[str, str] | None = None
-    """What moved, and what follows the hint, where the message has the hint to run the statement again."""
+    """The message and the text after its hint, if it has the hint to run the statement again."""
 
 
 def moved(what: str, *, code: str, more: str = "") -> CommitConflict:
-    """The conflict of a statement that another writer was quicker than; it hints at running the statement again.
+    """The conflict of a statement that lost a race with another writer, with the hint to run it again.
 
     Args:
-        more: Follows the hint.
+        what: The message.
+        code: The code.
+        more: The text after the hint.
     """
     conflict = CommitConflict(f"{what}; run the statement again{more}", code=code)
     conflict._moved = what, more
@@ -310,14 +312,14 @@ def moved(what: str, *, code: str, more: str = "") -> CommitConflict:
 
 
 def hint_at_transaction(conflict: CommitConflict) -> None:
-    """Hint at running the whole transaction again, where the hint is to run the statement again."""
+    """Hint at running the whole transaction again, in place of the statement."""
     if conflict._moved is not None:
         what, more = conflict._moved
         conflict.message = f"{what}; run the transaction again{more}"
 
 
 class LockedError(SnapdbError):
-    """A lock was not free in time."""
+    """A lock was not released in time."""
 
     code = "locked"
     placed = False
@@ -325,7 +327,7 @@ class LockedError(SnapdbError):
 
 
 class WaitTimeout(SnapdbError, TimeoutError):  # noqa: N818 -- as Python's TimeoutError, which it is
-    """What was waited for did not come in time."""
+    """The awaited event did not happen in time."""
 
     code = "wait-timeout"
     placed = False

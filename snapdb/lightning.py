@@ -32,10 +32,10 @@ _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
 def _data_module() -> Any:
-    """The LightningDataModule that the program's trainer knows.
+    """The LightningDataModule of the Lightning package that the program uses.
 
     Raises:
-        InputError: there is no Lightning.
+        InputError: Lightning is not installed.
     """
     for name in sorted(_PACKAGES, key=lambda name: name not in sys.modules):
         try:
@@ -100,7 +100,7 @@ class StageLoader(Iterable[Any]):
         here, epoch = self.stream.lineage["epoch"], self._epoch()
         if epoch is None:
             epoch = here + 1 if self._taken else here
-        # Workers are forked below, from the stream as it then is; what they read does not move it.
+        # Workers are forked below, from the current state of the stream; their reads do not advance it.
         if self._taken or epoch != here:
             self.stream.set_epoch(epoch)
         self._taken = 0
@@ -187,7 +187,7 @@ class SnapDataModule(LightningDataModule):
         self._own: tuple[int, Database] | None = None
         self._loaders: dict[str, StageLoader] = {}
         self._resumed: Mapping[str, Any] | None = None
-        if val is None:  # Lightning leaves out a stage whose loader is, once unwrapped, its own
+        if val is None:  # Lightning skips a stage whose loader is, once unwrapped, its own
             missing = partial(self._evaluated, "val")
             self.val_dataloader = update_wrapper(missing, LightningDataModule.val_dataloader)  # type: ignore[method-assign]
 
@@ -236,10 +236,10 @@ class SnapDataModule(LightningDataModule):
         stages = ["train", *(stage for stage, seeds in self.seeds.items() if stage != "train" and seeds is not None)]
         return f"SnapDataModule({self.path}, {' '.join(self.sampler.split())}; {', '.join(stages)})"
 
-    __str__ = __repr__  # Lightning's would open every loader
+    __str__ = __repr__  # Lightning's own would open every loader
 
     def __getstate__(self) -> dict[str, Any]:
-        """For ranks that are spawned, which open the database anew."""
+        """For spawned ranks, which open the database again."""
         return {**self.__dict__, "_given": None, "_own": None, "_loaders": {}}
 
     def _evaluated(self, stage: str) -> StageLoader:
@@ -257,7 +257,7 @@ class SnapDataModule(LightningDataModule):
         return loader
 
     def _sharing(self, stage: str) -> dict[str, Any]:
-        """This process among the trainer's ranks, and its device where batches can come there on their own."""
+        """This process's rank among the trainer's, and its device if batches can be moved there by the stream."""
         drops = stage == "train" and self.drop_last
         shares: dict[str, Any] = {"drop_last": drops, "pad": not drops}
         if self.trainer is None:
@@ -271,11 +271,12 @@ class SnapDataModule(LightningDataModule):
         return None if self.trainer is None else self.trainer.current_epoch
 
     def _database(self) -> Database:
-        """The database that was given, or in another process, or for a path, one that is opened here."""
+        """The given database; in another process, or for a path, one that is opened here."""
         for opened in (self._given, self._own):
             if opened is not None and opened[0] == os.getpid():
                 return opened[1]
-        # Whoever may write keeps what sampling sorts, for the other ranks too; but nobody makes a database here.
+        # Opened for writing if possible, to store edges sorted by source for the other ranks too; connect must not
+        # create a database here.
         database = connect(self.path, read_only=not os.access(self.path, os.W_OK))
         self._own = (os.getpid(), database)
         return database

@@ -16,7 +16,7 @@ _ID = quote(ROW_ID)
 
 
 def time_expression(column: Column, prefix: str = "") -> str:
-    """A time column as BIGINT: microseconds since 1970 UTC, or the user's integer. Infinite times give NULL."""
+    """A time column as BIGINT: microseconds since 1970 UTC, or the user's integers. Infinite times become NULL."""
     name = prefix + quote(column.name)
     if column.type == "DATE":
         return f"epoch_us(CAST({name} AS TIMESTAMP))"
@@ -33,18 +33,18 @@ class VertexRows:
     """The database directory."""
     filters: tuple[Filter, ...] = ()
     window: Window = ALL_TIME
-    """Of event time: vertices that come after it are not there yet."""
+    """The window of event times: vertices later than its end are excluded."""
     given: str | None = None
-    """SELECT of the rows, with `ROW_ID`, to look at; None: all of the table's."""
+    """A SELECT of the rows to read, with `ROW_ID`; None: the whole table."""
 
     @property
     def sql(self) -> str:
-        """SELECT of the table's columns: there by then, filtered, one row a key where the graph says which counts."""
+        """SELECT of the table's columns: those born in time, filtered, one row per key if the graph chooses one."""
         return self._select(quote_all(c.name for c in self.table.columns), plain=not self.given)
 
     @property
     def numbered(self) -> str:
-        """The same with the row ids, called `ROW_ID`."""
+        """The same SELECT with the row ids, called `ROW_ID`."""
         return self._select(f"{quote_all(c.name for c in self.table.columns)}, {_ID}", plain=False)
 
     def _select(self, columns: str, *, plain: bool) -> str:
@@ -58,7 +58,7 @@ class VertexRows:
             order = "" if self.element.on_duplicate == "FIRST" else " DESC"
             keys = quote_all(self.element.key)
             chosen = f" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {_ID}{order}) = 1"
-        # The choice among duplicates comes first: a filter may then drop the row that was chosen.
+        # The choice among duplicates comes before the filters, which may then exclude the chosen row.
         inner = f"SELECT * FROM ({source}){chosen}"
         return f"SELECT {columns} FROM ({inner}) AS {quote(self.element.name)}{where}"
 
@@ -69,7 +69,7 @@ class VertexRows:
 
     @property
     def selective(self) -> bool:
-        """Whether rows of the table may be left out."""
+        """Whether rows of the table may be excluded."""
         return bool(self.filters) or bool(self._born())
 
     @property
@@ -100,7 +100,7 @@ class EdgeRows:
 
     @property
     def sql(self) -> str:
-        """SELECT of the table's columns and e_id: within the window, filtered, both ends in the snapshot."""
+        """SELECT of the table's columns and e_id: within the window, filtered, with both ends in the snapshot."""
         columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
         if self.source.selective or self.element.on_dangling == "SKIP":
@@ -126,12 +126,12 @@ class EdgeRows:
 
     @property
     def time(self) -> Column | None:
-        """The column of the event's moment, or of its beginning."""
+        """The column with the time of an event, or with its start."""
         return self.table.column(self.element.event_time) if self.element.event_time else None
 
     @property
     def end(self) -> Column | None:
-        """The column of the event's end; None for events that are moments."""
+        """The column with the end of an event; None for events without a duration."""
         return self.table.column(self.element.event_end) if self.element.event_end else None
 
     def _within(self) -> list[str]:
@@ -153,7 +153,7 @@ def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) 
 
 
 def shown_rows(rows: VertexRows | EdgeRows) -> str:
-    """SELECT of what a snapshot shows of an element."""
+    """SELECT of the columns that a snapshot shows of an element."""
     if rows.element.properties is None:
         return rows.sql
     shown = shown_columns(rows.element, [c.name for c in rows.table.columns])
@@ -162,7 +162,7 @@ def shown_rows(rows: VertexRows | EdgeRows) -> str:
 
 
 def shown_columns(element: VertexElement | EdgeElement, columns: Sequence[str]) -> list[tuple[str, str]]:
-    """The columns that a snapshot shows of an element, each with its name there, out of its table's columns."""
+    """The columns that a snapshot shows of an element, each with its name there."""
     properties = element.properties or Properties(excepted=())
     shown = properties.shown(columns, element.needed)
     return [*shown, ("e_id", "e_id")] if isinstance(element, EdgeElement) else shown
@@ -178,7 +178,9 @@ def snapshot_rows(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -
     """Element name → its rows, for every element of a snapshot.
 
     Args:
+        snapshot: The snapshot.
         tables: The tables at the snapshot's version, by case-folded name.
+        root: The database directory.
     """
     vertices = {
         v.name: VertexRows(v, tables[v.table.lower()], root, _filters(snapshot, v.name), snapshot.window)
@@ -216,17 +218,17 @@ def _where(conditions: Sequence[str]) -> str:
 
 
 def rows_beyond(session: SqlSession, root: Path, one: Table | None, other: Table | None) -> str | None:
-    """SELECT the rows, with their ids, that `one` has and `other` has not; None when there are none."""
+    """SELECT the rows, with their ids, that `one` has and `other` lacks; None when there are none."""
     if one is None:
         return None
-    if other is None or one.id != other.id:  # another table of the same name
+    if other is None or one.id != other.id:  # a different table with the same name
         return table_rows(one, root, row_ids=True)
     parts = [part for part in (_newer(root, one, other), _removed(session, root, one, other)) if part is not None]
     return " UNION ALL ".join(f"({part})" for part in parts) or None
 
 
 def _newer(root: Path, one: Table, other: Table) -> str | None:
-    """Those that were added after `other`."""
+    """The rows that were added after `other`."""
     files = tuple(s for s in one.segments if s.first + s.rows > other.next_row)
     if one.next_row <= other.next_row or not files:
         return None
@@ -235,7 +237,7 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
 
 
 def deleted_beyond(session: SqlSession, root: Path, one: Table, other: Table) -> Int64s:
-    """The ids of the rows of `one` that are deleted in `other`, another state of the same table, in no order."""
+    """The ids of the rows of `one` that are deleted in `other`, another version of the same table, in any order."""
     ids = _deleted(root, one, other)
     return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()
 
@@ -252,7 +254,7 @@ def _deleted(root: Path, one: Table, other: Table) -> str | None:
 
 
 def _removed(session: SqlSession, root: Path, one: Table, other: Table) -> str | None:
-    """Those that are deleted in `other` only, out of the files that hold any of them."""
+    """The rows that are deleted in `other` only, read from just the files that contain any of them."""
     ids = _deleted(root, one, other)
     if ids is None:
         return None

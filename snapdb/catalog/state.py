@@ -1,4 +1,4 @@
-"""What the database holds at one moment, as a frozen value; its versions and tags; what an open transaction changes."""
+"""The state of a database as a frozen value; its versions and tags; the changes of an open transaction."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -33,43 +33,43 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Tables, graphs, snapshots, samplers, caches and tasks at the head. Names are looked up whatever their case."""
+    """Tables, graphs, snapshots, samplers, caches and tasks at the head. Names are looked up in any case."""
 
     version: int
     """The head; 0 before the first commit."""
     tables: Mapping[str, Table]
-    """By case-folded name, as are the others."""
+    """The tables by case-folded name; the other mappings have such keys too."""
     graphs: Mapping[str, PropertyGraph]
     snapshots: Mapping[str, Snapshot]
     stamp: tuple[int, int] = (0, 0)
-    """How often the catalog was written, and how often files were put in the place of others."""
+    """The number of writes to the catalog, and of replacements of files by merged ones."""
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
-    """Their names are their own: a table may be called the same."""
+    """The samplers. Samplers, caches and tasks have separate namespaces: a table may have the same name."""
     caches: Mapping[str, Cache] = field(default_factory=dict)
-    """As are these,"""
+    """The caches."""
     tasks: Mapping[str, Task] = field(default_factory=dict)
-    """and these."""
+    """The tasks."""
     retentions: Mapping[str, Retention] = field(default_factory=dict)
-    """By the case-folded name of their graph; a graph need have none."""
+    """Case-folded name of a graph → its retention, for graphs that have one."""
     loading: tuple[tuple[int, LoadedFile], ...] = ()
-    """Files that an open transaction takes into a table, and the table's id; what was committed is in the catalog."""
+    """The files that an open transaction loads, with the table's id; committed ones are in the catalog."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
-    """The tables of the last few versions that were read, as they were committed."""
+    """A cache of the tables of recently read versions, without uncommitted changes."""
 
     def table(self, name: str) -> Table:
-        """The table of that name.
+        """The table with that name.
 
         Raises:
-            BindError: there is none; it suggests the nearest.
+            BindError: it does not exist; the message suggests the nearest name.
         """
         return self._find("table", self.tables, name)
 
     def graph(self, name: str) -> PropertyGraph:
-        """The property graph of that name, or BindError."""
+        """The property graph with that name, or BindError."""
         return self._find("graph", self.graphs, name)
 
     def snapshot(self, name: str) -> Snapshot:
-        """The snapshot of that name, or BindError."""
+        """The snapshot with that name, or BindError."""
         return self._find("snapshot", self.snapshots, name)
 
     def sampler(self, name: str) -> Sampler:
@@ -78,13 +78,13 @@ class Catalog:
         return _find("sampler", self.samplers, name, hint)
 
     def cache(self, name: str) -> Cache:
-        """The cache of that name, or BindError."""
+        """The cache with that name, or BindError."""
         is_sampler = name.lower() in self.samplers
         hint = f"; {name} is a sampler, write CREATE CACHE {name} ON SAMPLER {name}" if is_sampler else None
         return _find("cache", self.caches, name, hint)
 
     def task(self, name: str) -> Task:
-        """The task of that name, or BindError."""
+        """The task with that name, or BindError."""
         return _find("task", self.tasks, name)
 
     def kind_of(self, name: str) -> str | None:
@@ -94,12 +94,12 @@ class Catalog:
         return next((kind for kind, known in kinds.items() if folded in known), None)
 
     def names(self) -> list[str]:
-        """Every name in use, as it was written."""
+        """Every name in use, in its original case."""
         tables = [t.name for t in self.tables.values()]
         return tables + [g.name for g in self.graphs.values()] + [s.name for s in self.snapshots.values()]
 
     def _find(self, kind: str, known: Mapping[str, _T], name: str) -> _T:
-        """A table, graph or snapshot; the error for a name of another kind names that kind."""
+        """A table, graph or snapshot; if the name belongs to another kind, the error names it."""
         if (thing := known.get(name.lower())) is not None:
             return thing
         other = self.kind_of(name)
@@ -124,7 +124,7 @@ class Catalog:
         return f"; {name} is a {'property graph' if other == 'graph' else other}"
 
     def with_changes(self, changes: Iterable[Change]) -> Self:
-        """The catalog after changes that are not committed. New rows follow the table's own, as if they were next."""
+        """The catalog with uncommitted changes. New rows follow the table's own rows."""
         tables = {table.id: table for table in self.tables.values()}
         loaded = list(self.loading)
         for change in changes:
@@ -150,9 +150,9 @@ class Catalog:
                 case DropTable():
                     del tables[change.table_id]
                 case DropNames():
-                    pass  # graphs and snapshots stand outside transactions
+                    pass  # graphs and snapshots are not transactional
                 case AssignIds():
-                    pass  # ids are allotted when the transaction commits
+                    pass  # ids are assigned when the transaction commits
                 case Loaded():
                     loaded += ((change.table_id, file) for file in change.files)
         by_name = {table.name.lower(): table for table in tables.values()}
@@ -168,7 +168,7 @@ def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None
 
 
 def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
-    """The catalog now; `known`, one that was loaded before, spares reading what has not changed.
+    """The current catalog; parts of `known`, an earlier one, are reused if they have not changed.
 
     Raises:
         CorruptError: the catalog cannot be read.
@@ -179,6 +179,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
             return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
         graphs = connection.execute("SELECT folded, definition, retention FROM graphs ORDER BY folded").fetchall()
+        # Merged files replace the segments of a known table, so tables are read again from the start.
         start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
         tables = _read_tables(connection, head, start.tables, start.version)
         return Catalog(
@@ -204,7 +205,7 @@ def tables_at(catalog_db: CatalogDb, version: int) -> dict[str, Table]:
 def _read_tables(
     connection: sqlite3.Connection, version: int, known: Mapping[str, Table] | None = None, since: int = 0
 ) -> dict[str, Table]:
-    """The tables of a version; reading starts from those that are `known` of an earlier version, `since`."""
+    """The tables of a version; reading starts from `known`, the tables of the earlier version `since`."""
     rows = connection.execute(
         """
         SELECT t.id, t.name, t.folded, d.state, d.added, d.removed, d.altered
@@ -235,7 +236,7 @@ def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known
             state=row["state"],
             next_row=known.next_row + row["added"],
         )
-    if known is not None:  # its columns were altered: its sums of before count too
+    if known is not None:  # after ALTER the whole table is read, with its sums from the start
         (row,) = connection.execute(
             "SELECT t.id, t.name, max(c.version) state, sum(c.rows_added) added, sum(c.rows_removed) removed "
             "FROM tables t JOIN changes c ON c.table_id = t.id WHERE t.id = ? AND c.version <= ?",
@@ -266,7 +267,7 @@ def _whole(connection: sqlite3.Connection, row: sqlite3.Row, version: int) -> Ta
 
 
 def _files(connection: sqlite3.Connection, table: int, next_row: int, version: int, since: int) -> list[sqlite3.Row]:
-    """The files of a table that a version reads and `since` did not: a merged one may hold later rows too."""
+    """The files of a table that a version reads and `since` did not; a merged file may have later rows too."""
     return connection.execute(
         """
         SELECT * FROM segments WHERE table_id = :t AND added > :since AND CASE kind
@@ -294,7 +295,7 @@ def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[Segment
 
 
 def _kept(connection: sqlite3.Connection, table: str, kind: type[_S], known: Iterable[_S]) -> dict[str, _S]:
-    """Snapshots, samplers or caches; one keeps its id as long as it says the same, so that only new ones are read."""
+    """Snapshots, samplers or caches; rows are immutable by id, so that only new ones are decoded."""
     read = {one.id: one for one in known}
     rows = connection.execute(f"SELECT id, folded FROM {table} ORDER BY id").fetchall()
     kept = {}
@@ -332,7 +333,7 @@ class VersionHistory:
         """The last version committed at or before `time` (microseconds since 1970 UTC).
 
         Raises:
-            BindError: there was none yet.
+            BindError: no version existed yet.
         """
         rows = self.catalog_db.rows(
             "SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,)
@@ -344,10 +345,10 @@ class VersionHistory:
         return int(rows[0]["version"])
 
     def version_of_tag(self, name: str) -> int:
-        """The version that a tag names.
+        """The version of a tag.
 
         Raises:
-            BindError: there is no such tag; it suggests the nearest.
+            BindError: the tag does not exist; the message suggests the nearest.
         """
         return _find("tag", {tag.name.lower(): tag for tag in self.tags()}, name).version
 
@@ -359,7 +360,7 @@ class VersionHistory:
         return [Tag(row["name"], row["version"], row["time"]) for row in self.catalog_db.rows(query)]
 
     def versions(self) -> list[Version]:
-        """Every version, oldest first, one entry a table it changed."""
+        """Every version, oldest first, with one entry per changed table."""
         query = """
             SELECT v.version, v.time, v.message, v.author, t.name, sum(c.rows_added) added, sum(c.rows_removed) removed,
                    (SELECT group_concat(g.name, ', ') FROM (SELECT * FROM tags ORDER BY folded) g

@@ -55,7 +55,7 @@ def listing(fields: _Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch
 
 
 def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
-    """An event time for a person: ISO 8601 in UTC, or the user's integer; None for None.
+    """An event time as text: ISO 8601 in UTC, or the user's integer; None for None.
 
     >>> time_text(1_500_000, "timestamp"), time_text(-7, "integer")
     ('1970-01-01 00:00:01.500000', '-7')
@@ -91,7 +91,7 @@ def _moves_text(snapshot: Snapshot) -> str | None:
 
 
 def _age_text(microseconds: int) -> str:
-    """A span of time for a person.
+    """A span of time as text.
 
     >>> _age_text(0), _age_text(86_400_000_000 * 3 + 7_500_000_000)
     ('00:00', '3 days 02:05')
@@ -247,12 +247,12 @@ _SUMMED = (
 
 
 class _CacheStatus(NamedTuple):
-    """What is known of a cache beside its definition."""
+    """The status of a cache, beside its definition."""
 
     streams: int
-    """How many streams have it open."""
+    """The number of streams that have it open."""
     stats: CacheStats | None
-    """Of all of them together, or of the last ones where none is open; None: it had none yet."""
+    """The sums over these streams, or over the last ones if none is open; None: it had no stream yet."""
     generations: tuple[int, ...]
     """The generations of the rows that these streams have or had, in order."""
 
@@ -326,20 +326,20 @@ _LAST_RUNS = """
 
 
 class TaskStatus(NamedTuple):
-    """What is known of a task beside its definition."""
+    """The status of a task, beside its definition."""
 
     state: str
     """'suspended', 'running' or 'active'."""
     next: int | None
-    """When its next run starts; None: it is suspended, or has no further run."""
+    """The time of the next scheduled run; None: it is suspended, or has no further run."""
     runs: int
-    """How many runs are on record."""
+    """The number of recorded runs."""
     last: int | None
-    """When its last run began or, of one that was missed, was due; None: it had none."""
+    """The start of its last run, or the scheduled time of a missed one; None: it had none."""
     last_state: str | None
     last_error: str | None
     retry: int | None
-    """When its last run is tried again; None: it is not."""
+    """The time of the next attempt of its last run; None: it is not retried."""
 
 
 def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -357,7 +357,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
     """The status of every task, by the task's id.
 
     Raises:
-        CorruptError: a row cannot be what was written.
+        CorruptError: a row is not valid.
     """
     with catalog_db.db_dir.raise_if_misread():
         with catalog_db.reading() as connection:
@@ -378,7 +378,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 
 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """The runs that began first come first; runs of tasks that were dropped are among them."""
+    """The runs in the order of their start, those of dropped tasks included."""
     with catalog_db.db_dir.raise_if_misread(), catalog_db.reading() as connection:
         runs = list(RunRows(connection).read())
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))
@@ -390,7 +390,7 @@ def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """The leading daemon, dead or alive: the heartbeat of a dead one does not grow."""
+    """The leading daemon, dead or alive: the heartbeat of a dead one does not change."""
     if (leader := LeaderLease(catalog_db).read()) is not None:
         yield leader.host, leader.pid, moment(leader.since), leader.beat
 
@@ -425,7 +425,7 @@ def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _loaded_files(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """A row for each file in a table that is there, in the order of versions; an open transaction's have none yet."""
+    """A row per file loaded into an existing table, in the order of versions; uncommitted ones have no version."""
     names = {table.id: table.name for table in catalog.tables.values()}
     for row in catalog_db.rows(_LOADED, (catalog.version,)):
         if (name := names.get(row["table_id"])) is not None:

@@ -1,4 +1,4 @@
-"""Every name that a statement may use, by kind: what completion reads."""
+"""Every name that a statement may use, by kind, for completion."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
@@ -15,7 +15,7 @@ class Vocabulary(TypedDict):
     """Names as they were written; each list holds a name once."""
 
     tables: list[str]
-    """Registered data too."""
+    """Tables and registered data."""
     graphs: list[str]
     snapshots: list[str]
     samplers: list[str]
@@ -23,11 +23,11 @@ class Vocabulary(TypedDict):
     tasks: list[str]
     tags: list[str]
     columns: list[str]
-    """Of all tables."""
+    """The columns of all tables."""
     types: list[str]
-    """Vertex and edge types of all graphs."""
+    """The vertex and edge types of all graphs."""
     functions: list[str]
-    """DuckDB's."""
+    """The functions of DuckDB."""
     columns_of: dict[str, list[str]]
     """The columns of `table`, `snapshot.element`, `element` (where no table has the name) and `snapdb.facts`."""
 
@@ -48,8 +48,10 @@ def vocabulary(
     """The names of a database.
 
     Args:
-        sources: Data that was registered, by name.
-        functions: DuckDB's.
+        catalog: The catalog.
+        catalog_db: The database that it was read from.
+        sources: Registered data, by name.
+        functions: The functions of DuckDB.
     """
     graphs = catalog.graphs.values()
     tables = {t.name: [c.name for c in t.columns] for t in catalog.tables.values()}
@@ -92,7 +94,7 @@ def _elements(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
 
 
 def _snapshot_elements(catalog: Catalog, catalog_db: CatalogDb) -> Iterator[tuple[str, list[str]]]:
-    """The columns that each element of a snapshot shows, as its table was at its version."""
+    """The columns that each element of a snapshot shows, by its table at the snapshot's version."""
     shapes = _shapes(catalog_db)
     newest = {shape.table: shape.id for of_name in shapes.values() for shape in of_name}
     known = {t.id: [c.name for c in t.columns] for t in catalog.tables.values()}
@@ -102,7 +104,7 @@ def _snapshot_elements(catalog: Catalog, catalog_db: CatalogDb) -> Iterator[tupl
             shape = _shape_at(shapes.get(element.table.lower(), ()), snapshot)
             if shape is None:
                 continue
-            if shape.id not in read:  # most are as they are now, and need not be read
+            if shape.id not in read:  # most shapes are current, and were read already
                 now = known.get(shape.table) if newest[shape.table] == shape.id else None
                 read[shape.id] = now if now is not None else _read_shape(catalog_db, shape.id)
             yield f"{snapshot.name}.{element.name}", [name for _, name in shown_columns(element, read[shape.id])]

@@ -57,7 +57,7 @@ def _read(line: str, variables: Mapping[str, Any]) -> _MagicOptions:
     ('SELECT $n', {'n': 7}, 'rows', 'df')
 
     Raises:
-        InputError: an option is not known, or has no value, or a variable is not there.
+        InputError: an option is not known, or has no value, or a variable does not exist.
     """
     options: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def _checked(option: str, value: str) -> str:
 
 
 def _parameter(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameter of NAME=VALUE, or of NAME, whose value is that of the variable."""
+    """The parameter of NAME=VALUE, or of NAME with the value of the variable."""
     name, equals, value = text.partition("=")
     name = name.removeprefix("$")
     if not _NAME.fullmatch(name):
@@ -144,7 +144,7 @@ class _SnapMagics:
         self._own = False
 
     def snap(self, line: str, cell: str | None = None) -> Any:
-        """Open a database or run statements; `%snap --help` tells how."""
+        """Open a database or run statements; see `%snap --help`."""
         try:
             return self._snap(line, cell)
         except SnapdbError as error:
@@ -154,7 +154,7 @@ class _SnapMagics:
             raise error.with_traceback(None) from None
 
     def close(self) -> None:
-        """Forget the database, and close it if the magic opened it."""
+        """Close the database if the magic opened it, and forget it."""
         if self.database is not None and self._own:
             self.database.close()
         self.database, self._own = None, False
@@ -177,11 +177,11 @@ class _SnapMagics:
         return self._connected()
 
     def _is_place(self, text: str) -> bool:
-        """Whether a line names a database rather than being a statement."""
+        """Whether a line names a database rather than a statement."""
         if isinstance(self.shell.user_ns.get(text), Database):
             return True
         place = _path(text)
-        # not Path.is_dir, which raises for a statement that is longer than names of files are
+        # Not Path.is_dir, which raises for a statement that is longer than a file name may be.
         is_folder = os.path.isdir(place)
         if any(sign in text for sign in "\n;(") or (" " in text and not is_folder):
             return False
@@ -201,7 +201,7 @@ class _SnapMagics:
         return self.database
 
     def _run(self, text: str, options: _MagicOptions) -> Any:
-        """The last result of the statements, which are all parsed before the first runs; those before it are shown."""
+        """The last result of the statements, which are all parsed before the first runs; others are displayed."""
         statements = self._parsed(text)
         _check_parameters(statements, options.parameters)
         database = self._connected()
@@ -226,7 +226,7 @@ class _SnapMagics:
             raise
 
     def _result(self, database: Database, statement: Statement, parameters: Mapping[str, Any]) -> Result:
-        """The result of a statement, with all its rows: a kernel's interrupt stops it, however deep it is."""
+        """The result of a statement with all its rows, so that a kernel's interrupt stops the query."""
         with interruptible(database.interrupt) as pressed:
             result = database.run(statement, parameters or None)
             if result.is_query:
@@ -237,7 +237,7 @@ class _SnapMagics:
 
 
 def _check_parameters(statements: Sequence[Statement], given: Mapping[str, Any]) -> None:
-    """Raise InputError for a parameter without a value, and for a value that no statement names."""
+    """Raise InputError for a parameter without a value, and for a value that no statement uses."""
     named = {mark.removeprefix("$"): mark for statement in statements for mark in marks_of(statement)}
     for name, mark in named.items():
         if name.startswith("?"):
@@ -257,9 +257,9 @@ def _path(text: str) -> Path:
 
 
 _LOADED = "_snapdb"
-"""The attribute of IPython's shell that holds what was loaded."""
+"""The attribute of IPython's shell with the loaded magics."""
 _MOST = 200
-"""The most names that are offered at once."""
+"""The maximum number of names that are offered at once."""
 _LINE = re.compile(r"^\s*(?:[\w.,\s]+=\s*)?%snap\s")
 
 
@@ -269,7 +269,7 @@ def load_ipython_extension(shell: Any) -> None:
         magics = _SnapMagics(shell)
 
         def snap(line: str, cell: str | None = None) -> Any:
-            """Open a database or run statements; `%snap --help` tells how."""
+            """Open a database or run statements; see `%snap --help`."""
             return magics.snap(line, cell)
 
         # Otherwise IPython replaces $name in a statement by the value of that variable
@@ -280,7 +280,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Remove them, and close the database that they opened."""
+    """Remove the magics, and close the database that they opened."""
     if (loaded := getattr(shell, _LOADED, None)) is not None:
         magics, matcher = loaded
         magics.close()
@@ -316,7 +316,7 @@ def _is_ours(context: CompletionContext) -> bool:
 
 
 def _names(magics: _SnapMagics) -> list[str]:
-    """All names in the database, each once; none where no database is open or it cannot be read."""
+    """All names in the database, each once; empty where no database is open, or it cannot be read."""
     if magics.database is None:
         return []
     try:

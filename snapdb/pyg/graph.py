@@ -1,4 +1,4 @@
-"""A graph under the names that PyG gives its parts: a snapshot's, or that of a Data or HeteroData in memory."""
+"""A graph with PyG's names of its parts: that of a snapshot, or of a Data or HeteroData in memory."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from snapdb.storage.arrays.topology import EdgeArrays
 from snapdb.types import EdgeType, Relation
 
 TIME, WEIGHT = "edge_time", "edge_weight"
-"""The graph's EVENT TIME and WEIGHT, as batches call them."""
+"""The names in batches of the graph's EVENT TIME and WEIGHT."""
 
 
 @dataclass(frozen=True, slots=True)
 class PygGraph:
-    """What is sampled, and what PyG calls it."""
+    """A graph to sample, with PyG's names."""
 
     view: GraphView
     relations: Mapping[EdgeType, Relation]
-    """PyG's edge type → the relation that is sampled."""
+    """PyG's edge type → the sampled relation."""
     single: bool
-    """PyG knows no types here: it is a Data, or a snapshot of one vertex type and one edge type."""
+    """Whether PyG uses no types here: for a Data, or a snapshot with one vertex type and one edge type."""
     node_time: Mapping[str, Tensor] = field(default_factory=dict)
-    """Node type → [nodes] since when each is there, where nodes have times."""
+    """Node type → [nodes] int64, the time from which each node exists, for types with times."""
 
     @property
     def node_types(self) -> tuple[str, ...]:
@@ -42,17 +42,17 @@ class PygGraph:
 
     @property
     def num_nodes(self) -> int | dict[str, int]:
-        """How many dense ids there are, as PyG keeps it: a number, or a dict by node type."""
+        """The number of dense ids, in PyG's form: an int, or a dict by node type."""
         counts = dict(self.view.node_counts)
         return counts[self.node_types[0]] if self.single else counts
 
     @property
     def timed(self) -> bool:
-        """Whether some edge has a time."""
+        """Whether any edge type has times."""
         return any(self.view.adjacency(relation).time is not None for relation in self.relations.values())
 
     def relation(self, edge_type: tuple[str, str, str] | None) -> Relation:
-        """The relation of an edge type of PyG; None: the only one."""
+        """The relation of PyG's edge type; None: the only relation."""
         if edge_type is None and len(self.relations) == 1:
             return next(iter(self.relations.values()))
         relation = None if edge_type is None else self.relations.get(EdgeType(*edge_type))
@@ -62,12 +62,12 @@ class PygGraph:
         return relation
 
     def alive(self, node_type: str) -> Tensor | None:
-        """The dense ids of a type's nodes; None: all below their number."""
+        """The dense ids of a type's nodes in the graph; None: all below their number."""
         alive = self.view.alive[node_type]
         return None if alive is None else torch.from_numpy(np.flatnonzero(alive))
 
     def timeless(self) -> PygGraph:
-        """The same graph, all of whose nodes and edges are always there."""
+        """The same graph without times: all nodes and edges exist always."""
         view = replace(self.view, adjacency=partial(_timeless, self.view.adjacency), born={})
         return replace(self, view=view, node_time={})
 
@@ -76,7 +76,7 @@ def whole_times(name: str, values: Tensor) -> Tensor:
     """[n] times as int64.
 
     Raises:
-        InputError: they are no whole numbers, or no vector.
+        InputError: they are not integers, or not one-dimensional.
     """
     times = torch.as_tensor(values).detach().cpu()
     if times.is_floating_point() or times.dtype == torch.bool or times.dim() != 1:
@@ -89,23 +89,23 @@ def whole_times(name: str, values: Tensor) -> Tensor:
 
 
 def _timeless(reader: EdgeReader, relation: Relation) -> Adjacency:
-    """Rows without their times."""
+    """The rows without their times."""
     return replace(reader(relation), time=None, until=None)
 
 
 _NODE = "node"
 _EDGE = EdgeType(_NODE, "to", _NODE)
-"""What the types of a Data are called, which has none."""
+"""The edge type of a Data, which has no types."""
 
 
 def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str | None) -> PygGraph:
     """The graph of `data`; an edge's id is its position in `edge_index`, as in PyG's e_id.
 
-    A time of nodes is that of the edges that go out from them, which is how PyG's samplers read it.
+    The time of a node counts as the time of its outgoing edges, as in PyG's samplers.
 
     Raises:
-        DataError: an edge leads out of the nodes.
-        InputError: `data` is neither, or its edges, times or weights are in a form that cannot be sampled.
+        DataError: an edge points outside the nodes.
+        InputError: `data` is neither, or its edges, times or weights have an unsupported form.
     """
     if not isinstance(data, Data | HeteroData):
         raise InputError(
@@ -145,7 +145,7 @@ def _adjacency_of(rows: Mapping[Relation, Adjacency], relation: Relation) -> Adj
 
 
 class _Numbers:
-    """Nodes have no other names than their numbers."""
+    """The keys of nodes that have no other ids than their numbers."""
 
     def read(self, ids: Int64s) -> pa.Array:
         return pa.array(ids)
@@ -161,7 +161,7 @@ def _count(name: str, store: Any) -> int:
 
 
 def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
-    """[2, edges] sources and destinations."""
+    """[2, edges] int64, sources and destinations."""
     index = store.get("edge_index")
     if index is None and any(name in store for name in ("adj", "adj_t")):
         raise InputError(
@@ -186,7 +186,7 @@ def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
 def _times(
     data: Any, nodes: Mapping[str, Any], edges: Mapping[EdgeType, Any], name: str | None
 ) -> tuple[dict[str, Tensor], dict[EdgeType, Int64s]]:
-    """The times of nodes or those of edges, by type."""
+    """The times of nodes, or those of edges, by type."""
     if name is None:
         return {}, {}
     of_nodes = {kind: store for kind, store in nodes.items() if name in store}
@@ -205,7 +205,7 @@ def _times(
 
 
 def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, Float64s]:
-    """What weighs each type's edges; those of types without weights are all alike."""
+    """The edge weights by type; types without weights are sampled uniformly."""
     if name is None:
         return {}
     if not any(name in store for store in edges.values()):
@@ -222,7 +222,7 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
 def _sorted(
     edge: EdgeType, ends: Int64s, time: Int64s | None, weight: Float64s | None, counts: Mapping[str, int]
 ) -> Adjacency:
-    """The rows of the destinations."""
+    """The adjacency, sorted by destination."""
     count = ends.shape[1]
     for what, values in (("times", time), ("weights", weight)):
         if values is not None and values.shape != (count,):

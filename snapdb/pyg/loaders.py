@@ -1,4 +1,4 @@
-"""PyG's NeighborLoader and LinkNeighborLoader over snapdb: threads work ahead, and batches are fixed by a seed."""
+"""PyG's NeighborLoader and LinkNeighborLoader over snapdb: threads prefetch, and a seed fixes the batches."""
 
 import copy
 from abc import abstractmethod
@@ -39,7 +39,7 @@ _KNOWN = frozenset(
 
 
 class _Gathered(Tensor):
-    """A view of a tensor that takes rows as batches of a stream do: on one thread, into reused memory.
+    """A view of a tensor whose rows are gathered as for a stream's batches: on one thread, into reused memory.
 
     >>> rows = torch.tensor([[1.0], [2.0], [3.0]]).as_subclass(_Gathered)
     >>> torch.index_select(rows, 0, torch.tensor([2, 0]))
@@ -55,19 +55,19 @@ class _Gathered(Tensor):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        # By name, because PyG puts a function of its own in the place of torch.index_select.
+        # Compared by name, because PyG replaces torch.index_select with its own function.
         if func.__name__ == "index_select" and len(args) == 3:
             return _taken(*args)
         return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
 
 
 def _gathered_from(data: Data | HeteroData) -> Data | HeteroData:
-    """The same data, whose columns of nodes and of edges are gathered from, where their rows lie one after another."""
+    """The same data, with columns of nodes and edges as `_Gathered` views where their rows are contiguous."""
     view = copy.copy(data)
     for stores, is_column in ((view.node_stores, "is_node_attr"), (view.edge_stores, "is_edge_attr")):
         for store in stores:
             for name, value in list(store.items()):
-                # Of edge_index PyG takes no rows.
+                # PyG does not gather rows of edge_index.
                 if name != "edge_index" and _lies_in_rows(value) and getattr(store, is_column)(name):
                     store[name] = value.as_subclass(_Gathered)
     return view
@@ -157,7 +157,7 @@ def link_loader(
 
 
 class _Threaded:
-    """A loader of PyG's whose batches are made ahead by threads, each drawn by its number."""
+    """A loader of PyG whose batches threads build ahead, each sampled by its number."""
 
     batch_size: int | None
     batch_sampler: Any
@@ -180,19 +180,19 @@ class _Threaded:
             graph = in_memory(data, sampling.time_attr, sampling.weight_attr)
             draws = SnapSampler(NeighborhoodSampler(graph, sampling, options.seed))
         _check_mask(draws.neighbourhoods.graph, seeds)
-        # The first base of both is this class, the second PyG's loader, whose arguments these are.
+        # In the MRO of both subclasses PyG's loader follows this class, so these are its arguments.
         start: Any = super().__init__
         time = sampling.time_attr
         start(stores, sampling.num_neighbors, seeds, neighbor_sampler=draws, time_attr=time, **labels, **passed)
         _check_lengths(labels, len(self.dataset))
         self._options, self._draws, self._epoch = options, draws, 0
-        draws.open_for(self.input_data.input_type)  # raises now for what cannot be drawn
+        draws.open_for(self.input_data.input_type)  # raises errors of the options now, not at the first batch
 
     def __repr__(self) -> str:
         return f"Loader({len(self.batch_sampler)} batches, epoch {self._epoch}, seed {self._options.seed})"
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes this the epoch of the next iteration; the one after it gives the next."""
+        """Set the epoch of the next iteration; the iteration after it is the following epoch."""
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[Data | HeteroData]:
@@ -207,7 +207,7 @@ class _Threaded:
             results.close()
 
     def _tasks(self, epoch: int) -> Iterator[tuple[int, Tensor]]:
-        """Each batch's number over all epochs, and the places of its seeds."""
+        """Each batch's number over all epochs, and the positions of its seeds."""
         count = len(self.dataset)
         order = torch.arange(count)
         if self._options.shuffle:
@@ -218,14 +218,14 @@ class _Threaded:
             yield epoch * whole + index, order[torch.as_tensor(places, dtype=torch.int64)]
 
     def _batch(self, task: tuple[int, Tensor]) -> Data | HeteroData:
-        """The batch, on any thread."""
+        """The batch; called on any thread."""
         number, places = task
         drawn = self._sampled(self._draws.keyed(number), self.input_data[places])
         batch = self._gathering().filter_fn(drawn)
         return batch.pin_memory() if self.pin_memory and torch.cuda.is_available() else batch
 
     def _gathering(self) -> Self:
-        """This loader with its data as it is now, whose rows are gathered."""
+        """This loader with its current data, whose rows are gathered."""
         if not isinstance(self.data, Data | HeteroData):
             return self
         view = copy.copy(self)
@@ -234,31 +234,31 @@ class _Threaded:
 
     @abstractmethod
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
-        """What the seeds of this kind of loader draw."""
+        """The sampled neighbourhood of this loader's kind of seeds."""
 
 
 class _Nodes(_Threaded, NeighborLoader):  # type: ignore[misc]  # PyG's classes are not typed
-    """Nodes are seeds."""
+    """The loader whose seeds are nodes."""
 
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
         return draws.sample_from_nodes(inputs)
 
 
 class _Links(_Threaded, LinkNeighborLoader):  # type: ignore[misc]  # PyG's classes are not typed
-    """Edges are seeds."""
+    """The loader whose seeds are edges."""
 
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
         return draws.sample_from_edges(inputs, neg_sampling=self.neg_sampling)
 
 
 def _then(first: Callable[[Any], Any], second: Callable[[Any], Any] | None, batch: Any) -> Any:
-    """The batch after one function, then after another if there is one."""
+    """The batch after the first function, and after the second if there is one."""
     changed = first(batch)
     return changed if second is None else second(changed)
 
 
 def _check_mask(graph: PygGraph, seeds: Any) -> None:
-    """Nothing when the seeds are no mask, or one over all nodes of their type."""
+    """Raise unless the seeds are not a mask, or a mask over all nodes of their type."""
     typed = isinstance(seeds, tuple | list) and len(seeds) == 2 and isinstance(seeds[0], str)
     node_type, nodes = seeds if typed else (graph.node_types[0], seeds)
     count = graph.view.node_counts.get(node_type)
@@ -271,7 +271,7 @@ def _check_mask(graph: PygGraph, seeds: Any) -> None:
 
 
 def _check_lengths(given: Mapping[str, Any], count: int) -> None:
-    """Nothing when labels and times, where there are any, are as many as the seeds."""
+    """Raise unless there are as many labels and times, where given, as seeds."""
     for name in ("input_time", "edge_label", "edge_label_time"):
         if (values := given.get(name)) is not None and len(values) != count:
             raise InputError(
@@ -281,7 +281,7 @@ def _check_lengths(given: Mapping[str, Any], count: int) -> None:
 
 
 def _seeds(data: Data | HeteroData | SnapshotGraph, input_nodes: Any) -> Any:
-    """The seeds as PyG takes them for this data."""
+    """The seeds in PyG's form for this data."""
     if isinstance(data, SnapshotGraph):
         return data.input_nodes(input_nodes)
     if isinstance(data, HeteroData) and input_nodes is None:

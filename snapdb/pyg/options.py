@@ -1,4 +1,4 @@
-"""The arguments of PyG's loaders: what is sampled, as a SAMPLE statement's spec, and how batches are made."""
+"""The arguments of PyG's loaders, split into a SampleSpec and options for building batches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -20,22 +20,22 @@ _STRATEGIES: dict[str, Method] = {"uniform": "UNIFORM", "last": "LATEST"}
 
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
-    """PyG's arguments for how neighbours are drawn; what snapdb cannot draw raises an error.
+    """PyG's arguments of sampling; those that snapdb does not support raise an error.
 
     Raises:
-        InputError: an argument has no such value here, or two do not go together.
+        InputError: a value is not supported, or two arguments contradict each other.
     """
 
     num_neighbors: Sequence[int] | Mapping[tuple[str, str, str], Sequence[int]] | NumNeighbors
     replace: bool = False
     subgraph_type: str | SubgraphType = "directional"
-    """'bidirectional' adds each sampled edge's way back, as PyG does it."""
+    """'bidirectional' adds the reverse of each sampled edge, as PyG does."""
     disjoint: bool = False
     temporal_strategy: str = "uniform"
     time_attr: str | None = None
     weight_attr: str | None = None
     is_sorted: bool = False
-    """Nothing depends on it: edges are sorted here in any case."""
+    """Ignored: edges are sorted in any case."""
     directed: bool = True
 
     def __post_init__(self) -> None:
@@ -61,21 +61,21 @@ class SamplingOptions:
 
     @property
     def counts(self) -> NumNeighbors:
-        """The numbers of neighbours as PyG reads them; a new value, as PyG's keeps its first answer."""
+        """The numbers of neighbours in PyG's form; a new object, as PyG's caches its first result."""
         given = self.num_neighbors
         return NumNeighbors(given.values, given.default) if isinstance(given, NumNeighbors) else NumNeighbors(given)
 
     @property
     def trees(self) -> bool:
-        """Whether each seed has a tree of its own."""
+        """Whether each seed has a separate tree."""
         return self.disjoint or self.time_attr is not None
 
     def spec(self, graph: PygGraph, seed_type: str, seed: int) -> SampleSpec:
-        """The statement that draws so, from seeds of a type.
+        """The equivalent spec, for seeds of a type.
 
         Raises:
-            InputError: a number of neighbours is none.
-            ValueError: they are not those of the graph's edge types.
+            InputError: a number of neighbours is invalid.
+            ValueError: the edge types are not those of the graph.
         """
         counts: Any = self.counts.get_values(list(graph.relations))
         for key in graph.relations:
@@ -106,7 +106,7 @@ class SamplingOptions:
         return self.weight_attr is not None
 
     def _weights(self, graph: PygGraph) -> tuple[tuple[str, str], ...]:
-        """The edge types that have weights, where `weight_attr` is set."""
+        """The edge types with weights, if `weight_attr` is set."""
         if self.weight_attr is None:
             return ()
         weighed = (r for r in graph.relations.values() if graph.view.adjacency(r).weight is not None)
@@ -114,7 +114,7 @@ class SamplingOptions:
 
 
 class LoaderOptions(TypedDict, total=False):
-    """What both loaders take by name, as PyG's take it, and `seed`."""
+    """The keyword arguments of both loaders: PyG's, and `seed`."""
 
     replace: bool
     subgraph_type: Any
@@ -125,7 +125,7 @@ class LoaderOptions(TypedDict, total=False):
     is_sorted: bool
     directed: bool
     transform: Callable[[Any], Any] | None
-    """Runs on the threads that make batches; let it be a pure function."""
+    """Runs on the threads that build batches; it must be a pure function."""
     transform_sampler_output: Callable[[Any], Any] | None
     seed: int
     """Fixes the order of seeds and all draws; PyG uses torch's generator instead."""
@@ -135,15 +135,15 @@ class LoaderOptions(TypedDict, total=False):
     sampler: Any
     batch_sampler: Any
     num_workers: int
-    """How many threads make batches; 0 takes all cores."""
+    """The number of threads that build batches; 0: one per core."""
     prefetch_factor: int | None
-    """How many batches each of them may have ready or under way."""
+    """The number of batches per thread that may be ready or in progress."""
     pin_memory: bool
     input_id: Tensor | None
     custom_cls: Any
     neg_sampling_ratio: float | None
     persistent_workers: bool
-    """Like the rest below: it is ignored, or raises an error."""
+    """Ignored, or raises an error, like the arguments below."""
     filter_per_worker: bool | None
     timeout: float
     in_order: bool
@@ -161,7 +161,7 @@ _RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
 _IGNORED = frozenset(
     {"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset", "collate_fn"}
 )
-"""Options without a meaning where threads stand in for worker processes."""
+"""Options that have no meaning with threads instead of worker processes."""
 _UNSUPPORTED = {
     "neighbor_sampler": "snapdb is the neighbour sampler; pass other samplers to PyG's NodeLoader or LinkLoader",
     "generator": "seed=… determines order and samples; pass that",
@@ -170,7 +170,7 @@ _UNSUPPORTED = {
 }
 _KNOWN = _SAMPLING | frozenset(LoaderOptions.__annotations__)
 _PASSED = _KNOWN - _SAMPLING - _RUNNING - _IGNORED - _UNSUPPORTED.keys()
-"""Options for PyG's and torch's loaders."""
+"""Options that are passed to PyG's and torch's loaders."""
 
 
 class ParsedOptions(NamedTuple):
@@ -181,16 +181,16 @@ class ParsedOptions(NamedTuple):
     shuffle: bool
     threads: int
     ahead: int
-    """Batches that may be ready or under way."""
+    """The number of batches that may be ready or in progress."""
     passed: Mapping[str, Any]
-    """For PyG's loader and torch's."""
+    """The options for PyG's and torch's loaders."""
 
 
 def read_options(num_neighbors: Any, options: LoaderOptions) -> ParsedOptions:
-    """The options by what they are for.
+    """The options by their purpose.
 
     Raises:
-        InputError: an option is unknown or not supported; the message says what to do.
+        InputError: an option is unknown or not supported; the message has the alternative.
     """
     arguments: Mapping[str, Any] = options
     _check(arguments)

@@ -1,4 +1,4 @@
-"""A sampler for PyG's loaders that draws as snapdb does: keyed by a number, which is torch's or the caller's."""
+"""A sampler for PyG's loaders with snapdb's draws, keyed by a number, which comes from torch or the caller."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from snapdb.types import Relation
 
 
 class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
-    """A NegativeSampling whose draws threads do not share.
+    """A NegativeSampling with its own generator, so that threads do not share draws.
 
     >>> options = NegativeSampling("triplet", amount=2)
     >>> draws = _KeyedNegatives(options, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
@@ -45,17 +45,18 @@ class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes 
     def __init__(
         self, options: NegativeSampling, generator: torch.Generator | None, there: Mapping[str, Tensor | None]
     ) -> None:
-        """Takes over the options.
+        """Copy the options.
 
         Args:
-            generator: Of the draws; None: torch's own.
+            options: PyG's options.
+            generator: The generator of the draws; None: torch's default.
             there: 'src' and 'dst' → the nodes that may be drawn at that end; None: all.
         """
         super().__init__(options.mode, options.amount, options.src_weight, options.dst_weight)
         self._generator, self._there = generator, there
 
     def sample(self, num_samples: int, endpoint: Literal["src", "dst"], num_nodes: int | None = None) -> Tensor:
-        """[num_samples] nodes of one end, by their weights where there are any."""
+        """[num_samples] nodes of one end, drawn by their weights if there are any."""
         weight = self.src_weight if endpoint == "src" else self.dst_weight
         there = self._there[endpoint]
         if weight is None:
@@ -73,27 +74,27 @@ class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes 
 
 @dataclass(frozen=True)
 class NeighborhoodSampler:
-    """Draws neighbourhoods in one graph, a pure function of the seeds and of a number. Threads share it."""
+    """Samples neighbourhoods in one graph, as a pure function of the seeds and of a number. Threads share it."""
 
     graph: PygGraph
     options: SamplingOptions
     seed: int
     _open: dict[str, tuple[NeighborSampler, deque[Any]]] = field(default_factory=dict)
-    """By seed type, a sampler and the scratch that no thread uses."""
+    """Seed type → a sampler, and its scratch buffers that no thread uses."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**64:
             raise InputError(f"seed must be an integer from 0 to 2^64 - 1, found {self.seed!r}", code="pyg-argument")
 
     def opened(self, seed_type: str) -> tuple[NeighborSampler, deque[Any]]:
-        """The sampler for seeds of a type, and its scratch; checks weights and numbers of neighbours at first."""
+        """The sampler for seeds of a type, and its scratch; the first call checks weights and numbers of neighbours."""
         if seed_type not in self._open:
             spec = self.options.spec(self.graph, seed_type, self.seed)
             self._open.setdefault(seed_type, (numba_sampler(self.graph.view, spec), deque()))
         return self._open[seed_type]
 
     def draw(self, entry: SamplerInput, number: int) -> Subgraph:
-        """The neighbourhood of the seeds, by a number that is used as a batch's is."""
+        """The neighbourhood of the seeds; `number` takes the place of a batch's number in draw keys."""
         sampler, idle = self.opened(entry.groups[0].type)
         for group in entry.groups:
             if group.type not in sampler.node_types:
@@ -107,11 +108,11 @@ class NeighborhoodSampler:
         except IndexError:
             scratch = sampler.scratch()
         subgraph = sampler.sample(entry, number, scratch)
-        idle.append(scratch)  # after a failure it may be half-written, and is dropped
+        idle.append(scratch)  # not in a `finally`: after a failure it may be half-written, and is dropped
         return subgraph
 
     def __reduce__(self) -> tuple[object, ...]:
-        """For DataLoader workers that are spawned: scratch stays behind."""
+        """For DataLoader workers that are spawned: scratch is not pickled."""
         return NeighborhoodSampler, (self.graph, self.options, self.seed)
 
 
@@ -185,7 +186,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return self._whole(edge_sample(inputs, self._drawn, graph.num_nodes, self.disjoint, node_time, neg_sampling))
 
     def _negatives(self, options: NegativeSampling, input_type: tuple[str, str, str] | None) -> _KeyedNegatives:
-        """PyG's negatives of this number, among the nodes that are there."""
+        """PyG's negatives keyed by this number, among the nodes that exist."""
         graph, generator = self.neighbourhoods.graph, None
         if self.number is not None:
             key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
@@ -194,7 +195,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return _KeyedNegatives(options, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
 
     def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
-        """The output with the reverse of its edges, where the options say so."""
+        """The output with the reverse of its edges, if the options require it."""
         both = SubgraphType(self.neighbourhoods.options.subgraph_type) == SubgraphType.bidirectional
         return out.to_bidirectional(keep_orig_edges=False) if both else out
 
@@ -205,7 +206,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         *,
         ordinals: Tensor | None = None,
     ) -> SamplerOutput | HeteroSamplerOutput:
-        """The output of PyG's samplers: seeds first, by type; of disjoint trees each seed is the root of one."""
+        """The output of PyG's samplers: seeds first, by type; with disjoint trees each seed is a root."""
         graph = self.neighbourhoods.graph
         by_type = seeds if isinstance(seeds, Mapping) else {graph.node_types[0]: seeds}
         entry = self._entry({name: _numbers(ids) for name, ids in by_type.items()}, times, ordinals)
@@ -216,7 +217,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     def _entry(
         self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
     ) -> SamplerInput:
-        """The seeds as the sampler takes them."""
+        """The seeds in the sampler's form."""
         self._check_there(seeds)
         bounds = np.cumsum([0, *(ids.size for ids in seeds.values())])
         trees = np.arange(bounds[-1], dtype=np.int64)
@@ -247,7 +248,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     def _moments(
         self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, count: int
     ) -> Int64s | None:
-        """[seeds] the time of each; of trees without time any."""
+        """[seeds] int64, the time of each; in trees without time any."""
         if not self.disjoint:
             return None
         if self.neighbourhoods.options.time_attr is None:
@@ -258,7 +259,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return np.concatenate([whole_times("the seeds' time", by_type[name]).numpy() for name in seeds])
 
     def _own_times(self, seeds: Mapping[str, Int64s]) -> Mapping[str, Tensor]:
-        """Since when the seeds are there."""
+        """The times from which the seeds exist."""
         known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.options.time_attr
         if missing := [name for name in seeds if name not in known]:
             raise BindError(
@@ -270,7 +271,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
 
 
 def _numbers(values: Tensor) -> Int64s:
-    """Whole numbers of any width as kernels read them."""
+    """Integers of any width, as int64 for kernels."""
     if values.is_floating_point():
         raise InputError(
             f"nodes must be integers, found {values.dtype}; convert them with .long()", code="pyg-argument"
@@ -293,7 +294,7 @@ def _single(graph: PygGraph, drawn: Subgraph) -> SamplerOutput:
 
 
 def _by_type(graph: PygGraph, drawn: Subgraph) -> HeteroSamplerOutput:
-    """Every type is there, if empty."""
+    """The output with an entry for every type, even if it is empty."""
     walks = {tuple(key): relation for key, relation in graph.relations.items()}
     index = {key: tensor_of(drawn.edges[relation].index) for key, relation in walks.items()}
     none, hops = torch.empty(0, dtype=torch.int64), len(drawn.hops)

@@ -1,4 +1,4 @@
-"""A snapshot opened for PyG: its stores, its sampler, and the way between the user's ids and PyG's numbers."""
+"""A snapshot opened for PyG: its stores, its sampler, and the mapping between the user's ids and PyG's numbers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SnapshotGraph:
     graph: PygGraph
     """The snapshot as arrays, with PyG's names of its types."""
     _lease: Lease | None
-    """None: another process holds the files."""
+    """The lock of the files; None: another process holds it."""
 
     @cached_property
     def feature_store(self) -> SnapshotFeatures:
@@ -221,7 +221,7 @@ class SnapshotGraph:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For DataLoader workers that are spawned: the files are held where it was opened."""
+        """For DataLoader workers that are spawned: the process that opened the files keeps them locked."""
         return {"graph": self.graph, "_lease": None}
 
     def _type(self, node_type: str | None) -> str:
@@ -236,7 +236,7 @@ class SnapshotGraph:
         return node_type
 
     def _check_timed(self) -> None:
-        """Raises for times that PyG's stores cannot keep."""
+        """Raise InputError for times that PyG's stores cannot represent."""
         if not self.graph.timed:
             raise BindError(
                 "time_attr needs event times, but no edge type of the snapshot has an EVENT TIME",
@@ -257,7 +257,7 @@ class SnapshotGraph:
 
 
 _TARGET = "y"
-"""What PyG calls the target of a node."""
+"""PyG's name of the target of a node."""
 
 
 def _raise_read_only(store: object, *args: object) -> NoReturn:
@@ -303,7 +303,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
     def _get_tensor(self, attr: TensorAttr) -> Tensor:
         feature = self._feature(attr)
         rows = rows_of(feature, _ids(attr.index, feature.shape[0]))
-        # Layers multiply by it, and torch multiplies numbers of one type.
+        # Layers multiply by weights, and torch requires equal dtypes.
         return rows.to(torch.get_default_dtype()) if attr.attr_name == WEIGHT else rows
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...]:
@@ -327,7 +327,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
 
 @dataclass(frozen=True)
 class _ByEdgeId:
-    """A column in order of position, read by edge id."""
+    """A column in the order of positions, read by edge id."""
 
     ids: EdgeColumn
     values: EdgeColumn
@@ -355,7 +355,7 @@ class _ByEdgeId:
 
 
 def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
-    """The times and weights of an edge type, as batches call them."""
+    """The times and weights of an edge type, with their names in batches."""
     rows = graph.view.adjacency(Relation(edge, "IN"))
     places = rows.rows.indices.size + rows.rows.delta.indices.size
     known = {TIME: rows.time, WEIGHT: rows.weight}
@@ -397,7 +397,7 @@ def _ids(index: Any, count: int) -> Int64s:
     """The rows of an index of PyG's, out of `count`.
 
     Raises:
-        IndexError: one is not there.
+        IndexError: one is out of range.
     """
     if index is None or isinstance(index, slice | int):
         index = np.arange(count)[slice(None) if index is None else index]

@@ -24,20 +24,20 @@ _KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (
 )
 _ARROW = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 _REFUSED = re.compile(r"\.?; (\* SET |Please try installing).*", re.DOTALL)
-"""Advice of DuckDB's that cannot be followed here."""
+"""Advice of DuckDB that does not apply in snapdb."""
 _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
 
 
 @contextmanager
 def translated(space: str, query: str, offset: int, place: Place, own: str) -> Iterator[None]:
-    """Run the block; what DuckDB raises in it becomes a SnapdbError whose span counts in `query`.
+    """Run the block; errors of DuckDB become a SnapdbError whose span counts in `query`.
 
     Args:
-        space: The session's name space, which no message should show.
+        space: The session's name space, which is removed from messages.
         query: The user's part of the SQL.
-        offset: How many characters of ours stand before it.
+        offset: The number of characters before it.
         place: Called with the query and the error before it is raised.
-        own: The database directory; what cannot be read there is CorruptError.
+        own: The database directory; a file in it that cannot be read is a CorruptError.
     """
     try:
         yield
@@ -50,8 +50,8 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
 
 
 def _failure(error: Exception, space: str, query: str, offset: int, own: str) -> SnapdbError | None:
-    """The error for one of DuckDB, or of Arrow while it reads from DuckDB; None for one of neither."""
-    if isinstance(error, UnicodeDecodeError):  # a damaged file's bytes in a message of DuckDB's
+    """The SnapdbError for an error of DuckDB, or of Arrow reading from DuckDB; None for other errors."""
+    if isinstance(error, UnicodeDecodeError):  # a message of DuckDB has bytes of a damaged file
         return CorruptError(
             "a file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
             code="damaged-file",
@@ -62,7 +62,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
         raise QueryError("interrupted", code="interrupted") from error
     if not isinstance(error, duckdb.Error):
         if "Query interrupted" in str(error):
-            raise KeyboardInterrupt from None  # DuckDB took the signal while it ran
+            raise KeyboardInterrupt from None  # DuckDB caught the signal while it ran
         if "exception_type" not in str(error):
             return None
     failure = _translate(error, space, query, offset)
@@ -76,7 +76,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
 
 
 def _not_in_arrow(error: Exception) -> QueryError:
-    """A result that DuckDB has, and Arrow, in which results are handed over, has no way to carry."""
+    """The error for a result of DuckDB that Arrow, the format of results, cannot represent."""
     if "Recursion level" in str(error):
         words = "a column has lists, structs or maps nested more than 62 levels deep, the limit of Arrow"
     else:
@@ -113,7 +113,7 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
 
 
 def _missing(detail: dict[str, Any], code: str | None) -> str | None:
-    """Our words for a name that is not there."""
+    """snapdb's message for a name that does not exist."""
     if code == "unknown-table":
         return f'table or snapshot "{detail["name"]}" does not exist'
     if code == "unknown-column":
@@ -156,7 +156,7 @@ def _span(detail: dict[str, Any], query: str, offset: int) -> Span | None:
 
 
 def _one_line(message: str) -> str:
-    """DuckDB's message without its own excerpt of the query, its hints kept where they can be followed."""
+    """DuckDB's message without its excerpt of the query; hints are kept if they apply."""
     kept = message.split("\n\nLINE ", maxsplit=1)[0]
     line = "; ".join(part.strip() for part in kept.splitlines() if part.strip())
     line = line.replace("; Did you mean", " Did you mean")
@@ -167,7 +167,7 @@ def _one_line(message: str) -> str:
 
 
 def _translate_message(message: str, query: str = "", span: Span | None = None) -> SnapdbError | None:
-    """snapdb's error for a message of DuckDB, of one line; None where DuckDB's own text serves.
+    """snapdb's error for a one-line message of DuckDB; None where DuckDB's own text is good enough.
 
     >>> _translate_message('Referenced table "q" not found!; Candidate tables: "p"').message
     'table "q" is not in the FROM clause; available: p'
@@ -186,7 +186,7 @@ def _translate_message(message: str, query: str = "", span: Span | None = None) 
 _Match = re.Match[str]
 
 _LISTED = 4
-"""How many candidates a message names."""
+"""The maximum number of candidates that a message names."""
 
 _TYPES = {
     "BOOL": "BOOLEAN",
@@ -203,7 +203,7 @@ _TYPES = {
     "INTEGER_LITERAL": "INTEGER",
     "STRING_LITERAL": "VARCHAR",
 }
-"""Names that DuckDB gives to types inside, and in the language."""
+"""DuckDB's internal names of types → their names in SQL."""
 
 _KNOWN_TYPES = (
     *(name for name in _TYPES.values() if name != "BOOLEAN"),
@@ -214,7 +214,7 @@ _KNOWN_TYPES = (
 _RELATIVE = ", which is relative to the working directory"
 
 _OPENING = frozenset({"AND", "BY", "FROM", "HAVING", "IN", "JOIN", "LIMIT", "NOT", "ON", "OR", "SELECT", "WHERE"})
-"""Words that cannot be the last."""
+"""Words that cannot end a query."""
 
 _KEYWORDS = ("FROM", "GROUP", "HAVING", "JOIN", "LIMIT", "ORDER", "UNION", "USING", "WHERE")
 
@@ -228,7 +228,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def _near(name: str, known: list[str], otherwise: str) -> str:
-    """What was probably meant, or what there is."""
+    """The nearest known name, or the known names."""
     shown = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
     return did_you_mean(name, known) or (f"; {otherwise} {shown}" if known else "")
 
@@ -276,7 +276,7 @@ def _overflow(match: _Match) -> str:
 
 
 def _unexpected(word: str, before: str, after: str) -> str:
-    """What is wrong with a word; the one before it may have been meant as a keyword, and read as a name."""
+    """The message for an unexpected word; the word before it may be a misspelt keyword that was read as a name."""
     if word.upper() in _OPENING and not after.strip(" \n;)"):
         return f'syntax error at end of input after "{word}": the clause is incomplete'
     earlier = (re.findall(r"\w+", before) or [""])[-1]

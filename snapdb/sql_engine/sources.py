@@ -37,7 +37,7 @@ def quote_all(names: Iterable[str]) -> str:
 
 
 def quote_odd(name: str) -> str:
-    """An identifier as a person would write it: in double quotes where it needs them.
+    """An identifier in double quotes only where SQL requires them.
 
     >>> quote_odd("person"), quote_odd("my person"), quote_odd("order")
     ('person', '"my person"', '"order"')
@@ -51,7 +51,7 @@ def text_literal(text: str) -> str:
     """A string in single quotes.
 
     Raises:
-        InputError: it is a path that is not UTF-8, which Python reads as lone surrogates and DuckDB cannot open.
+        InputError: a path is not UTF-8: Python decodes it to lone surrogates, and DuckDB cannot open it.
 
     >>> text_literal("it's")
     "'it''s'"
@@ -64,7 +64,7 @@ def text_literal(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a session's SQL may name."""
+    """The names that a session's SQL may use."""
 
     views: Mapping[str, str] = field(default_factory=dict)
     """Table name → SELECT."""
@@ -73,11 +73,11 @@ class Names:
     sources: Mapping[str, object] = field(default_factory=dict)
     """Name → Arrow table, for data that a caller registered."""
     lasting: bool = False
-    """Whether the views read nothing that could change, so that they may stay for the next who wants the same."""
+    """Whether the views read only immutable data, so that they may be kept for the next session with the same names."""
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """What makes the views."""
+        """The statements that create the views."""
         statements = [f"CREATE VIEW {quote(name)} AS {select}" for name, select in self.views.items()]
         for schema, views in self.schemas.items():
             statements.append(f"CREATE SCHEMA {quote(schema)}")
@@ -86,7 +86,7 @@ class Names:
 
 
 def together(parts: Iterable[Names]) -> Names:
-    """All names of several parts of one query; lasting where those of every part are.
+    """All names of several parts of one query; lasting if those of every part are.
 
     >>> together([Names({"a": "SELECT 1"}), Names({"b": "SELECT 2"})]).views
     {'a': 'SELECT 1', 'b': 'SELECT 2'}
@@ -105,7 +105,7 @@ def together(parts: Iterable[Names]) -> Names:
 
 
 def no_rows(columns: Iterable[Column]) -> str:
-    """The SELECT of no rows with these columns: it tells names and types, and reads nothing.
+    """A SELECT without rows with these columns: it has their names and types, and reads nothing.
 
     >>> no_rows([Column("a", "INTEGER"), Column("b c", "DATE")])
     'SELECT CAST(NULL AS INTEGER) AS "a", CAST(NULL AS DATE) AS "b c" WHERE false'
@@ -113,11 +113,11 @@ def no_rows(columns: Iterable[Column]) -> str:
     return f"SELECT {', '.join(f'CAST(NULL AS {c.type}) AS {quote(c.name)}' for c in columns)} WHERE false"
 
 
-# Data of a caller as Arrow, so that SQL can read it: the only door for Python values
+# Data of a caller as Arrow, so that SQL can read it: the only entry point of Python values
 
 
 _CPU = 1
-"""DLPack's number of memory that numpy can read."""
+"""DLPack's device type of memory that numpy can read."""
 
 
 @dataclass(slots=True)
@@ -126,10 +126,10 @@ class Stream:
 
     batches: pa.RecordBatchReader
     started: bool = False
-    """Whether somebody has read from it."""
+    """Whether it has been read from."""
 
     def reader(self) -> pa.RecordBatchReader:
-        """A reader of the batches; reading, not making it, starts the stream."""
+        """A reader of the batches; the first read starts the stream."""
 
         def read() -> Iterator[pa.RecordBatch]:
             self.started = True
@@ -139,17 +139,17 @@ class Stream:
 
 
 def as_source(data: object) -> object:
-    """What SQL can read of `data`: a pyarrow Dataset as it is, a RecordBatchReader as a Stream, all else as a table."""
-    dataset = sys.modules.get("pyarrow.dataset")  # imports pandas; whoever has a Dataset has it
+    """`data` as SQL can read it: a pyarrow Dataset unchanged, a RecordBatchReader as a Stream, others as a table."""
+    dataset = sys.modules.get("pyarrow.dataset")  # importing it imports pandas; callers with a Dataset have imported it
     if dataset is not None and isinstance(data, dataset.Dataset):
         return data
     return Stream(data) if isinstance(data, pa.RecordBatchReader) else as_arrow(data)
 
 
 def as_arrow(data: object) -> pa.Table:
-    """A table of what pandas, Arrow, torch, numpy or lists hold, or data of anyone by Arrow's C interface or DLPack.
+    """A table of data from pandas, Arrow, torch, numpy, lists, or any library with Arrow's C interface or DLPack.
 
-    One-dimensional data become one column called `id`; a mapping gives a column a key.
+    One-dimensional data become one column called `id`; a mapping becomes one column per key.
 
     >>> as_arrow([3, 1]).to_pydict()
     {'id': [3, 1]}
@@ -158,7 +158,7 @@ def as_arrow(data: object) -> pa.Table:
         table = _table(data)
     except InputError:
         raise
-    except Exception as error:  # attributes of any library's objects are read, which may raise anything
+    except Exception as error:  # reading attributes of any library's objects may raise anything
         raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
         raise InputError("cannot read data without columns as a table", code="not-a-table")
@@ -212,12 +212,12 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _speaks_arrow(data: object) -> bool:
-    """Whether data of any library tells itself by Arrow's C interface; what pyarrow reads by itself does too."""
+    """Whether data of any library has Arrow's C interface, or is of a type that pyarrow itself converts."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def _on_host(values: Any) -> Any:
-    """Tensors of any library as an array, copied from their device where they are on one; all else as it is."""
+    """Tensors of any library as an array, copied from their device if necessary; other values unchanged."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         return values.detach().cpu().numpy()
@@ -228,37 +228,37 @@ def _on_host(values: Any) -> Any:
 
 
 _LINKS = 40
-"""So many links one path may have, as Linux has it."""
+"""The maximum number of links of one path, as in Linux."""
 
 _OWN = ("tables", "ids", "snapshots", "topology", "features")
-"""The folders of a database in which DuckDB may read and write. Not beside them: to open the catalog as a file, and to
-close it, would drop the locks that SQLite holds on it."""
+"""The directories of a database in which DuckDB may read and write. Others are excluded: opening and closing the
+catalog as a file would release the POSIX locks that SQLite holds on it."""
 
 
 class _Bound(NamedTuple):
-    """Among the parts of a path: those before it, of a link's target, have to end in this folder."""
+    """A marker among the parts of a path: the parts before it, from a link's target, must stay in this directory."""
 
     folder: str
-    """The one that the link is in, with a slash at its end."""
+    """The directory of the link, with a slash at its end."""
 
 
 class Folders(NamedTuple):
-    """Some folders, and all that lies in them, and some files by themselves."""
+    """Directories with everything in them, and single files."""
 
     paths: tuple[str, ...]
-    """Of folders: absolute, with links followed; each ends with a slash, so that in/ holds nothing of in-secret/."""
+    """The directories: absolute, with links resolved; each ends with a slash, so that in/ does not match in-secret/."""
     files: tuple[str, ...] = ()
-    """Absolute, with links followed."""
+    """The files: absolute, with links resolved."""
 
     @classmethod
     def of(cls, own: Path, named: Sequence[str | Path]) -> Folders:
-        """A database's data, and what was named: paths that end with a slash or at a folder, or those of files.
+        """A database's data and the named paths: directories, which end with a slash or exist as such, or files.
 
-        A file that is a link which leads out of its folder is not among them.
+        A file that is a link out of its directory is not included.
 
         Raises:
             ValueError: a path is not absolute.
-            InputError: it is that of the folder of all files.
+            InputError: a path is the root directory.
         """
         if isinstance(named, str) or any(not os.path.isabs(path) for path in named):
             raise ValueError(f"folders must be absolute paths, found {named!r}")
@@ -276,15 +276,15 @@ class Folders(NamedTuple):
         return cls(paths, tuple(dict.fromkeys(files)))
 
     def check(self, path: str | Path) -> None:
-        """Raises InputError when a path, links followed, is none of the files and lies in none of the folders."""
+        """Raise InputError for a path that, with links resolved, is outside of the files and directories."""
         real = os.path.realpath(path)
         if real not in self.files and not real.startswith(self.paths):
             raise InputError(outside(str(path)), code="folder-not-allowed")
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """What makes DuckDB keep to them: it follows links as `check` does, and never again allows more."""
-        # Readers take a folder's name for all files in it.
+        """Statements that restrict DuckDB to them: it resolves links as `check` does, and cannot be unlocked again."""
+        # Readers expand the name of a directory to all files in it.
         names = (*self.files, *(path.rstrip("/") for path in self.paths))
         return (
             f"SET GLOBAL allowed_directories = [{', '.join(map(text_literal, self.paths))}]",
@@ -294,10 +294,10 @@ class Folders(NamedTuple):
 
 
 def resolved(path: str) -> str | None:
-    """The absolute path without links; None: one of them leads out of the directory that it is in, or they never end.
+    """The absolute path without links; None: one leads out of its directory, or there are too many.
 
-    A user with write access to a directory on the path could otherwise redirect a reader to any other place.
-    A slash at the end stays, and so does what does not exist.
+    Otherwise a user with write access to a directory on the path could redirect a reader to any other file. A slash at
+    the end is kept, and parts need not exist.
     """
     place, links = "/", 0
     parts: list[str | _Bound] = [*reversed(path.split("/"))]
@@ -311,7 +311,7 @@ def resolved(path: str) -> str | None:
         elif part not in ("", "."):
             try:
                 target = os.readlink(os.path.join(place, part))
-            except OSError:  # it is no link, or does not exist
+            except OSError:  # not a link, or it does not exist
                 place = os.path.join(place, part)
                 continue
             if (links := links + 1) > _LINKS:
@@ -322,19 +322,19 @@ def resolved(path: str) -> str | None:
 
 
 def absolute_paths(paths: Sequence[str | Path] | None) -> list[str] | None:
-    """Paths that count from the directory of the process as absolute ones, a slash at the end kept; None: None."""
+    """Paths as absolute ones, from the working directory of the process, a slash at the end kept; None for None."""
     if isinstance(paths, str):
         raise TypeError(f"folders must be a list of paths, found {paths!r}")
     return None if paths is None else [os.path.join(os.getcwd(), os.path.expanduser(path)) for path in paths]
 
 
 def _within(folder: str | Path) -> str:
-    """What the paths of all that lies in a folder begin with, links followed."""
+    """The prefix of the paths of everything in a directory, with links resolved."""
     return os.path.join(os.path.realpath(folder), "")
 
 
 def outside(path: str) -> str:
-    """The message for a path in none of the folders."""
+    """The message for a path outside of the allowed directories."""
     return (
         f'access to "{path}" is not allowed: connections can be restricted to folders (folders=, '
         "--folder), and runs of a task to the files and folders in its body; add the path there, without symbolic "
@@ -343,9 +343,9 @@ def outside(path: str) -> str:
 
 
 def is_hidden(name: str, path: str) -> bool:
-    """Whether a file behind a glob, or a folder that the glob chose, begins with a dot, and the glob has none there.
+    """Whether a matched file, or a directory that the glob matched, starts with a dot, and the glob does not there.
 
-    Such are files that are being written or put aside, by snapdb and others; shells pass over them too.
+    Such files are temporary or hidden, by snapdb and others; shells skip them too.
 
     >>> [is_hidden(name, "./.in/*") for name in (".in/a.csv", ".in/.a.csv.x7", ".in/.b/a.csv")]
     [False, True, True]
@@ -362,7 +362,7 @@ def is_hidden(name: str, path: str) -> bool:
 
 
 def file_literal(name: str) -> str:
-    """A file's name as SQL that means this file, though there are brackets or asterisks in it.
+    """A file's name as an SQL string that matches this file only, with brackets and asterisks escaped.
 
     >>> file_literal("it's.csv"), file_literal("a[1]*.csv")
     ("'it''s.csv'", "'a[[]1][*].csv'")

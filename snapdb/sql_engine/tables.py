@@ -1,4 +1,4 @@
-"""The SELECT that reads a table at a version from its segments, and the form that its types have in Parquet."""
+"""The SELECT of a table at a version from its segments, and the types in which Parquet stores its columns."""
 
 import re
 from collections import OrderedDict
@@ -24,7 +24,7 @@ from snapdb.types import Column, Segment, Table
 pq = module_on_first_use("pyarrow.parquet")
 
 ROW_ID = "snapdb row id"
-"""The name under which `table_rows` gives row ids; no user column may have it."""
+"""The name of row ids in `table_rows`; no user column may have it."""
 
 
 def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool = True) -> str:
@@ -33,8 +33,8 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool
     Args:
         table: The table at the version to read.
         root: The database directory.
-        row_ids: Give row ids as a last column called `ROW_ID`; for an edge table that is `e_id`.
-        ordered: False gives them in any order, which plans sooner where many rows were deleted: a join leaves them out.
+        row_ids: Whether row ids are a last column called `ROW_ID`; for an edge table that is `e_id`.
+        ordered: False: in any order, which is faster to plan if many rows were deleted, as an anti-join excludes them.
 
     Raises:
         CorruptError: a file of deleted rows cannot be read.
@@ -44,7 +44,7 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool
         every = table_rows(replace(table, deletes=()), root, row_ids=True)
         removed = deleted_rows(table.deletes, root)
         return f"SELECT {shown} FROM ({every}) WHERE {quote(ROW_ID)} NOT IN ({removed})"
-    # Only scans, filters and UNION ALL, which keep the order of files and rows whatever the number of threads.
+    # Only scans, filters and UNION ALL, which preserve the order of files and rows for any number of threads.
     groups = [list(group) for _, group in groupby(table.segments, key=lambda s: s.columns or table.columns)]
     return " UNION ALL ".join(_live(table, group, root, row_ids) for group in groups)
 
@@ -55,12 +55,12 @@ def _live(table: Table, segments: Sequence[Segment], root: Path, row_ids: bool) 
     files, columns = parquet_files(segments, root), f"{_columns(table, segments)}{row_id}"
     if (condition := _live_condition(segments, table.deletes, table.next_row, root)) is None:
         return f"SELECT {columns} FROM {files}"
-    # Above the scan: within it DuckDB evaluates such a condition at twice the time.
+    # Above the scan: DuckDB takes twice as long to evaluate such a condition inside it.
     return f"SELECT {columns} FROM (SELECT *, file_index, file_row_number FROM {files}) WHERE {condition}"
 
 
 def deleted_rows(deletes: Sequence[Segment], root: Path) -> str:
-    """SELECT row_id: the rows that are gone; at least one segment must be given."""
+    """SELECT row_id of the deleted rows; at least one segment is required."""
     plain = [s for s in deletes if s.until is None]
     parts = [f"SELECT row_id FROM {parquet_files(plain, root)}"] if plain else []
     parts += [
@@ -74,35 +74,35 @@ def deleted_rows(deletes: Sequence[Segment], root: Path) -> str:
 def key_rows(segments: Sequence[Segment], columns: Sequence[Column], root: Path) -> str:
     """SELECT the keys `k0, k1, …` of an id map with their `dense` ids (BIGINT)."""
     keys = ", ".join(f"CAST(k{i} AS {c.type}) AS k{i}" for i, c in enumerate(columns))
-    if not segments:  # read_parquet of nothing fails
+    if not segments:  # read_parquet of an empty list fails
         nothing = ", ".join(f"CAST(NULL AS {c.type}) AS k{i}" for i, c in enumerate(columns))
         return f"SELECT {nothing}, CAST(NULL AS BIGINT) AS dense WHERE false"
     return f"SELECT {keys}, {_row_id(segments)} AS dense FROM {parquet_files(segments, root)}"
 
 
 def key_bounds(segments: Iterable[Segment], root: Path) -> str:
-    """SELECT file, least, greatest: the bounds of an integer key `k0`, as the files' footers tell them."""
+    """SELECT file, least, greatest: the bounds of an integer key `k0`, from the footers of the files."""
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
     bounds = "min(TRY_CAST(stats_min_value AS HUGEINT)), max(TRY_CAST(stats_max_value AS HUGEINT))"
     return f"SELECT file_name, {bounds} FROM parquet_metadata([{paths}]) WHERE path_in_schema = 'k0' GROUP BY file_name"
 
 
 def parquet_files(segments: Iterable[Segment], root: Path) -> str:
-    """The table function that reads these files, one after another."""
+    """The table function that reads these files in order."""
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
-    # A folder called key=value above the database must not be read as a column.
+    # A directory named key=value above the database must not be read as a Hive partition column.
     return f"read_parquet([{paths}], hive_partitioning = false)"
 
 
 def _columns(table: Table, segments: Sequence[Segment]) -> str:
-    """The table's columns out of files that were all written with the same columns, which may have been others."""
+    """The table's columns from files that were written with the same columns, perhaps not the current ones."""
     then = segments[0].columns or table.columns
     written = {c.field: c for c in then}
     return ", ".join(f"{_value(c, written.get(c.field))} AS {quote(c.name)}" for c in table.columns)
 
 
 def _value(column: Column, written: Column | None) -> str:
-    """A column as its declared type, under the name that it had when the file was written."""
+    """A column with its declared type, from the name that it had when the file was written."""
     if written is None:
         return default_value(column)
     if is_plain(column.type):
@@ -111,7 +111,7 @@ def _value(column: Column, written: Column | None) -> str:
 
 
 def _row_id(segments: Sequence[Segment]) -> str:
-    """A row's id out of its file and its position there."""
+    """A row's id, from its file and its position there."""
     if len(segments) == 1:
         return f"{segments[0].first}::BIGINT + file_row_number::BIGINT"
     firsts = ", ".join(str(s.first) for s in segments)
@@ -127,15 +127,15 @@ def _row_id(segments: Sequence[Segment]) -> str:
 
 
 _BITMAP = "snapdb deleted rows"
-"""The SQL function of a bitmap; no identifier that a user would write without quotes."""
+"""The SQL function of a bitmap; its name has blanks, so that users do not call it by accident."""
 _LEAF = 1 << 20
-"""Rows under one bitmap. DuckDB copies a constant for every 2,048 rows that it evaluates, 128 KB in 10 us; smaller
-bitmaps make a deeper tree, which costs as much per row, and more calls per query: of 100M rows a selective query took
-0.04 s of CPU time with 2**20 and 0.23 s with 2**17, a whole scan 3.1 s and 3.5 s."""
+"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows that it evaluates, 128 KB in 10 us;
+smaller bitmaps make a deeper tree, which costs as much per row, and more calls per query: of 100M rows a selective
+query took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, a whole scan 3.1 s and 3.5 s."""
 _FEW = 4
-"""Deleted rows that are compared one by one."""
+"""The number of deleted rows up to which they are compared one by one."""
 _SETS = 4096
-"""Sets of deletes that are remembered: views of idle sessions name them, and there are few of those."""
+"""The number of sets of deletes that are cached: views of idle sessions refer to them, and there are few of those."""
 
 
 class _Deletes(NamedTuple):
@@ -147,7 +147,7 @@ class _Deletes(NamedTuple):
 
 
 _named: OrderedDict[str, _Deletes] = OrderedDict()
-"""By the key that SQL gives `_BITMAP`, least recently used first."""
+"""Key in SQL, an argument of `_BITMAP` → deletes, least recently used first."""
 _guard = Lock()
 
 
@@ -155,24 +155,25 @@ class _File(NamedTuple):
     """The rows of one file that are not live."""
 
     file: int
-    """Its place in the list of files."""
+    """The index of the file in the list of files."""
     first: int
-    """The id of its first row."""
+    """The id of the first row."""
     key: str
-    """Of the deletes, for `_BITMAP`."""
+    """The key of the deletes, for `_BITMAP`."""
     deleted: Int64s
-    """Ascending."""
+    """The deleted row ids, ascending."""
     stop: int
-    """Positions from here on belong to later versions."""
+    """The position from which rows belong to later versions."""
     rows: int
+    """The number of rows in the file."""
 
 
 def _live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], next_row: int, root: Path) -> str | None:
-    """The condition on `file_index` and `file_row_number` of the rows that a version has; None: it has all of them.
+    """The condition on `file_index` and `file_row_number` for the rows of a version; None: all rows are live.
 
     Args:
         segments: The files, in the order in which they are read.
-        deletes: Files of the row ids that are gone.
+        deletes: Files of deleted row ids.
         next_row: Row ids from here on belong to later versions.
         root: The database directory.
 
@@ -184,13 +185,13 @@ def _live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], n
 
 
 def create_bitmap_function(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let the SQL of `connection`, and of its cursors, name the bitmaps of `_live_condition`."""
+    """Register the function of bitmaps for the SQL of `connection` and its cursors."""
     connection.create_function(_BITMAP, _bitmap, ["VARCHAR", "BIGINT", "BIGINT"], "BLOB")
 
 
 @lru_cache(maxsize=1024)
 def _bitmap(key: str, low: int, high: int) -> bytes:
-    """A bit for each row id low ≤ id < high, set where the row is deleted."""
+    """A bit for each row id low ≤ id < high, 1 where the row is deleted."""
     with _guard:
         deletes = _named[key]
     removed = _deleted_ids(deletes)
@@ -200,7 +201,7 @@ def _bitmap(key: str, low: int, high: int) -> bytes:
 
 
 def _key(deletes: _Deletes) -> str:
-    """The name of these deletes in SQL, which is remembered."""
+    """The key of these deletes in SQL, which is cached."""
     text = "\n".join([str(deletes.root), *(f"{s.path} {s.until}" for s in deletes.segments)])
     key = sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
     with _guard:
@@ -213,7 +214,7 @@ def _key(deletes: _Deletes) -> str:
 
 @lru_cache(maxsize=8)
 def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, next_row: int) -> str | None:
-    """By first id and rows of each file."""
+    """The condition; `spans` has the first id and the number of rows of each file."""
     removed = _deleted_ids(deletes)
     files = []
     for file, (first, rows) in enumerate(spans):
@@ -228,7 +229,7 @@ def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, 
 
 @lru_cache(maxsize=8)
 def _deleted_ids(deletes: _Deletes) -> Int64s:
-    """Ascending deleted row ids."""
+    """The deleted row ids, ascending."""
     parts = [np.empty(0, np.int64)]
     for segment in deletes.segments:
         path = deletes.root / segment.path
@@ -240,14 +241,14 @@ def _deleted_ids(deletes: _Deletes) -> Int64s:
             raise CorruptError(
                 f"cannot read a file of the database: {path}: {error}; restore it from a backup", code="damaged-file"
             ) from error
-    removed = np.sort(np.concatenate(parts))  # np.unique hashes, at ten times the cost
+    removed = np.sort(np.concatenate(parts))  # np.unique hashes, which takes ten times as long
     first = np.ones(removed.size, np.bool_)
     np.not_equal(removed[1:], removed[:-1], out=first[1:])
     return removed[first]
 
 
 def _by_file(files: Sequence[_File], count: int) -> str:
-    """The condition where rows are in `count` files, of which some are not mentioned: all of their rows are live."""
+    """The condition for rows in `count` files; all rows of files that are not in `files` are live."""
 
     def leaf(low: int, high: int) -> str | None:
         some = [f for f in files if low <= f.file < high]
@@ -268,7 +269,7 @@ def _in_file(file: _File) -> str:
             return "false"
         condition = _positions(file, here, low, end)
         later = end < min(high, file.rows)
-        cut = f"CASE WHEN file_row_number < {end} THEN {condition} ELSE false END"  # AND would evaluate both
+        cut = f"CASE WHEN file_row_number < {end} THEN {condition} ELSE false END"  # AND would evaluate both sides
         return cut if later and condition is not None else condition
 
     return _tree("file_row_number", 0, file.rows, leaf)
@@ -287,7 +288,7 @@ def _positions(file: _File, removed: Int64s, low: int, high: int) -> str | None:
 
 
 def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]) -> str:
-    """Nested CASE over low ≤ name < high; ranges for which `leaf` knows no condition are cut at a power of two."""
+    """Nested CASE over low ≤ name < high; ranges without a condition from `leaf` are split at a power of two."""
     if (known := leaf(low, high)) is not None:
         return known
     middle = low + (1 << (high - low - 1).bit_length() - 1)
@@ -295,7 +296,7 @@ def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]
     return first if first == second else f"CASE WHEN {name} < {middle} THEN {first} ELSE {second} END"
 
 
-# Which DuckDB types survive Parquet, and in which form the others are written.
+# The DuckDB types that Parquet preserves, and the form in which others are written.
 #
 # Measured on DuckDB 2.0: Parquet turns HUGEINT into DOUBLE, FLOAT[2] into a list, ENUM into VARCHAR, TIMESTAMP_S into
 # TIMESTAMP, BIT and BIGNUM into VARCHAR, UNION into STRUCT; it cuts INTERVAL to milliseconds and forgets the zone of a
@@ -307,9 +308,9 @@ _FORMS = (
     (re.compile(r"\bINTERVAL\b"), "VARCHAR"),
     (re.compile(r"\bTIME WITH TIME ZONE\b"), "VARCHAR"),
 )
-"""Types that Parquet would change, and what is written in their place."""
+"""Types that Parquet would change → the types that are written instead."""
 _CHANGED = re.compile(r"\[|\b(ENUM|TIMESTAMP_M?S)\b")
-"""What of the types that Parquet keeps comes back as another."""
+"""The types within types that Parquet reads back as others."""
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 _REFUSED = {
     "UNION": "store its members as columns of a STRUCT",
@@ -318,12 +319,12 @@ _REFUSED = {
     "GEOMETRY": "cast it to BLOB (well-known binary)",
 }
 _TAKEN = ("file_index", "file_row_number", ROW_ID)
-"""Names that reading a table from its files gives a meaning to."""
+"""Names with a meaning in the scan of a table's files."""
 _REFUSED_WORD = re.compile(r"\b(" + "|".join(_REFUSED) + r")\b")
 
 
 def parquet_form(type_: str) -> str:
-    """The type in which a column of `type_` is written to Parquet; the same type for most.
+    """The type in which a column of `type_` is written to Parquet; the same for most types.
 
     >>> parquet_form("BIGINT"), parquet_form("STRUCT(n HUGEINT)")
     ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
@@ -334,7 +335,7 @@ def parquet_form(type_: str) -> str:
 
 
 def is_plain(type_: str) -> bool:
-    """Whether Parquet gives a type back as it is, without a cast.
+    """Whether Parquet preserves a type, so that no cast is needed.
 
     >>> is_plain("VARCHAR"), is_plain("FLOAT[2]"), is_plain("HUGEINT")
     (True, False, False)
@@ -343,7 +344,7 @@ def is_plain(type_: str) -> bool:
 
 
 def default_value(column: Column) -> str:
-    """What a row without a value gets, as SQL.
+    """The value of a column in rows without one, as SQL.
 
     >>> default_value(Column("a", "INTEGER", default="3")), default_value(Column("b", "DATE"))
     ("CAST('3' AS INTEGER)", 'CAST(NULL AS DATE)')
@@ -352,11 +353,11 @@ def default_value(column: Column) -> str:
 
 
 def check_storable(columns: Iterable[Column]) -> None:
-    """Nothing when every column can be kept as it is.
+    """Raise unless every column can be stored without loss.
 
     Raises:
-        BindError: a type that Parquet would change, a column without a type (all NULL), names that differ only in
-            case or that reading files needs.
+        BindError: Parquet would change a type, a column has no type (all NULL), names differ only in case, or a name is
+            reserved for reading files.
     """
     seen: dict[str, str] = {}
     for column in columns:

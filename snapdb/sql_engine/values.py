@@ -1,8 +1,8 @@
-"""Values of which plain Arrow loses something, carried in Arrow's extension types, and handed over as Arrow or Python.
+"""Lossless values: types that plain Arrow lacks, as Arrow extension types, and their conversion to Arrow or Python.
 
-DuckDB hands HUGEINT to Arrow as DECIMAL(38, 0), a time of day without its zone, and so on. `SqlSession.exact_reader`
-gives such columns in DuckDB's own extension types, with DuckDB's type in their metadata. DuckDB itself makes of them
-what users get, so that tables are those of its Python client, and Python values too.
+DuckDB converts HUGEINT to DECIMAL(38, 0) for Arrow, a time of day loses its zone, and so on. `SqlSession.exact_reader`
+returns such columns in DuckDB's own extension types, with DuckDB's type in their metadata. DuckDB itself converts them
+for users, so that tables and Python values are those of its Python client.
 """
 
 import atexit
@@ -22,7 +22,7 @@ from snapdb.errors import InputError, QueryError
 from snapdb.sql_engine.sources import quote
 
 EXACT = "arrow_lossless_conversion"
-"""DuckDB's setting that makes extension types of what Arrow has no type for."""
+"""DuckDB's setting that enables extension types for types that Arrow lacks."""
 
 _TYPE = b"snapdb.type"
 """The key of DuckDB's type in the metadata of a column."""
@@ -31,10 +31,11 @@ _UTC = ZoneInfo("UTC")
 
 
 def marked(schema: pa.Schema, types: Sequence[object]) -> pa.Schema:
-    """The schema of exact values, with DuckDB's type noted at each column that is not plain Arrow.
+    """The schema of exact values, with DuckDB's type in the metadata of each column that is not plain Arrow.
 
     Args:
-        types: DuckDB's types of the columns. One whose fields have no names, a TUPLE, is a struct in Arrow.
+        schema: The schema of the batches.
+        types: DuckDB's types of the columns. A TUPLE, whose fields have no names, is a struct in Arrow.
     """
     fields = []
     for field, kind in zip(schema, map(str, types), strict=True):
@@ -44,7 +45,7 @@ def marked(schema: pa.Schema, types: Sequence[object]) -> pa.Schema:
 
 
 def empty(schema: pa.Schema) -> pa.RecordBatch:
-    """No rows, of any types: pyarrow's own ways know no extension types in lists, nor unions."""
+    """A batch without rows, of any types: pyarrow's functions support neither extension types in lists nor unions."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
@@ -54,10 +55,10 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in types that every reader of Arrow has; the batch itself where it has no others.
+    """The batch in types that every reader of Arrow supports; the same batch if it has no others.
 
     Raises:
-        QueryError: a UHUGEINT is beyond Arrow's integers, which end at 2^127.
+        QueryError: a UHUGEINT exceeds Arrow's integers, which end at 2^127.
     """
     columns, fields = list(batch.columns), list(batch.schema)
     for i, field in enumerate(fields):
@@ -82,15 +83,15 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows as DuckDB's Python client gives them: each value as it maps the SQL type of its column.
+    """The rows as DuckDB's Python client returns them: each value as it maps the SQL type of its column.
 
-    Moments with a zone are in UTC, also where the package is missing that DuckDB takes zones from.
+    Times with a zone are in UTC, even without the package from which DuckDB takes zones.
 
     Raises:
         QueryError: DuckDB's client has no Python value for a column, e.g. for a map whose keys are BIGNUM.
-        InputError: that package is missing, and moments with a zone are in a UNION or VARIANT.
+        InputError: the package is missing, and a UNION or VARIANT has times with a zone.
     """
-    if all(_is_alike(field) for field in table.schema):  # two columns may have one name: rows by position
+    if all(_is_alike(field) for field in table.schema):  # rows by position, as two columns may have the same name
         return list(zip(*map(_alike_values, table.columns), strict=True))
     wanted = [_noted(field) if _TYPE in (field.metadata or {}) else None for field in table.schema]
     relation = _cast(table, [None if kind is None else str(kind) for kind in wanted])
@@ -118,7 +119,7 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _is_extended(kind: pa.DataType) -> bool:
-    """Whether Arrow's own types alone do not make the type."""
+    """Whether the type is or contains an extension type."""
     if isinstance(kind, pa.BaseExtensionType):
         return True
     if pa.types.is_dictionary(kind):
@@ -130,7 +131,7 @@ _ALIKE: tuple[Callable[[pa.DataType], bool], ...] = (
     *(pa.types.is_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_boolean, pa.types.is_null),
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary),
 )
-"""Types of which Arrow makes the same Python values as DuckDB."""
+"""Types that Arrow converts to the same Python values as DuckDB."""
 
 
 def _is_alike(field: pa.Field) -> bool:
@@ -139,7 +140,7 @@ def _is_alike(field: pa.Field) -> bool:
 
 _HUGEINT = "extension<arrow.opaque[storage_type=fixed_size_binary[16], type_name=hugeint, vendor_name=DuckDB]>"
 _SIMPLE = ("extension<arrow.bool8>", _HUGEINT)
-"""Types of comparisons and of sums, so of many small results: these are changed here, without a query."""
+"""Types of comparisons and sums, and so of many small results: they are converted here, without a query."""
 
 
 def _alike_values(column: pa.ChunkedArray) -> list[Any]:
@@ -164,15 +165,15 @@ def _noted(field: pa.Field) -> Any:
 
 @cache
 def _engine(process: int) -> Any:
-    """A DuckDB of one thread, which a fork does not share, to convert values with."""
+    """A DuckDB with one thread for conversions, per process, as it does not survive a fork."""
     engine = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
     engine.execute("SET GLOBAL TimeZone = 'UTC'")
-    atexit.register(_engine.cache_clear)  # else DuckDB lists it on stderr as leaked when Python ends
+    atexit.register(_engine.cache_clear)  # else DuckDB reports it on stderr as leaked at exit
     return engine
 
 
 def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
-    """DuckDB's relation of a table, with columns cast to these types where there are some."""
+    """DuckDB's relation of a table, with columns cast where `types` has a type."""
     names = [f"c{i}" for i in range(table.num_columns)]
     columns = []
     for column in table.columns:
@@ -187,7 +188,7 @@ def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
 
 
 def _decoded(kind: pa.DataType, within: bool = False) -> pa.DataType:
-    """The type with values in place of dictionaries `within` lists of fixed size, of which DuckDB reads the codes."""
+    """The type with values instead of dictionaries `within` fixed-size lists, in which DuckDB reads the codes."""
     if pa.types.is_dictionary(kind):
         return kind.value_type if within else kind
     if pa.types.is_fixed_size_list(kind):
@@ -200,7 +201,7 @@ def _decoded(kind: pa.DataType, within: bool = False) -> pa.DataType:
 
 
 def _changed(kind: Any, changes: Mapping[str, str]) -> str:
-    """The SQL of a type, with types in it changed for others."""
+    """The SQL of a type, with nested types replaced by others."""
     match kind.id:
         case "list":
             return f"{_changed(kind.child, changes)}[]"
@@ -220,7 +221,7 @@ _Change = Callable[[Any], Any]
 
 
 def _zoning(kind: Any) -> _Change | None:
-    """What gives moments in values of a type their zone; None where there are none in it."""
+    """The function that adds the zone to times in values of a type; None if the type has none."""
     if kind.id == _ZONED:
         return _in_utc
     if kind.id in {"list", "array"}:
@@ -248,7 +249,7 @@ def _zoning_fields(inner: Sequence[_Change | None]) -> _Change | None:
 
 
 def _zoning_map(key: _Change | None, item: _Change | None) -> _Change | None:
-    """Of a map; one whose keys Python cannot hash has a list of keys and one of values."""
+    """The same function for a map; a map whose keys Python cannot hash is a list of keys and one of values."""
     if key is None and item is None:
         return None
     keys, items = key or _same, item or _same
@@ -268,7 +269,7 @@ def _same(value: Any) -> Any:
 
 
 def _in_utc(value: Any) -> Any:
-    """A moment; infinities have no zone, and what Python's dates do not reach is text, as in DuckDB."""
+    """A time in UTC; infinities have no zone, and dates beyond Python's range are text, as in DuckDB."""
     if isinstance(value, str):
         return f"{value}+00"
     if value is None or value in {datetime.max, datetime.min}:

@@ -1,4 +1,4 @@
-"""The vocabulary: frozen values that packages hand to each other. No I/O, no engine."""
+"""Frozen values that packages pass to each other. No I/O, no SQL engine."""
 
 from snapdb.types.graph import (
     Column,

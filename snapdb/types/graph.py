@@ -1,4 +1,4 @@
-"""Tables as one version sees them, and property graphs over their columns."""
+"""Tables at one version, and property graphs over their columns."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as it was declared."""
+    """A declared column of a table."""
 
     name: str
     type: str
-    """DuckDB's spelling of the type, e.g. `FLOAT[128]`. Parquet may hold it in another form (sql_engine.values)."""
+    """DuckDB's spelling of the type, e.g. `FLOAT[128]`. Parquet may store another type (sql_engine.tables)."""
     nullable: bool = True
     field: int = 0
-    """What stays when the column is renamed, and is never given again; 0 where no table holds the column."""
+    """The field id, which survives renames and is never reused; 0 for a column of no table."""
     default: str | None = None
-    """The value, as text, of rows that were given none, and of those older than the column."""
+    """The value, as text, of rows that were inserted without one, and of rows older than the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,21 @@ class Segment:
     """One immutable Parquet file of a table."""
 
     path: str
-    """Relative to the database directory."""
+    """The path, relative to the database directory."""
     rows: int
+    """The number of rows."""
     bytes: int
+    """The size of the file."""
     sha256: str
+    """The hash of the file, in hexadecimal."""
     first: int = 0
-    """Row id of the file's first row; row ids count on from it in file order. Of deletes: the oldest version in it.
-    0 where the file is not part of a version yet."""
+    """The row id of the file's first row; the following rows count on. In a file of deletes: its oldest version. 0 in a
+    file that belongs to no version yet."""
     columns: tuple[Column, ...] | None = None
-    """The table's columns when the file was written; None: as the table's now."""
+    """The table's columns when the file was written; None: the same as now."""
     until: int | None = None
-    """Of deletes: only rows with `version` ≤ until count, for the file holds later ones too; None: all of them."""
+    """In a file of deletes: the last version whose deletes count, as a merged file has later ones too; None: all
+    count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +47,39 @@ class Table:
     """A table at one version."""
 
     id: int
-    """Never reused: a replaced table is another table."""
+    """The id, never reused: a table that replaces another gets a new id."""
     name: str
     columns: tuple[Column, ...]
     segments: tuple[Segment, ...]
     deletes: tuple[Segment, ...]
-    """Parquet files of one column `row_id`: rows of `segments` that are no longer there."""
+    """Parquet files with one column `row_id`: the rows of `segments` that are deleted."""
     rows: int
-    """Live rows."""
+    """The number of live rows."""
     state: int
-    """The last version, not after this one, that changed the table."""
+    """The last version, up to this one, that changed the table."""
     next_row: int
-    """The id that the next appended row will get; rows of `segments` from here on belong to later versions."""
+    """The id of the next appended row; rows of `segments` from here on belong to later versions."""
     fields: int
-    """How many columns it has ever had; the last field that was given."""
+    """The number of columns that it ever had, which is the last field id."""
 
     @property
     def folder(self) -> str:
-        """Where its files go, relative to the database directory."""
+        """The directory of its files, relative to the database directory."""
         return f"tables/{self.id}" if self.id > 0 else "tables"
 
     def column(self, name: str) -> Column | None:
-        """The column of that name, whatever its case."""
+        """The column with that name, in any case; None if there is none."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What one commit published to one table."""
+    """The changes that one commit made to one table."""
 
     version: int
     time: int
-    """Microseconds since 1970, UTC; grows with every version."""
+    """Microseconds since 1970 UTC; increases with every version."""
     message: str | None
     tag: str | None
     author: str
@@ -91,12 +95,12 @@ class Tag:
     name: str
     version: int
     time: int
-    """When the version was committed: microseconds since 1970, UTC."""
+    """The time of the version's commit: microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A column and the name that it is shown under."""
+    """A column, and the name under which a snapshot shows it."""
 
     column: str
     name: str
@@ -104,14 +108,14 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What an element shows beside the columns that it needs."""
+    """The properties that an element shows beside its required columns."""
 
     named: tuple[Property, ...] = ()
     excepted: tuple[str, ...] | None = None
-    """All columns but these are shown under their own names too; None: only the named ones."""
+    """The columns that ALL COLUMNS EXCEPT omits; None: only the named columns are shown."""
 
     def shown(self, columns: Iterable[str], needed: Iterable[str]) -> list[tuple[str, str]]:
-        """Each column that is shown and its name there, in the columns' order; the needed ones always are.
+        """Each shown column with its name, in the order of the columns; required ones are always shown.
 
         >>> Properties((Property("b", "c"),)).shown(["id", "a", "b"], ["ID"])
         [('id', 'id'), ('b', 'c')]
@@ -130,7 +134,7 @@ class Properties:
         return shown
 
     def __str__(self) -> str:
-        """As a graph says them.
+        """The clause of the graph's definition.
 
         >>> str(Properties((Property("b", "c"),))), str(Properties()), str(Properties(excepted=("a",)))
         ('b AS c', 'none', 'all columns except a')
@@ -146,14 +150,14 @@ OnDuplicate = Literal["ERROR", "FIRST", "LAST"]
 
 
 class EdgeType(NamedTuple):
-    """An edge type by its names, as PyG writes it: (source vertex type, edge type, destination vertex type)."""
+    """An edge type as PyG writes it: (source vertex type, edge type, destination vertex type)."""
 
     source: str
     edge: str
     destination: str
 
     def type_hash(self, direction: Direction) -> int:
-        """The 64-bit name of an edge type and direction in every draw key (the sampling contract's ET).
+        """The 64-bit hash of an edge type and direction, which is part of every draw key (ET in the sampling contract).
 
         >>> hex(EdgeType("customer", "bought", "product").type_hash("IN"))
         '0x860da7d90bdd38f6'
@@ -161,19 +165,19 @@ class EdgeType(NamedTuple):
         return int.from_bytes(sha256(self.type_text(direction)).digest()[:8], "little")
 
     def type_text(self, direction: Direction) -> bytes:
-        """The text that `type_hash` hashes; its byte order is the order of edge types within a hop."""
+        """The text that `type_hash` hashes; edge types are sampled in its byte order within a hop."""
         return "\0".join((self.source.lower(), self.edge.lower(), self.destination.lower(), direction)).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureHistory:
-    """Where the values of a feature that changes in time are: a table with a row for each change."""
+    """The history of a feature whose values change in time: a table with a row per change."""
 
     table: str
     key: tuple[str, ...]
-    """Its columns that hold the element's key, in the key's order."""
+    """The columns with the element's key, in the key's order."""
     event_time: str
-    """Since when a row's values hold."""
+    """The column with the time from which a row's values are valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,20 +186,22 @@ class FeatureSpec:
 
     name: str
     columns: tuple[str, ...]
-    """Of the element's table, or of the history's. When sparse: lists of indices and, unless all are 1, of values."""
+    """The columns of the element's table, or of the history's. For a sparse feature: lists of indices and, unless all
+    values are 1, of values."""
     default: float | None = None
-    """What stands for NULL, NaN and missing rows; None makes them an error."""
+    """The value in place of NULL, NaN and missing rows; None: these are an error."""
     dtype: str = "float32"
-    """numpy's name of the type it is kept and delivered in."""
+    """The dtype in which it is stored and delivered, by numpy's name."""
     sparse: bool = False
-    """Rows are kept as (index, value) pairs and delivered as a torch CSR tensor."""
+    """Whether rows are stored as (index, value) pairs and delivered as a torch CSR tensor."""
     width: int | None = None
-    """Of sparse rows, if the graph declares it; None: one more than the greatest index."""
+    """The declared width of a sparse feature; None: one more than the greatest index."""
     history: FeatureHistory | None = None
+    """The table of its values, if they change in time."""
 
 
 def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:
-    """The columns of the element's own table that features come from."""
+    """The columns of the element's own table that features are built from."""
     return [column for spec in specs if spec.history is None for column in spec.columns]
 
 
@@ -216,19 +222,19 @@ class VertexElement:
     """The column that a batch delivers as `y` for its seeds."""
     on_duplicate: OnDuplicate = "ERROR"
     event_time: str | None = None
-    """Since when a vertex is there; None: always."""
+    """The column with the time from which a vertex exists; None: all exist always."""
     nulls_static: bool = False
-    """NULL as event time means always; otherwise it is an error."""
+    """Whether a vertex with NULL as event time exists always; otherwise NULL is an error."""
     labels: tuple[str, ...] = ()
-    """Empty: its name."""
+    """The labels; empty: its name is its only label."""
     properties: Properties | None = None
-    """None: all columns."""
+    """The shown properties; None: all columns."""
     classes: tuple[str, ...] | None = None
-    """All values that a target of text may have, in the order of their codes; None: they get codes as they appear."""
+    """All values of a text target, in the order of their codes; None: codes are assigned as values appear."""
 
     @property
     def needed(self) -> list[str]:
-        """The columns that a snapshot shows whatever the properties."""
+        """The columns that a snapshot shows in any case."""
         return [*self.key, *([] if self.event_time is None else [self.event_time])]
 
     @property
@@ -246,23 +252,24 @@ class EdgeElement:
     table: str
     source_key: tuple[str, ...]
     source: str
-    """Vertex type."""
+    """The vertex type of the source."""
     destination_key: tuple[str, ...]
     destination: str
-    """Vertex type."""
+    """The vertex type of the destination."""
     event_time: str | None = None
-    """When an edge happened, or since when it holds."""
+    """The column with the time of an edge, or with the time from which it is valid."""
     weight: str | None = None
     features: tuple[FeatureSpec, ...] = ()
     on_dangling: Literal["ERROR", "SKIP"] = "ERROR"
     event_end: str | None = None
-    """Until when an edge holds, itself excluded; NULL there means for ever. None: edges are moments."""
+    """The column with the time at which an edge ends, exclusive; NULL there means never. None: edges have no
+    duration."""
     nulls_static: bool = False
-    """NULL as event time means always; otherwise it is an error."""
+    """Whether an edge with NULL as event time exists always; otherwise NULL is an error."""
     labels: tuple[str, ...] = ()
-    """Empty: its name."""
+    """The labels; empty: its name is its only label."""
     properties: Properties | None = None
-    """None: all columns."""
+    """The shown properties; None: all columns."""
 
     @property
     def type(self) -> EdgeType:
@@ -270,7 +277,7 @@ class EdgeElement:
 
     @property
     def needed(self) -> list[str]:
-        """The columns that a snapshot shows whatever the properties."""
+        """The columns that a snapshot shows in any case."""
         more = [name for name in (self.event_time, self.event_end, self.weight) if name is not None]
         return [*self.source_key, *self.destination_key, *more]
 
@@ -282,7 +289,7 @@ class EdgeElement:
 
 @dataclass(frozen=True, slots=True)
 class PropertyGraph:
-    """A graph over tables. One definition serves every version whose tables fit it."""
+    """A property graph over tables. One definition serves every version whose tables fit it."""
 
     name: str
     vertices: tuple[VertexElement, ...]
@@ -295,20 +302,20 @@ class PropertyGraph:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Every table that it stands on, once: those of its elements and of features that change in time."""
+        """Every table that it reads, once: those of its elements and of histories."""
         named = [e.table for e in self.elements]
         named += [spec.history.table for v in self.vertices for spec in v.features if spec.history is not None]
         return tuple({name.lower(): name for name in named}.values())
 
     def labelled(self, name: str) -> list[VertexElement | EdgeElement]:
-        """The elements that a name means: the one of that name, else all that have the label."""
+        """The elements that a name denotes: the element with that name, else all with that label."""
         own = [e for e in self.elements if e.name.lower() == name.lower()]
         return own or [e for e in self.elements if name.lower() in {label.lower() for label in e.labels}]
 
     def vertex(self, name: str) -> VertexElement | None:
-        """The vertex type of that name, whatever its case."""
+        """The vertex type with that name, in any case."""
         return next((v for v in self.vertices if v.name.lower() == name.lower()), None)
 
     def edge(self, name: str) -> EdgeElement | None:
-        """The edge type of that name, whatever its case."""
+        """The edge type with that name, in any case."""
         return next((e for e in self.edges if e.name.lower() == name.lower()), None)

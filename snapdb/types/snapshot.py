@@ -13,11 +13,11 @@ from snapdb.types.task import Period
 TimeUnit = Literal["timestamp", "integer"]
 
 Form = Literal["full", "ends", "bitmap", "materialized"]
-"""How an edge type of a snapshot lies on the disk: nothing of its own; one degree a node; one bit an edge; rows of its
-own. Each delivers the same samples."""
+"""The encoding of an edge type of a snapshot on disk: nothing (full); an end offset per node; a bit per edge;
+materialized rows. All deliver the same samples."""
 
 FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
-"""From the cheapest to the dearest on the disk."""
+"""From the smallest to the largest on disk."""
 
 
 @document_attributes
@@ -34,7 +34,7 @@ class Window:
 
     @property
     def until_after(self) -> int | None:
-        """Edges with an end are in the window when it is after this moment: AS OF t, like [t, b), asks for end > t."""
+        """The time after which an edge must end to be in the window: AS OF t, like [t, b), requires end > t."""
         if self.start is None and self.stop is not None:
             return self.stop - 1
         return self.start
@@ -49,19 +49,20 @@ class Filter:
 
     element: str
     condition: str
-    """DuckDB SQL over the element's columns, which it may qualify by the element's name."""
+    """DuckDB SQL over the element's columns, which may be qualified with the element's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What of a snapshot REFRESH resolves again; all else stays as it was."""
+    """The parts of a snapshot that REFRESH resolves again; other parts never change."""
 
     head: bool = False
-    """The version: the newest one."""
+    """Whether the version is the newest one."""
     tag: str | None = None
-    """The version: that of this tag."""
+    """The tag whose version is used; None: no tag."""
     window: str | None = None
-    """The length of a window that ends at the latest event: an INTERVAL, or a whole number, as SQL."""
+    """The length of a window that ends at the latest event, an INTERVAL or a whole number as SQL; None: the window is
+    fixed."""
 
     @property
     def moves(self) -> bool:
@@ -84,27 +85,27 @@ class Snapshot:
     version: int
     window: Window
     unit: TimeUnit | None
-    """What the window counts in; None when no element has event time."""
+    """The unit of the window; None when no element has event times."""
     filters: tuple[Filter, ...]
     form: str
-    """How its edge types lie on the disk (`Form`), the dearest of theirs."""
+    """The encoding of its edge types (`Form`), the largest of theirs."""
     nodes: int
     edges: int
     bytes: int
-    """On disk, for this snapshot alone; a shared topology counts for none of its snapshots."""
+    """The bytes on disk of this snapshot only, without shared topologies."""
     created: int
-    """Microseconds since 1970, UTC."""
+    """Microseconds since 1970 UTC."""
     path: str
     """Its directory, relative to the database directory."""
     pin: Pin = PINNED
     layout: str | None = None
-    """The form that WITH (layout = …) requested."""
+    """The encoding that WITH (layout = …) requested; None: the cheapest."""
     refreshed: int | None = None
-    """When it was last refreshed: microseconds since 1970, UTC."""
+    """The time of the last refresh: microseconds since 1970 UTC; None: it was never refreshed."""
 
     @property
     def built_at(self) -> int:
-        """When it was created or last refreshed: microseconds since 1970, UTC."""
+        """The time of creation or of the last refresh: microseconds since 1970 UTC."""
         return self.created if self.refreshed is None else self.refreshed
 
 
@@ -151,7 +152,7 @@ Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Keeps all snapshots younger than a length, or of those the last one of each day, week, month or year."""
+    """A rule that keeps all snapshots younger than a length, or the last one of each day, week, month or year."""
 
     keeps: Keeps
     length: Period
@@ -159,21 +160,21 @@ class Rule:
     """The length as it was written, such as 7 days."""
 
     def __str__(self) -> str:
-        """As SET RETENTION says it."""
+        """The item of SET RETENTION."""
         quoted = self.text.replace("'", "''")
         return f"{self.keeps} '{quoted}'"
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What keeps snapshots of a graph: one stays when any rule keeps it."""
+    """The retention of a graph's snapshots: a snapshot is kept if any rule keeps it."""
 
     rules: tuple[Rule, ...]
     keep_tagged: bool
-    """Snapshots of tagged versions stay."""
+    """Whether snapshots of tagged versions are kept."""
 
     def __str__(self) -> str:
-        """As SET RETENTION says it.
+        """The items of SET RETENTION.
 
         >>> str(Retention((Rule("all", Period(0, 3, 0), "3 days"),), keep_tagged=True))
         "all '3 days', keep_tagged"

@@ -1,4 +1,4 @@
-"""A task: statements that run by the clock; and the record of one of its runs."""
+"""Scheduled tasks, and the record of one of their runs."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ RunState = Literal["running", "ok", "failed", "timeout", "missed"]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A length of time as the calendar has it: months differ, days are those of UTC."""
+    """A length of time in calendar units: months have different lengths, and days are those of UTC."""
 
     months: int
     days: int
@@ -20,36 +20,36 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a task runs: by a cron line in a time zone, or in equal steps from an anchor."""
+    """The schedule of a task: a cron line in a time zone, or equal intervals from an anchor."""
 
     text: str
-    """As a statement writes it: USING CRON 0 3 * * * UTC, or EVERY INTERVAL '2 seconds'."""
+    """The clause of the statement: USING CRON 0 3 * * * UTC, or EVERY INTERVAL '2 seconds'."""
     cron: str | None
-    """The five fields of a cron line; None: in steps."""
+    """The five fields of a cron line; None: equal intervals."""
     zone: str
-    """By its IANA name; UTC where the steps are equal."""
+    """The IANA name of the time zone; UTC for equal intervals."""
     every: Period | None
-    """The step; None: by a cron line."""
+    """The interval; None: a cron line."""
     anchor: int
-    """From which steps are counted, in microseconds since 1970 UTC; it is itself no firing."""
+    """The time from which intervals are counted, in microseconds since 1970 UTC; no run is scheduled at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Statements, when they run, and what becomes of runs that fail, meet or come late."""
+    """A task: statements, their schedule, and the policies for failed, overlapping and missed runs."""
 
     id: int
-    """Never given to another task; runs are counted under it."""
+    """The id, never reused; runs refer to it."""
     name: str
     schedule: Schedule
     condition: str | None
-    """What WHEN says, without its parentheses; None: every firing runs."""
+    """The condition of WHEN, without its parentheses; None: every scheduled run starts."""
     body: str
-    """The statements, without dollars around them; {date} and the like stand in it still."""
+    """The statements, without dollar quotes; placeholders such as {date} are not filled."""
     folder: str
-    """The absolute path that relative paths of the body count from: where the task was created."""
+    """The absolute path that relative paths of the body refer to: the working directory at creation."""
     timeout: int | None
-    """Microseconds; None: however long it takes."""
+    """The maximum duration of a run in microseconds; None: unlimited."""
     retries: int
     overlap: Overlap
     catch_up: CatchUp
@@ -61,48 +61,48 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """One attempt to run a task, or a firing that came to nothing. Moments are microseconds since 1970 UTC."""
+    """One attempt to run a task, or a missed run. Times are microseconds since 1970 UTC."""
 
     task: int
     name: str
-    """The task's, then."""
+    """The name of the task at that time."""
     run: int
-    """From 1 for each task; the attempts of one firing share it."""
+    """The number of the run, from 1 per task; attempts of one scheduled run share it."""
     attempt: int
-    """From 1 for each run."""
+    """The number of the attempt, from 1 per run."""
     cause: Cause
     state: RunState
     holder: str | None
-    """The token of who runs it; None of a firing that was missed."""
+    """The token of the process that runs it; None for a missed run."""
     scheduled: int
     started: int | None
     ended: int | None
     version: int
-    """The head when its first attempt began."""
+    """The head when its first attempt started."""
     step: int
-    """So many statements of the body are done, in all attempts together: the next attempt goes on after them."""
+    """The number of statements of the body that are done, over all attempts: the next attempt continues after them."""
     published: tuple[int, ...]
-    """The versions that it published."""
+    """The versions that it committed."""
     retry: int | None
-    """When it is to be tried again; None: it is not."""
+    """The time of the next attempt; None: it is not retried."""
     rows: int
-    """Added and removed."""
+    """The number of rows added and removed."""
     bytes: int
-    """Of the files that it published."""
+    """The bytes of the files that it published."""
     error: str | None
     log: str
-    """A line for each statement that was run, and what else a person wants to know."""
+    """A line per executed statement, and further messages."""
     replaced: bool = False
-    """Its task was replaced while it ran: its body is not the task's body now."""
+    """Whether its task was replaced while it ran: its body is not the task's current body."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunExport:
-    """A folder that a statement of a run was about to put outside of the database."""
+    """A directory outside of the database that a statement of a run is about to publish."""
 
     statement: int
-    """Its number in the body, from 1."""
+    """The number of the statement in the body, from 1."""
     path: str
-    """Absolute."""
+    """The absolute path of the directory."""
     sha256: str
-    """Of the folder's manifest, in hexadecimal."""
+    """The hash of the directory's manifest, in hexadecimal."""

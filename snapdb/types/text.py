@@ -1,4 +1,4 @@
-"""Text for people: counted nouns, escaped HTML, the nearest of several names, and the words that a Literal permits."""
+"""Formatting of text for users: counted nouns, HTML tables, the nearest of several names, and Literal strings."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, get_args
 
 
 def by_word(kind: object) -> dict[Any, Any]:
-    """Each string of a Literal type, under itself: `words: dict[str, Overlap] = by_word(Overlap)` turns a str into one.
+    """Each string of a Literal type, mapped to itself: `words: dict[str, Overlap] = by_word(Overlap)` narrows a str.
 
-    A type checker cannot relate the Literal passed to the values returned, so the annotation at the call names it.
+    A type checker cannot relate the Literal to the returned values, so the annotation at the call specifies the type.
 
     >>> from typing import Literal
     >>> by_word(Literal["skip", "queue"])
@@ -19,7 +19,7 @@ def by_word(kind: object) -> dict[Any, Any]:
 
 
 def counted(number: int, noun: str, nouns: str | None = None) -> str:
-    """The number and its noun.
+    """A number with its noun, in the singular or plural.
 
     >>> counted(1, "row"), counted(12000, "row"), counted(2, "vertex", "vertices")
     ('1 row', '12,000 rows', '2 vertices')
@@ -32,16 +32,16 @@ _FAINT = "opacity:0.6"
 
 
 class Head(NamedTuple):
-    """What stands above a column."""
+    """The header of a column."""
 
     name: str
     type: str = ""
     right: bool = False
-    """Whether its values stand to the right, as numbers do."""
+    """Whether its values are right-aligned, as numbers are."""
 
 
 def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], footer: str = "") -> str:
-    """A table with its footer under it; None is shown as NULL.
+    """A table with a footer; None is shown as NULL.
 
     >>> html_table([Head("n")], [["<b>"]])[-40:]
     'lt;b&gt;</td></tr></tbody></table></div>'
@@ -54,7 +54,7 @@ def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], foot
 
 
 def block(text: str) -> str:
-    """Text as it stands, in one width."""
+    """Preformatted text in a fixed-width font."""
     return f"<pre>{escape(text)}</pre>"
 
 
@@ -71,13 +71,13 @@ def _cell(text: str | None, head: Head) -> str:
 
 
 _SHORT = 5
-"""Letters from which a name is long."""
+"""The number of letters from which a name counts as long."""
 _LONGEST = 200
-"""Letters of the longest name that there may be; comparing longer ones takes seconds."""
+"""The length of the longest name that is compared; comparing longer ones takes seconds."""
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """The end of an error message that names the nearest candidate, whatever its case; '' when none is near.
+    """A suggestion of the nearest candidate, ignoring case, for the end of an error message; '' when none is near.
 
     >>> did_you_mean("Bougt", ["bought", "viewed"])
     '; did you mean "bought"?'
@@ -91,7 +91,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that is spelt nearest to a name, whatever its case; None when none is near.
+    """The candidate with the most similar spelling, ignoring case; None when none is near.
 
     >>> nearest("Bougt", ["bought", "viewed"])
     'bought'
@@ -102,7 +102,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         near = [folded]
     elif len(folded) > _LONGEST:
         near = []
-    elif len(folded) < _SHORT:  # half of a short name is soon like another
+    elif len(folded) < _SHORT:  # short names resemble each other by chance
         alike = [known for known in by_folded if abs(len(known) - len(folded)) <= 1]
         swapped = [known for known in alike if sorted(known) == sorted(folded)]
         near = get_close_matches(folded, by_folded, 1, 0.8) or swapped or get_close_matches(folded, alike, 1, 0.75)
@@ -112,7 +112,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def size_words(size: int) -> str:
-    """Bytes as a person says them.
+    """Bytes as text, with a unit.
 
     >>> size_words(1), size_words(999), size_words(123_456_789), size_words(2 * 10**12)
     ('1 byte', '999 bytes', '123.5 MB', '2.0 TB')
