@@ -81,8 +81,8 @@ def window_text(snapshot: Snapshot) -> str:
     return prefix + _window_now(snapshot)
 
 
-def _moves_text(snapshot: Snapshot) -> str | None:
-    """What REFRESH resolves again; None when nothing moves."""
+def _tracks_text(snapshot: Snapshot) -> str | None:
+    """The bounds that REFRESH resolves again: the head, a tag, a relative window; None for a pinned snapshot."""
     pin = snapshot.pin
     parts = ["head"] if pin.head else []
     parts += [f"tag {pin.tag}"] if pin.tag is not None else []
@@ -209,8 +209,8 @@ def _features(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 _SNAPSHOTS = fields("""
-    name VARCHAR, graph VARCHAR, version BIGINT, from_time VARCHAR, to_time VARCHAR, form VARCHAR, nodes BIGINT,
-    edges BIGINT, bytes BIGINT, created TIMESTAMPTZ, refreshed TIMESTAMPTZ, age VARCHAR, tag VARCHAR, moves VARCHAR
+    name VARCHAR, graph VARCHAR, version BIGINT, from_time VARCHAR, to_time VARCHAR, nodes BIGINT, edges BIGINT,
+    age VARCHAR, tracks VARCHAR, tag VARCHAR, bytes BIGINT, form VARCHAR, created TIMESTAMPTZ, refreshed TIMESTAMPTZ
 """)
 _SAMPLERS = fields("""
     name VARCHAR, snapshot VARCHAR, batch BIGINT, hops BIGINT, method VARCHAR, seeds VARCHAR, kind VARCHAR,
@@ -224,9 +224,10 @@ def _snapshots(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
         by_version.setdefault(tag.version, []).append(tag.name)
     today = now()
     for s in catalog.snapshots.values():
-        own = (s.name, s.graph.name, s.version, *_bounds_text(s), s.form, s.nodes, s.edges, s.bytes)
+        own = (s.name, s.graph.name, s.version, *_bounds_text(s), s.nodes, s.edges)
         tagged = ", ".join(by_version.get(s.version, ())) or None
-        yield *own, moment(s.created), _moment(s.refreshed), _age_text(today - s.built_at), tagged, _moves_text(s)
+        state = (_age_text(today - s.built_at), _tracks_text(s), tagged)
+        yield *own, *state, s.bytes, s.form, moment(s.created), _moment(s.refreshed)
 
 
 def _samplers(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -296,7 +297,7 @@ def _sum_stats(reports: Sequence[CacheReport]) -> CacheStats | None:
 
 
 _SHOWN_TASKS = """
-    name VARCHAR, schedule VARCHAR, state VARCHAR, next_run TIMESTAMPTZ, last_run TIMESTAMPTZ, last_state VARCHAR,
+    name VARCHAR, state VARCHAR, next_run TIMESTAMPTZ, last_state VARCHAR, last_run TIMESTAMPTZ, schedule VARCHAR,
     runs BIGINT, created TIMESTAMPTZ
 """
 _TASKS = fields(f"""
@@ -304,8 +305,8 @@ _TASKS = fields(f"""
     retries BIGINT, overlap VARCHAR, catch_up VARCHAR, folder VARCHAR, body VARCHAR, author VARCHAR
 """)
 _SHOWN_RUNS = """
-    task VARCHAR, run BIGINT, state VARCHAR, scheduled TIMESTAMPTZ, started TIMESTAMPTZ, ended TIMESTAMPTZ,
-    rows BIGINT, bytes BIGINT, error VARCHAR
+    task VARCHAR, run BIGINT, state VARCHAR, scheduled TIMESTAMPTZ, error VARCHAR, rows BIGINT, bytes BIGINT,
+    started TIMESTAMPTZ, ended TIMESTAMPTZ
 """
 _TASK_RUNS = fields(f"""
     {_SHOWN_RUNS}, attempt BIGINT, cause VARCHAR, version BIGINT, published BIGINT[], retry_at TIMESTAMPTZ,
@@ -346,11 +347,11 @@ def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     status = task_status(catalog, catalog_db, due)
     for t in catalog.tasks.values():
         s = status[t.id]
-        last = (_moment(s.last), s.last_state, s.runs, moment(t.created), s.last_error)
+        last = (s.last_state, _moment(s.last), t.schedule.text, s.runs, moment(t.created), s.last_error)
         timeout = None if t.timeout is None else t.timeout / 1e6
         policies = (timeout, t.retries, t.overlap, t.catch_up, t.folder, t.body, t.author)
         schedule = (t.suspended, t.schedule.zone, t.condition)
-        yield t.name, t.schedule.text, s.state, _moment(s.next), *last, *schedule, *policies
+        yield t.name, s.state, _moment(s.next), *last, *schedule, *policies
 
 
 def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, TaskStatus]:
@@ -383,10 +384,10 @@ def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
         runs = list(RunRows(connection).read())
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))
     for r in runs:
-        times = (moment(r.scheduled), _moment(r.started), _moment(r.ended))
+        shown = (moment(r.scheduled), r.error, r.rows, r.bytes, _moment(r.started), _moment(r.ended))
         seconds = None if r.started is None or r.ended is None else (r.ended - r.started) / 1e6
         own = (r.attempt, r.cause, r.version, list(r.published), _moment(r.retry), seconds, r.log)
-        yield r.name, r.run, r.state, *times, r.rows, r.bytes, r.error, *own
+        yield r.name, r.run, r.state, *shown, *own
 
 
 def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -400,8 +401,8 @@ def _moment(microseconds: int | None) -> Any:
 
 
 _VERSIONS = fields("""
-    version BIGINT, time TIMESTAMPTZ, message VARCHAR, tag VARCHAR, author VARCHAR, table VARCHAR, rows_added BIGINT,
-    rows_removed BIGINT
+    version BIGINT, time TIMESTAMPTZ, message VARCHAR, table VARCHAR, rows_added BIGINT, rows_removed BIGINT,
+    tag VARCHAR, author VARCHAR
 """)
 _TAGS = fields("name VARCHAR, version BIGINT, time TIMESTAMPTZ")
 _LOADED_FILES = fields(
@@ -414,7 +415,7 @@ _ERRORS = fields("code VARCHAR, kind VARCHAR, meaning VARCHAR, remedy VARCHAR")
 def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     for v in VersionHistory(catalog_db).versions():
         if v.version <= catalog.version:
-            yield v.version, moment(v.time), v.message, v.tag, v.author, v.table, v.rows_added, v.rows_removed
+            yield v.version, moment(v.time), v.message, v.table, v.rows_added, v.rows_removed, v.tag, v.author
 
 
 def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:

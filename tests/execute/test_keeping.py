@@ -164,24 +164,24 @@ def test_a_crash_leaves_everything_or_nothing_of_what_goes_together(shop: Path, 
     assert crash_everywhere(shop, tmp_path / "copy.snapdb", script(statement)) > 1
 
 
-def test_show_tells_age_tag_and_what_moves(shop: Path) -> None:
+def test_show_lists_age_tag_and_what_a_snapshot_tracks(shop: Path) -> None:
     with snapdb.connect(shop) as db:
         db.script(
             "CREATE TAG v1; CREATE TAG v2; CREATE SNAPSHOT tagged OF g AT (TAG => 'v1') FOR EVENT_TIME WINDOW 7;"
             "CREATE SNAPSHOT head OF other; CREATE SNAPSHOT fixed OF g AT (VERSION => 3)"
         )
         shown = db.execute("SHOW SNAPSHOTS OF g")
-        assert shown.columns[9:] == ["created", "refreshed", "age", "tag", "moves"]
-        rows = {row[0]: row[11:] for row in shown.fetchall()}
+        assert shown.columns[7:10] == ["age", "tracks", "tag"]
+        rows = {row[0]: row[7:10] for row in shown.fetchall()}
         assert list(rows) == ["s1", "s2", "s3", "tagged", "fixed"]
-        assert rows["tagged"] == ("00:00", "v1, v2", "tag v1 + window 7")
-        assert rows["fixed"] == ("00:00", "v1, v2", None)
-        assert rows["s1"][2] == "head"
+        assert rows["tagged"] == ("00:00", "tag v1 + window 7", "v1, v2")
+        assert rows["fixed"] == ("00:00", None, "v1, v2")
+        assert rows["s1"][1] == "head"
         assert [row[0] for row in db.execute("SHOW SNAPSHOTS OF other LIKE 'h%'").fetchall()] == ["head"]
         db.execute("DROP TAG v1")
         db.execute("INSERT INTO spare VALUES (1)")
         db.execute("CREATE SNAPSHOT untagged OF g")
-        assert db.execute("SHOW SNAPSHOTS LIKE 'untagged'").fetchall()[0][12] is None
+        assert db.execute("SHOW SNAPSHOTS LIKE 'untagged'").fetchall()[0][9] is None
 
 
 def test_describe_tells_of_each_element_how_it_lies(shop: Path) -> None:

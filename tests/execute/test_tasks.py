@@ -123,7 +123,7 @@ def test_a_folder_that_is_gone_is_told(db: Database, tmp_path: Path, monkeypatch
 def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> None:
     some_runs(own)
     shown = own.execute("SHOW TASK RUNS")
-    assert shown.columns == ["task", "run", "state", "scheduled", "started", "ended", "rows", "bytes", "error"]
+    assert shown.columns == ["task", "run", "state", "scheduled", "error", "rows", "bytes", "started", "ended"]
     assert [row[:3] for row in shown.fetchall()] == [
         ("nightly", 1, "failed"),
         ("often", 1, "ok"),
@@ -141,8 +141,8 @@ def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> N
         (at(NOON), at(NOON + 5 * SECOND), "stopped after 1 second, its timeout"),
     ]
     assert own.execute("SHOW TASK RUNS OF Often").fetchall() == [
-        ("often", 1, "ok", *(at(NOON + s * SECOND) for s in (3, 3, 4.5)), 7, 900, None),
-        ("often", 2, "missed", at(NOON + 7 * SECOND), None, None, 0, 0, "the run before went on"),
+        ("often", 1, "ok", at(NOON + 3 * SECOND), None, 7, 900, at(NOON + 3 * SECOND), at(NOON + 4.5 * SECOND)),
+        ("often", 2, "missed", at(NOON + 7 * SECOND), "the run before went on", 0, 0, None, None),
     ]
     assert len(told(own, "SHOW TASK RUNS LIKE 'OF%'")) == 2
 
@@ -150,9 +150,9 @@ def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> N
 def test_show_tasks_tells_how_each_fares(own: Database) -> None:
     some_runs(own)
     shown = own.execute("SHOW TASKS")
-    names = ["name", "schedule", "state", "next_run", "last_run", "last_state", "runs", "created"]
+    names = ["name", "state", "next_run", "last_state", "last_run", "schedule", "runs", "created"]
     assert shown.columns == names
-    found = {row[0]: (row[2], row[4], row[5], row[6]) for row in shown.fetchall()}
+    found = {row[0]: (row[1], row[4], row[3], row[6]) for row in shown.fetchall()}
     assert found == {
         "nightly": ("running", at(NOON + 9 * SECOND), "running", 2),
         "often": ("active", at(NOON + 7 * SECOND), "missed", 2),

@@ -414,7 +414,7 @@ def test_every_form_gives_the_same_seeds_and_negatives(db: Database) -> None:
     found = []
     for form in ("ends", "bitmap", "materialized"):  # on a patch of the first snapshot's rows
         db.execute(f"CREATE OR REPLACE SNAPSHOT s OF g FOR EVENT_TIME AS OF 3010 WITH (layout = {form})")
-        assert db.execute("SHOW SNAPSHOTS LIKE 's'").fetchall()[0][5] == form
+        assert db.execute("SHOW SNAPSHOTS LIKE 's'").arrow()["form"].to_pylist() == [form]
         with db.stream(sample, threads=0) as stream:
             entrance = SeedExpansion(stream.view, stream.spec, stream.seeds)
             entries = [entrance.entry(np.arange(3011), epoch) for epoch in range(2)]

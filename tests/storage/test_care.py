@@ -486,7 +486,7 @@ def test_a_database_of_the_first_format_is_upgraded(tmp_path: Path) -> None:
         assert db.execute("SELECT * FROM gone AT (VERSION => 4)").fetchall() == [("y",)]
         versions = db.execute("SHOW VERSIONS").fetchall()
         assert [row[0] for row in versions] == [1, 2, 3, 4, 5, 6, 7]
-        assert (versions[0][2], versions[5][2], versions[0][4]) == ("the first", "é", "ann")
+        assert (versions[0][2], versions[5][2], versions[0][7]) == ("the first", "é", "ann")
         assert db.execute("CHECK DATABASE").fetchall() == []
         db.script("""INSERT INTO person VALUES ('d', 4); ALTER TABLE person ADD COLUMN x INT DEFAULT 1;
                      CREATE SNAPSHOT s OF g; INSERT INTO t VALUES (9); DELETE FROM t WHERE a = 0;""")

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
+from snapdb.catalog.system_tables import SHOWN_RUNS, SHOWN_TASKS
 from snapdb.database import Database, connect
 from snapdb.execute.tasks.operators import describe_leader
 from snapdb.sql_engine import quote_odd, text_literal
@@ -14,8 +15,7 @@ from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output, OutputStyle
 from snapdb_cli.shell import Shell
 
-_TASKS = "name, schedule, state, next_run, last_run, last_state, runs, created"
-_RUNS = "task, run, state, scheduled, started, ended, rows, bytes, error"
+_TASKS, _RUNS = ", ".join(SHOWN_TASKS), ", ".join(SHOWN_RUNS)
 
 
 def tasks(path: Path, output_format: str, diagnostics: Diagnostics) -> ExitCode:
