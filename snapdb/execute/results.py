@@ -1,6 +1,8 @@
 """What a statement returns: Arrow batches while they are made, read once, or all rows at once."""
 
 import importlib
+import shutil
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
@@ -8,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from snapdb.errors import InputError, QueryError, brief_traceback
-from snapdb.execute.rendering import page, render
+from snapdb.execute.rendering import is_plan, page, render
 from snapdb.sql_engine.values import empty, plain, plain_schema, python_rows
 from snapdb.types.text import block
 
@@ -204,8 +206,11 @@ class Result:
         return block(words) if (words := self._words()) is not None else page(self.arrow())
 
     def _rendered(self, max_rows: int | None, width: int | None) -> str:
-        words = self._words()
-        return render(self.arrow(), width=width, max_rows=max_rows) if words is None else words
+        if (words := self._words()) is not None:
+            return words
+        if width is None and is_plan(self.schema) and sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns
+        return render(self.arrow(), width=width, max_rows=max_rows)
 
     def _words(self) -> str | None:
         """Return the message that replaces a table; None where there is a table."""

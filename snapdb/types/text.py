@@ -40,6 +40,42 @@ class Head(NamedTuple):
     """Whether its values are right-aligned, as numbers are."""
 
 
+class Markup(str):
+    """HTML, which a table shows as it is and does not escape."""
+
+    __slots__ = ()
+
+
+_BAR, _HEIGHT = 7, 28
+"""The width of a bar and the height of a chart, in pixels."""
+
+
+def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Markup:
+    """A small chart as SVG, in the colour of the text around it: a bar for each count.
+
+    Args:
+        counts: The heights of the bars; the highest one fills the chart.
+        title: What the chart shows, for a pointer that rests on it and for screen readers.
+        bars: The same of each bar.
+
+    >>> bar_chart([1, 2], "edges")[:70]
+    '<svg role="img" width="14" height="28" viewBox="0 0 14 28" style="vert'
+    """
+    most = max(counts, default=0) or 1
+    width = _BAR * len(counts)
+    drawn = []
+    for place, count in enumerate(counts):
+        high = max(round(count * (_HEIGHT - 1) / most), 1 if count else 0)
+        text = f"<title>{escape(bars[place])}</title>" if bars else ""
+        ground = f'<rect x="{place * _BAR}" width="{_BAR}" height="{_HEIGHT}" fill-opacity="0"/>'
+        bar = f'<rect x="{place * _BAR}" y="{_HEIGHT - high}" width="{_BAR - 1}" height="{high}"/>'
+        drawn.append(f"<g>{text}{ground}{bar}</g>")
+    return Markup(
+        f'<svg role="img" width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" '
+        f'style="vertical-align:middle" fill="currentColor"><title>{escape(title)}</title>{"".join(drawn)}</svg>'
+    )
+
+
 def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], footer: str = "") -> str:
     """A table with a footer; None is shown as NULL.
 
@@ -54,8 +90,8 @@ def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], foot
 
 
 def block(text: str) -> str:
-    """Preformatted text in a fixed-width font."""
-    return f"<pre>{escape(text)}</pre>"
+    """Preformatted text in a fixed-width font; long lines scroll."""
+    return f'<pre style="font-family:monospace;white-space:pre;overflow-x:auto">{escape(text)}</pre>'
 
 
 def _head(head: Head) -> str:
@@ -67,7 +103,7 @@ def _cell(text: str | None, head: Head) -> str:
     style = f"{_RIGHT if head.right else _LEFT};white-space:pre-wrap"
     if text is None:
         return f'<td style="{style};{_FAINT}"><i>NULL</i></td>'
-    return f'<td style="{style}">{escape(text)}</td>'
+    return f'<td style="{style}">{text if isinstance(text, Markup) else escape(text)}</td>'
 
 
 _SHORT = 5

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from tests.support.inside.execute import JSON, printable, render, spell, type_name
+from tests.support.inside.execute import JSON, PLAN, printable, render, spell, type_name
 
 
 def lines(table: pa.Table, **options: object) -> list[str]:
@@ -44,8 +44,57 @@ def test_rows_left_out_are_counted() -> None:
 
 def test_columns_left_out_are_counted() -> None:
     drawn = lines(pa.table({f"c{i}": [i] for i in range(30)}), width=60)
-    assert drawn[-1] == "1 row, 30 columns (6 shown)"
+    assert drawn[-1] == "1 row, 30 columns (10 shown)"
     assert drawn[1].endswith("│ … │")
+
+
+def test_types_are_cut_before_values_and_long_texts_before_columns_are_dropped() -> None:
+    table = pa.table({"n": [1], "name": ["june"], "at": pa.array([0], pa.timestamp("us")), "text": ["x" * 60]})
+    drawn = lines(table, width=50)
+    assert drawn[1].split() == ["│", "n", "│", "name", "│", "at", "│", "text", "│"]
+    assert "june" in drawn[4]
+    assert "1970-01-01 00:00:00" in drawn[4]
+    assert drawn[-1] == "1 row, 1 cell cut"
+    assert lines(table, width=40)[-1] == "1 row, 4 columns (3 shown)"
+
+
+def test_times_end_at_the_second_where_that_is_asked_for() -> None:
+    at = dt.datetime(2026, 7, 1, 12, 30, 0, 500_000)
+    table = pa.table({"a": pa.array([at]), "b": pa.array([at], pa.timestamp("us", "UTC")), "c": [[at]]})
+    shown = lines(table, seconds=True)[4].split("│")[1:4]
+    assert [text.strip() for text in shown] == [
+        "2026-07-01 12:30:00",
+        "2026-07-01 12:30:00+00",
+        '["2026-07-01 12:30:00"]',
+    ]
+    assert "12:30:00.5" in lines(table)[4]
+
+
+def test_a_table_that_is_too_wide_can_be_turned() -> None:
+    table = pa.table({"element": ["person", "called"], "count": [7, None], "growth": [list(range(30)), [1]]})
+    drawn = lines(table, width=60, turn=True)
+    assert drawn[1].split() == ["│", "element", "│", "person", "│", "called", "│"]
+    assert drawn[3].split() == ["│", "count", "│", "7", "│", "NULL", "│"]
+    assert drawn[-1] == "2 rows"
+    assert " 29]" in "\n".join(drawn)
+    assert lines(table, width=200, turn=True) == lines(table, width=200)
+    many = pa.table({"element": [f"e{i}" for i in range(5)], **{f"c{i}": ["x" * 30] * 5 for i in range(4)}})
+    assert sum(line.startswith("┌") for line in lines(many, width=60, turn=True)) == 3
+
+
+def test_a_plan_is_wrapped_under_its_nodes() -> None:
+    plan = ["Bound", "  └ Join of many tables by key", "    ├ Scan of a table", "    └ Values of several rows"]
+    drawn = lines(pa.Table.from_arrays([pa.array(plan)], schema=PLAN), width=28)
+    assert drawn == [
+        "Bound",
+        "  └ Join of many tables by",
+        "    │   key",
+        "    ├ Scan of a table",
+        "    └ Values of several rows",
+    ]
+    ascii_ = render(pa.Table.from_arrays([pa.array(plan)], schema=PLAN), width=None, unicode=False)
+    assert ascii_.isascii()
+    assert render(pa.table({"plan": plan}), width=None).startswith("┌")
 
 
 def test_cells_that_are_cut_are_counted() -> None:

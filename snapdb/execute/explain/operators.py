@@ -2,7 +2,7 @@
 
 import json
 import os
-import textwrap
+import re
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +13,9 @@ import pyarrow as pa
 from snapdb.builders.estimates import Sketch, sketched
 from snapdb.builders.files import SnapshotFiles
 from snapdb.builders.graph_data import graph_data
-from snapdb.catalog.system_tables import listing, window_text
+from snapdb.catalog.system_tables import window_text
 from snapdb.execute.explain.samples import explain_sample
+from snapdb.execute.rendering import PLAN
 from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.session import ExecutionContext, run
 from snapdb.execute.snapshots import moved_to, publish_snapshot
@@ -36,8 +37,8 @@ def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
         lines = [json.dumps({**explained, "plan": _node_json(root)}, indent=2)]
     else:
         rules = f"Rules: {', '.join(plan.rules) or 'none applied'}"
-        lines = ["Bound", *_node_lines(bound, 1), *_wrapped(rules), "Plan", *_node_lines(root, 1)]
-    yield listing([("plan", pa.string())], [(line,) for line in lines])
+        lines = ["Bound", *_tree_lines(bound), rules, "Plan", *_tree_lines(root)]
+    yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], schema=PLAN)
     return None
 
 
@@ -157,8 +158,6 @@ def _fill(root: PlanNode, built: SnapshotFiles, seconds: float) -> None:
             node.measure(numbers[node.key])
 
 
-_WIDTH = 76
-"""The maximum width of a line of text: with the border of the table, a terminal of 80 columns."""
 _UNKNOWN: Mapping[str, None] = {"rows": None, "bytes": None, "seconds": None}
 _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
 """The operators that EXPLAIN ANALYZE itself adds."""
@@ -175,33 +174,32 @@ def _node_json(node: PlanNode, *, numbers: bool = True) -> dict[str, Any]:
     return {"operator": node.operator, "detail": node.detail, **shown, "children": children}
 
 
-def _node_lines(node: PlanNode, depth: int = 0) -> list[str]:
-    """A node and its children as text that fits a terminal: each operator, then its estimates and measurements.
+def _tree_lines(node: PlanNode, before: str = "  ", *, last: bool = True) -> list[str]:
+    """A node and its children as a tree: a line for each operator, then one for its estimates and its measurements.
+
+    Lines have any length; `render` wraps them to the width of a terminal. The last child of a node has `└`, its
+    siblings `├`, and `│` joins a node to its next sibling or to its first child.
 
     >>> scan = PlanNode("Scan", "of t", estimates={"rows": 1200})
     >>> scan.measure({"rows": 1500})
-    >>> for line in _node_lines(PlanNode("Limit", "to 9", (scan,), {"rows": 9})):
+    >>> for line in _tree_lines(PlanNode("Join", "", (scan, PlanNode("Values")), {"rows": 9})):
     ...     print(line)
-    Limit to 9
-      expected rows 9
-      └ Scan of t
-          expected rows 1,200
-          actual rows 1,500 (1.25 of expected)
+      └ Join
+        │   expected rows 9
+        ├ Scan of t
+        │     expected rows 1,200
+        │     actual rows 1,500 (1.25 of expected)
+        └ Values
     """
-    mark = "  " * depth + ("└ " if depth else "")
-    under = " " * len(mark) + "  "
-    text = f"{node.operator} {node.detail}".rstrip()
-    lines = textwrap.wrap(text, _WIDTH, initial_indent=mark, subsequent_indent=under)
+    inside = before + ("  " if last else "│ ")
+    under = inside + ("│   " if node.children else "    ")
+    text = re.sub(r"\s*\n\s*", " ", f"{node.operator} {node.detail}".strip())
+    lines = [before + ("└ " if last else "├ ") + text]
     for when, numbers in (("expected", node.estimates), ("actual", node.actual)):
-        if numbers:
-            text = f"{when} {_numbers(numbers)}"
-            lines += textwrap.wrap(text, _WIDTH, initial_indent=under, subsequent_indent=under + "  ")
-    return [*lines, *(below for child in node.children for below in _node_lines(child, depth + 1))]
-
-
-def _wrapped(text: str) -> list[str]:
-    """A line of text, wrapped to the width of a terminal."""
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
+        lines += [f"{under}{when} {_numbers(numbers)}"] if numbers else []
+    for child in node.children:
+        lines += _tree_lines(child, inside, last=child is node.children[-1])
+    return lines
 
 
 def _numbers(numbers: Mapping[str, Any]) -> str:

@@ -1,27 +1,24 @@
-"""Results as text: values of Arrow columns, a text table and a table in HTML, which report what they leave out."""
+"""Values of Arrow columns as text, for tables, delimited files and JSON, and the SQL names of their types."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.box import ASCII, SQUARE, Box
-from rich.cells import cell_len, set_cell_size
-from rich.color import ColorSystem
-from rich.style import Style
-
-from snapdb.types.text import Head, block, counted, html_table
+from rich.cells import cell_len
 
 _INFINITE = {2**63 - 1: "infinity", 1 - 2**63: "-infinity", 2**31 - 1: "infinity", 1 - 2**31: "-infinity"}
 """How DuckDB stores infinite timestamps and dates."""
 _TRAILING_ZEROS = re.compile(r"\.?0+(?=$|[+-]\d{4}$|Z$)")
+_FRACTION = re.compile(r"\.\d+")
+_HOURS = re.compile(r"([+-]\d\d):00$")
+"""A zone of whole hours."""
 _OFFSET = re.compile(r"([+-]\d\d)(\d\d)$")
 _SQL_NAMES = {
     "bool": "boolean",
@@ -61,6 +58,8 @@ class Spelling(NamedTuple):
     """Texts of nan, inf and -inf; None is written as a null."""
     nested: Spelling | None = None
     """The spelling inside lists, structs and maps; None: this one."""
+    seconds: bool = False
+    """Whether times end at the second, and zones of whole hours at the hour."""
 
 
 def _quoted(value: str) -> str:
@@ -73,6 +72,8 @@ JSON = Spelling(_quoted, "", "T", {"nan": None, "inf": None, "-inf": None})
 _WORDS: dict[str, str | None] = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 PLAIN = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS))
 """For eyes: values as they stand, and nested ones like JSON."""
+SECONDS = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS, seconds=True), seconds=True)
+"""The same with times to the second, for terminals."""
 
 
 def spell(column: pa.Array | pa.ChunkedArray, spelling: Spelling = PLAIN) -> list[str | None]:
@@ -128,7 +129,8 @@ def _other(value: Any, spelling: Spelling) -> str:
 
 
 def _time(value: Any, spelling: Spelling) -> str:
-    return spelling.string(_iso(value, spelling.separator))
+    text = _iso(value, spelling.separator)
+    return spelling.string(_HOURS.sub(r"\1", _FRACTION.sub("", text)) if spelling.seconds else text)
 
 
 def _iso(text: str, separator: str) -> str:
@@ -266,77 +268,9 @@ _NAMES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str]], ...] =
 )
 
 
-# A text table
-
-
-_NARROWEST = 12
-"""A column is cut to this many cells at most before other columns are dropped."""
-_WHOLE = ["plan"]
-"""The columns of a table of which no part can be left out: the text of a plan."""
-_PLAIN, _BOLD, _DIM = Style(), Style(bold=True), Style(dim=True)
-
-
-class _Column(NamedTuple):
-    name: str
-    type: str
-    cells: tuple[tuple[str, ...], ...]
-    """Per row, the lines of its text."""
-    nulls: frozenset[int]
-    right: bool
-    width: int
-    """What the name, the type and every cell need."""
-
-
-def render(
-    table: pa.Table,
-    *,
-    width: int | None,
-    max_rows: int | None = 40,
-    total_rows: int | None = None,
-    color: bool = False,
-    unicode: bool = True,
-    null: str = "NULL",
-    hint: str = "",
-) -> str:
-    """The table as text with a footer that counts rows, and columns and cells where some are not shown whole.
-
-    Args:
-        table: What to show.
-        width: Terminal cells in a line; wider tables have their long cells cut, then columns dropped from the right.
-            None shows everything. A table of nothing but `plan`, as EXPLAIN gives, is shown whole anyway.
-        max_rows: Show the first so many rows; None shows all.
-        total_rows: How many rows the result has, when `table` holds only its first ones.
-        color: Mark the header, the types and NULLs with ANSI codes.
-        unicode: Draw boxes and ellipses; otherwise ASCII alone.
-        null: What stands for NULL; a text that is the same is shown in quotes.
-        hint: How to see everything, for the footer where something is left out.
-
-    >>> print(render(pa.table({"name": ["ann", None], "age": [31, 9]}), width=80))
-    ┌─────────┬────────┐
-    │ name    │    age │
-    │ varchar │ bigint │
-    ├─────────┼────────┤
-    │ ann     │     31 │
-    │ NULL    │      9 │
-    └─────────┴────────┘
-    2 rows
-    >>> print(render(pa.table({"n": range(100)}), width=80, max_rows=1, unicode=False).splitlines()[-1])
-    100 rows (1 shown)
-    """
-    if table.schema.names == _WHOLE:
-        width = max_rows = None
-    shown = table if max_rows is None else table.slice(0, max_rows)
-    everything = [_column(field, column, null) for field, column in zip(shown.schema, shown.columns, strict=True)]
-    widths = _widths([c.width for c in everything], width)
-    columns = everything[: len(widths)]
-    page = _Page(SQUARE if unicode else ASCII, "…" if unicode else "...", color)
-    dropped = len(everything) - len(columns)
-    lines = page.draw(columns, widths, len(shown), dropped > 0) if columns else []
-    total = table.num_rows if total_rows is None else total_rows
-    cut = sum(page.needs_cut(c, w) for c, w in zip(columns, widths, strict=True))
-    left_out = f"; {hint}" if hint and (total > len(shown) or dropped or cut) else ""
-    lines.append(page.paint(_footer(total, len(shown), len(everything), dropped, cut) + left_out, _DIM))
-    return "\n".join(lines)
+def is_right(kind: pa.DataType) -> bool:
+    """Whether values of a type are right-aligned, as numbers are."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def printable(text: str) -> str:
@@ -351,147 +285,6 @@ def printable(text: str) -> str:
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in expanded)
 
 
-def _footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
-    """The line under a table: how many rows there are, and whatever is not shown.
-
-    >>> _footer(100, 40, 9, 2, 1)
-    '100 rows (40 shown), 9 columns (7 shown), 1 cell cut'
-    """
-    parts = [counted(total, "row") + (f" ({rows} shown)" if rows < total else "")]
-    if dropped:
-        parts.append(f"{counted(columns, 'column')} ({columns - dropped} shown)")
-    if cut:
-        parts.append(f"{counted(cut, 'cell')} cut")
-    return ", ".join(parts)
-
-
-def _column(field: pa.Field, values: pa.ChunkedArray, null: str) -> _Column:
-    texts = spell(values)
-    cells = tuple(_lines(text, null) for text in texts)
-    name, type_ = printable(field.name).replace("\n", " "), type_name(field.type)
-    widest = max((_length(line) for lines in cells for line in lines), default=0)
-    nulls = frozenset(i for i, text in enumerate(texts) if text is None)
-    # A column is as wide as its values and its name; a long type gives way before they do
-    return _Column(
-        name, type_, cells, nulls, _is_right(field.type), max(_length(name), widest, min(_length(type_), _NARROWEST))
-    )
-
-
-def _is_right(kind: pa.DataType) -> bool:
-    """Return whether values of a type are right-aligned, as numbers are."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _lines(text: str | None, null: str) -> tuple[str, ...]:
-    if text is None:
-        return (null,)
-    if text and text == null:
-        return (f"'{null}'",)
-    return tuple(printable(text).split("\n"))
-
-
-def _widths(needed: Sequence[int], width: int | None) -> list[int]:
-    """How wide each column is drawn; fewer numbers than columns when the rest does not fit.
-
-    >>> _widths([4, 60, 30], 60), _widths([40] * 20, 60)
-    ([4, 23, 23], [15, 15, 15])
-    """
-    if width is None or _drawn(needed) <= width:
-        return list(needed)
-    floor = [min(n, _NARROWEST) for n in needed]
-    kept = len(needed)
-    while kept > 1 and _drawn(floor[:kept]) + (4 if kept < len(needed) else 0) > width:
-        kept -= 1
-    room = width - (4 if kept < len(needed) else 0)
-    cap = min(max(needed[:kept]), room)
-    while cap > 1 and _drawn([min(n, cap) for n in needed[:kept]]) > room:
-        cap -= 1
-    return [min(n, cap) for n in needed[:kept]]
-
-
-def _length(text: str) -> int:
+def text_width(text: str) -> int:
+    """The cells of a terminal that a text takes."""
     return len(text) if text.isascii() else cell_len(text)
-
-
-def _drawn(widths: Sequence[int]) -> int:
-    """Return the cells of a line of columns with these widths, padding and borders included."""
-    return sum(widths) + 3 * len(widths) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    box: Box
-    ellipsis: str
-    color: bool
-
-    def paint(self, text: str, style: Style) -> str:
-        return style.render(text, color_system=ColorSystem.STANDARD) if self.color and text else text
-
-    def needs_cut(self, column: _Column, width: int) -> int:
-        """How many cells of the column do not fit."""
-        return sum(any(_length(line) > width for line in lines) for lines in column.cells)
-
-    def draw(self, columns: Sequence[_Column], widths: Sequence[int], rows: int, more: bool) -> list[str]:
-        outer = [w + 2 for w in widths] + ([3] if more else [])
-        names = [self._fit(c.name, w, c.right, _BOLD) for c, w in zip(columns, widths, strict=True)]
-        types = [self._fit(c.type, w, c.right, _DIM) for c, w in zip(columns, widths, strict=True)]
-        head = [self._row(names, more), self._row(types, more)]
-        body = [line for row in range(rows) for line in self._cells(columns, widths, row, more)]
-        rule = self.box.get_row(outer, "head")
-        return [self.box.get_top(outer), *head, rule, *body, self.box.get_bottom(outer)]
-
-    def _cells(self, columns: Sequence[_Column], widths: Sequence[int], row: int, more: bool) -> Iterable[str]:
-        height = max(len(c.cells[row]) for c in columns)
-        for line in range(height):
-            parts = []
-            for column, width in zip(columns, widths, strict=True):
-                lines = column.cells[row]
-                style = _DIM if row in column.nulls else _PLAIN
-                parts.append(self._fit(lines[line] if line < len(lines) else "", width, column.right, style))
-            yield self._row(parts, more)
-
-    def _row(self, parts: Iterable[str], more: bool) -> str:
-        side, mark = self.box.mid_vertical, self.ellipsis[:1] if self.ellipsis == "…" else ">"
-        cells = [f" {part} " for part in parts] + ([f" {mark} "] if more else [])
-        return side + side.join(cells) + side
-
-    def _fit(self, text: str, width: int, right: bool, style: Style) -> str:
-        """Return the text in exactly `width` cells, cut with an ellipsis where it is longer."""
-        length = _length(text)
-        if length > width:
-            keep = max(width - _length(self.ellipsis), 0)
-            text = (set_cell_size(text, keep) + self.ellipsis)[:width] if keep else self.ellipsis[:width]
-            length = _length(text)
-        padding = " " * (width - length)
-        painted = self.paint(text, style)
-        return padding + painted if right else painted + padding
-
-
-# A table in HTML
-
-
-_LONGEST = 300
-"""A cell shows so many characters."""
-
-
-def page(table: pa.Table, *, max_rows: int = 40, max_columns: int = 60) -> str:
-    """The table as HTML, its first rows and columns, with a line that counts all of them.
-
-    >>> page(pa.table({"name": ["<ann>", None]})).count("&lt;ann&gt;")
-    1
-    """
-    if table.schema.names == ["plan"]:  # the text of a plan, of which no part can be left out
-        return block("\n".join(str(line) for line in table["plan"].to_pylist()))
-    shown = table.slice(0, max_rows).select(list(range(min(table.num_columns, max_columns))))
-    heads = [Head(printable(f.name), type_name(f.type), _is_right(f.type)) for f in shown.schema]
-    columns = [spell(column) for column in shown.columns]
-    rows = [[_cut(text) for text in row] for row in zip(*columns, strict=True)]
-    cut = sum(text is not None and len(text) > _LONGEST for column in columns for text in column)
-    dropped = table.num_columns - shown.num_columns
-    return html_table(heads, rows, _footer(table.num_rows, len(shown), table.num_columns, dropped, cut))
-
-
-def _cut(text: str | None) -> str | None:
-    if text is None:
-        return None
-    return printable(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

@@ -1,0 +1,20 @@
+"""Results as text: values of Arrow columns, a text table and a table in HTML, which report what they leave out."""
+
+from snapdb.execute.rendering.pages import page
+from snapdb.execute.rendering.plans import PLAN, is_plan
+from snapdb.execute.rendering.tables import render
+from snapdb.execute.rendering.values import JSON, PLAIN, SECONDS, Spelling, printable, spell, type_name
+
+__all__ = [
+    "JSON",
+    "PLAIN",
+    "PLAN",
+    "SECONDS",
+    "Spelling",
+    "is_plan",
+    "page",
+    "printable",
+    "render",
+    "spell",
+    "type_name",
+]

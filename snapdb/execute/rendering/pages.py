@@ -1,0 +1,66 @@
+"""A table as HTML, for notebooks: its first rows and columns, with a line that counts all of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from snapdb.execute.rendering.plans import is_plan, plan_text
+from snapdb.execute.rendering.tables import footer
+from snapdb.execute.rendering.values import is_right, printable, spell, type_name
+from snapdb.types.text import Head, bar_chart, block, html_table
+
+_LONGEST = 300
+"""A cell shows so many characters."""
+_PAGE_WIDTH = 110
+"""The cells of a line of a plan."""
+
+
+def page(table: pa.Table, *, max_rows: int = 40, max_columns: int = 60) -> str:
+    """The table as HTML, its first rows and columns, with a line that counts all of them.
+
+    >>> page(pa.table({"name": ["<ann>", None]})).count("&lt;ann&gt;")
+    1
+    """
+    if is_plan(table.schema):
+        return block(plan_text(table, _PAGE_WIDTH))
+    shown = table.slice(0, max_rows).select(list(range(min(table.num_columns, max_columns))))
+    heads = [Head(printable(f.name), type_name(f.type), is_right(f.type)) for f in shown.schema]
+    columns = [spell(column) for column in shown.columns]
+    cells = [[_cut(text) for text in column] for column in columns]
+    if _is_summary(shown):
+        cells[shown.schema.get_field_index("chart")] = _charts(shown)
+    rows = zip(*cells, strict=True)
+    cut = sum(text is not None and len(text) > _LONGEST for column in columns for text in column)
+    dropped = table.num_columns - shown.num_columns
+    return html_table(heads, rows, footer(table.num_rows, len(shown), table.num_columns, dropped, cut))
+
+
+def _cut(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return printable(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+"""The bars of a chart as text; the first one is also drawn for nothing."""
+
+
+def _is_summary(table: pa.Table) -> bool:
+    """Whether a table is that of SUMMARIZE SNAPSHOT, whose charts are drawn."""
+    return {"element", "chart", "growth", "from_time", "to_time"} <= set(table.schema.names)
+
+
+def _charts(table: pa.Table) -> list[str | None]:
+    """The chart of each element: how many there were in each part of the time, else vertices by their degrees."""
+    return [_chart(row) for row in table.select(["element", "chart", "growth", "from_time", "to_time"]).to_pylist()]
+
+
+def _chart(row: Mapping[str, Any]) -> str | None:
+    growth, text = row["growth"], row["chart"]
+    if growth:
+        title = f"{row['element']} from {row['from_time']} to {row['to_time']}"
+        return bar_chart(growth, title, [f"{count:,}" for count in growth])
+    if not text or set(text) - set(_BARS):
+        return _cut(text)
+    return bar_chart([_BARS.index(bar) for bar in text], "vertices with 0, 1, 2, 3-4, 5-8, … edges")

@@ -1,0 +1,65 @@
+"""The plan of EXPLAIN as text: long lines of its tree are wrapped under their nodes."""
+
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from snapdb.execute.rendering.values import printable, text_width
+
+_SHOWN = b"snapdb.shown"
+PLAN = pa.schema([pa.field("plan", pa.string(), metadata={_SHOWN: b"plan"})])
+"""The schema of EXPLAIN: lines of text, or one value of JSON."""
+_LEAD = re.compile("[ │├└]*")
+_HEADINGS = ("Bound", "Plan")
+_TEXT = 12
+"""The least cells of text in a line, however deep its node is."""
+PLAN_WIDTH = 80
+"""The cells of a line where no width is known."""
+ASCII_TREE = str.maketrans("│├└", "|+`")
+"""The marks of the tree for terminals without boxes."""
+
+
+def is_plan(schema: pa.Schema) -> bool:
+    """Whether a result is the plan that EXPLAIN shows, and not a table that has a column of that name."""
+    return len(schema) == 1 and (schema.field(0).metadata or {}).get(_SHOWN) == b"plan"
+
+
+def wrap_plan(lines: Sequence[str], width: int) -> list[str]:
+    """The lines of a plan's tree in `width` cells: a longer one goes on under its own node.
+
+    >>> for line in wrap_plan(["└ Join of two tables by key", "  ├ Scan of all rows of t", "  └ Values"], 24):
+    ...     print(line)
+    └ Join of two tables by
+      │   key
+      ├ Scan of all rows of
+      │     t
+      └ Values
+    """
+    wrapped = []
+    for line, following in zip(lines, (*lines[1:], ""), strict=True):
+        if text_width(line) <= width:
+            wrapped.append(line)
+            continue
+        lead = _LEAD.match(line)[0]  # type: ignore[index]  # it matches nothing, too
+        under = lead.replace("├", "│").replace("└", " ") + "  "
+        if under[: len(lead)] != lead:  # the line of a node, which is joined to its first child
+            joined = following[len(lead) : len(lead) + 1] in tuple("│├└")
+            under = under[: len(lead)] + ("│   " if joined else "    ")
+        wrapped += textwrap.wrap(
+            line[len(lead) :],
+            max(width, len(under) + _TEXT),
+            initial_indent=lead,
+            subsequent_indent=under,
+            break_on_hyphens=False,
+        )
+    return wrapped
+
+
+def plan_text(table: pa.Table, width: int, bold: Callable[[str], str] = str) -> str:
+    """A plan in lines of at most `width` cells, its headings marked by `bold`; JSON as it is."""
+    lines = [printable(str(line)) for line in table.column(0).to_pylist()]
+    if not lines or lines[0].startswith("{"):
+        return "\n".join(lines)
+    return "\n".join(bold(line) if line in _HEADINGS else line for line in wrap_plan(lines, width))

@@ -1,0 +1,273 @@
+"""A table as text: what does not fit the width is cut, dropped or turned, and the footer counts it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+from rich.box import ASCII, SQUARE, Box
+from rich.cells import set_cell_size
+from rich.color import ColorSystem
+from rich.style import Style
+
+from snapdb.execute.rendering.plans import ASCII_TREE, PLAN_WIDTH, is_plan, plan_text
+from snapdb.execute.rendering.values import PLAIN, SECONDS, Spelling, is_right, printable, spell, text_width, type_name
+from snapdb.types.text import counted
+
+_NARROWEST = 12
+"""A column of long texts is cut to this many cells at most before other columns are dropped."""
+_SHORT_TEXT, _SHORT_VALUE = 20, 32
+"""Texts, and numbers and times, of up to this many cells are never cut: a part of a number misleads."""
+_TURNED_ROWS = 12
+"""The most rows that are turned into columns."""
+_TURNED_WIDTH = 21
+"""The cells of a turned row, at least."""
+_PLAIN, _BOLD, _DIM = Style(), Style(bold=True), Style(dim=True)
+
+
+class _Column(NamedTuple):
+    name: str
+    type: str
+    cells: tuple[tuple[str, ...], ...]
+    """Per row, the lines of its text."""
+    nulls: frozenset[int]
+    right: bool
+    wanted: int
+    """The width of the name, the values and the type."""
+    needed: int
+    """The width without the type, which is cut first."""
+    least: int
+    """The width to which values may be cut before the column is dropped."""
+
+
+def render(
+    table: pa.Table,
+    *,
+    width: int | None,
+    max_rows: int | None = 40,
+    total_rows: int | None = None,
+    color: bool = False,
+    unicode: bool = True,
+    null: str = "NULL",
+    hint: str = "",
+    seconds: bool = False,
+    turn: bool = False,
+) -> str:
+    """The table as text with a footer that counts rows, and columns and cells where some are not shown whole.
+
+    Args:
+        table: What to show.
+        width: Terminal cells in a line. In a wider table long texts are cut, those of the first column last, then
+            columns are dropped from the right. None shows everything. The plan of EXPLAIN is text, of which long lines
+            are wrapped, at 80 cells for None.
+        max_rows: Show the first so many rows; None shows all.
+        total_rows: How many rows the result has, when `table` holds only its first ones.
+        color: Mark the header, the types and NULLs with ANSI codes.
+        unicode: Draw boxes and ellipses; otherwise ASCII alone.
+        null: What stands for NULL; a text that is the same is shown in quotes.
+        hint: How to see everything, for the footer where something is left out.
+        seconds: Show times to the second.
+        turn: Show a line for each column of a table that is too wide and has few rows.
+
+    >>> print(render(pa.table({"name": ["ann", None], "age": [31, 9]}), width=80))
+    ┌─────────┬────────┐
+    │ name    │    age │
+    │ varchar │ bigint │
+    ├─────────┼────────┤
+    │ ann     │     31 │
+    │ NULL    │      9 │
+    └─────────┴────────┘
+    2 rows
+    >>> print(render(pa.table({"n": range(100)}), width=80, max_rows=1, unicode=False).splitlines()[-1])
+    100 rows (1 shown)
+    """
+    page = _Page(SQUARE if unicode else ASCII, "…" if unicode else "...", color)
+    if is_plan(table.schema):
+        text = plan_text(table, width or PLAN_WIDTH, bold=lambda line: page.paint(line, _BOLD))
+        return text if unicode else text.translate(ASCII_TREE)
+    shown = table if max_rows is None else table.slice(0, max_rows)
+    spelling = SECONDS if seconds else PLAIN
+    everything = [
+        _column(field, column, null, spelling) for field, column in zip(shown.schema, shown.columns, strict=True)
+    ]
+    total = table.num_rows if total_rows is None else total_rows
+    if everything and everything[0].cells:
+        everything[0] = everything[0]._replace(least=min(everything[0].needed, max(_NARROWEST, (width or 0) // 3)))
+    if (
+        width is not None
+        and turn
+        and 0 < len(shown) == total <= _TURNED_ROWS
+        and _drawn([c.wanted for c in everything]) > width
+    ):
+        return "\n".join([*_turned(everything, width, page), page.paint(counted(total, "row"), _DIM)])
+    widths = _widths([(c.wanted, c.needed, c.least) for c in everything], width)
+    columns = everything[: len(widths)]
+    dropped = len(everything) - len(columns)
+    lines = page.draw(columns, widths, len(shown), dropped > 0) if columns else []
+    cut = sum(page.needs_cut(c, w) for c, w in zip(columns, widths, strict=True))
+    left_out = f"; {hint}" if hint and (total > len(shown) or dropped or cut) else ""
+    lines.append(page.paint(footer(total, len(shown), len(everything), dropped, cut) + left_out, _DIM))
+    return "\n".join(lines)
+
+
+def footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
+    """The line under a table: how many rows there are, and whatever is not shown.
+
+    >>> footer(100, 40, 9, 2, 1)
+    '100 rows (40 shown), 9 columns (7 shown), 1 cell cut'
+    """
+    parts = [counted(total, "row") + (f" ({rows} shown)" if rows < total else "")]
+    if dropped:
+        parts.append(f"{counted(columns, 'column')} ({columns - dropped} shown)")
+    if cut:
+        parts.append(f"{counted(cut, 'cell')} cut")
+    return ", ".join(parts)
+
+
+def _column(field: pa.Field, values: pa.ChunkedArray, null: str, spelling: Spelling) -> _Column:
+    texts = spell(values, spelling)
+    cells = tuple(_lines(text, null) for text in texts)
+    name, type_ = printable(field.name).replace("\n", " "), type_name(field.type)
+    widest = max((text_width(line) for lines in cells for line in lines), default=0)
+    nulls = frozenset(i for i, text in enumerate(texts) if text is None)
+    right = is_right(field.type)
+    needed = max(text_width(name), widest)
+    short = _SHORT_VALUE if right or pa.types.is_temporal(field.type) else _SHORT_TEXT
+    wanted = max(needed, min(text_width(type_), _NARROWEST))
+    return _Column(name, type_, cells, nulls, right, wanted, needed, needed if needed <= short else _NARROWEST)
+
+
+def _lines(text: str | None, null: str) -> tuple[str, ...]:
+    if text is None:
+        return (null,)
+    if text and text == null:
+        return (f"'{null}'",)
+    return tuple(printable(text).split("\n"))
+
+
+def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[int]:
+    """How wide each column is drawn; fewer numbers than columns where the rest does not fit.
+
+    Columns are dropped from the right until each of the others has its least width. Then the values of the narrowest
+    columns are shown whole first, and types last.
+
+    Args:
+        sizes: The width that each column wants, needs for its name and values, and may be cut to.
+
+    >>> _widths([(7, 4, 4), (60, 60, 12), (30, 30, 12)], 61), _widths([(40, 40, 20)] * 20, 60)
+    ([5, 23, 23], [25, 24])
+    """
+    wanted = [size[0] for size in sizes]
+    if width is None or _drawn(wanted) <= width:
+        return wanted
+    kept = len(sizes)
+    while kept > 1 and _drawn([least for _, _, least in sizes[:kept]]) + (4 if kept < len(sizes) else 0) > width:
+        kept -= 1
+    room = width - (4 if kept < len(sizes) else 0)
+    cap = room
+    while cap > 1 and _drawn(_capped(sizes[:kept], cap)) > room:
+        cap -= 1
+    widths = _capped(sizes[:kept], cap)
+    if kept == 1:
+        widths = [max(min(widths[0], room - _drawn([0])), 1)]
+    spare = room - _drawn(widths)
+    for place, want in enumerate(wanted[:kept]):
+        more = min(max(want - widths[place], 0), spare)
+        widths[place] += more
+        spare -= more
+    return widths
+
+
+def _capped(sizes: Sequence[tuple[int, int, int]], cap: int) -> list[int]:
+    """The widths that values need, each at most `cap` unless its least width is greater."""
+    return [max(min(needed, cap), least) for _, needed, least in sizes]
+
+
+def _drawn(widths: Sequence[int]) -> int:
+    """Return the cells of a line of columns with these widths, padding and borders included."""
+    return sum(widths) + 3 * len(widths) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    box: Box
+    ellipsis: str
+    color: bool
+
+    def paint(self, text: str, style: Style) -> str:
+        return style.render(text, color_system=ColorSystem.STANDARD) if self.color and text else text
+
+    def needs_cut(self, column: _Column, width: int) -> int:
+        """How many cells of the column do not fit."""
+        return sum(any(text_width(line) > width for line in lines) for lines in column.cells)
+
+    def draw(self, columns: Sequence[_Column], widths: Sequence[int], rows: int, more: bool) -> list[str]:
+        outer = [w + 2 for w in widths] + ([3] if more else [])
+        names = [self._fit(c.name, w, c.right, _BOLD) for c, w in zip(columns, widths, strict=True)]
+        types = [self._fit(c.type, w, c.right, _DIM) for c, w in zip(columns, widths, strict=True)]
+        head = [self._row(names, more), *([self._row(types, more)] if any(c.type for c in columns) else [])]
+        body = [line for row in range(rows) for line in self._cells(columns, widths, row, more)]
+        rule = self.box.get_row(outer, "head")
+        return [self.box.get_top(outer), *head, rule, *body, self.box.get_bottom(outer)]
+
+    def _cells(self, columns: Sequence[_Column], widths: Sequence[int], row: int, more: bool) -> Iterable[str]:
+        height = max(len(c.cells[row]) for c in columns)
+        for line in range(height):
+            parts = []
+            for column, width in zip(columns, widths, strict=True):
+                lines = column.cells[row]
+                style = _DIM if row in column.nulls else _PLAIN
+                parts.append(self._fit(lines[line] if line < len(lines) else "", width, column.right, style))
+            yield self._row(parts, more)
+
+    def _row(self, parts: Iterable[str], more: bool) -> str:
+        side, mark = self.box.mid_vertical, self.ellipsis[:1] if self.ellipsis == "…" else ">"
+        cells = [f" {part} " for part in parts] + ([f" {mark} "] if more else [])
+        return side + side.join(cells) + side
+
+    def _fit(self, text: str, width: int, right: bool, style: Style) -> str:
+        """Return the text in exactly `width` cells, cut with an ellipsis where it is longer."""
+        length = text_width(text)
+        if length > width:
+            keep = max(width - text_width(self.ellipsis), 0)
+            text = (set_cell_size(text, keep) + self.ellipsis)[:width] if keep else self.ellipsis[:width]
+            length = text_width(text)
+        padding = " " * (width - length)
+        painted = self.paint(text, style)
+        return padding + painted if right else painted + padding
+
+
+def _turned(columns: Sequence[_Column], width: int, page: _Page) -> list[str]:
+    """A line for each column but the first, whose values are the names of the rows; long values are wrapped.
+
+    Rows that do not fit beside each other are drawn in several tables, each with the names of the columns.
+    """
+    names, values = columns[0], columns[1:]
+    labels = tuple((column.name,) for column in values)
+    wide = max(map(text_width, (names.name, *(column.name for column in values))))
+    label = _Column(names.name, "", labels, frozenset(), False, wide, wide, wide)
+    rows = len(names.cells)
+    beside = max(1, min(rows, (width - _drawn([wide])) // (_TURNED_WIDTH + 3)))
+    parts = -(-rows // beside)
+    beside = -(-rows // parts)
+    room = (width - _drawn([wide])) // beside - 3
+    lines: list[str] = []
+    for start in range(0, rows, beside):
+        drawn = [label, *(_turned_row(names, values, row, room) for row in range(rows)[start : start + beside])]
+        lines += page.draw(drawn, [column.wanted for column in drawn], len(labels), more=False)
+    return lines
+
+
+def _turned_row(names: _Column, values: Sequence[_Column], row: int, room: int) -> _Column:
+    """A row as a column of the turned table, at most `room` cells wide."""
+    cells = tuple(
+        tuple(part for line in column.cells[row] for part in (textwrap.wrap(line, room) or [""])) for column in values
+    )
+    name = " ".join(names.cells[row])
+    needed = max(text_width(line) for lines in (*cells, (name,)) for line in lines)
+    nulls = frozenset(place for place, column in enumerate(values) if row in column.nulls)
+    width = min(needed, room)
+    return _Column(name, "", cells, nulls, False, width, width, width)
