@@ -4,7 +4,7 @@ Retention is also applied after each run of a task (`apply_retentions`).
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ from snapdb.sql_engine import quote_odd
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes, delete_unless_held, forget_deleted
 from snapdb.storage.check.backup import back_up
-from snapdb.storage.check.database import check_database
+from snapdb.storage.check.catalog import Problem
+from snapdb.storage.check.database import Checked, check_database
 from snapdb.storage.gc import DEFAULT_GRACE, remove_unused_artifacts, vacuum_database
 from snapdb.storage.tables.commit import now
 from snapdb.types import Retention, Snapshot
@@ -60,8 +61,26 @@ class _Expired(NamedTuple):
 
 def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
     """CHECK DATABASE: read every file; a row for each problem."""
-    yield listing(PROBLEMS, list(check_database(context.store.catalog_db, context.step)))
-    return None
+    problems, checked = run_check(context.store.catalog_db, context.step)
+    yield listing(PROBLEMS, problems)
+    return None if problems else Outcome(intact(checked))
+
+
+def run_check(catalog_db: CatalogDb, report: Callable[[str, float | None], None]) -> tuple[list[Problem], Checked]:
+    """The problems of a database, and the files that were read; requires that the tables' lock is held."""
+    checking, problems = check_database(catalog_db, report), []
+    while True:
+        try:
+            problems.append(next(checking))
+        except StopIteration as end:
+            return problems, end.value
+
+
+def intact(checked: Checked) -> str:
+    """The message of a check that found no problem."""
+    if not checked.files:
+        return "the catalog is intact, and there are no files yet"
+    return f"{counted(checked.files, 'file')} ({size_words(checked.bytes)}) and the catalog are intact"
 
 
 def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:

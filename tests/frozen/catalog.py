@@ -188,7 +188,8 @@ def _result(db: Database, statement: str, *folders: Path) -> Iterator[str]:
     rows = [normal(_row(statement, table, number), *folders) for number in range(table.num_rows)]
     yield from sorted(rows) if statement.startswith("VACUUM") else rows
     if result.message is not None:
-        yield f"-> {normal(result.message, *folders)} ({result.rowcount})"
+        message = re.sub(r"\([\d.,]+ \w+\)", "(<bytes>)", normal(result.message, *folders))
+        yield f"-> {message} ({result.rowcount})"
     yield ""
 
 
@@ -211,8 +212,8 @@ def explained(db: Database, folder: Path) -> str:
     lines = []
     for statement in statements(PLANS):
         text = "\n".join(line for (line,) in db.execute(f"EXPLAIN {statement}").fetchall())
-        text = MEASURED.sub(lambda found: found[1] or "", " ".join(normal(text, folder).split()))
-        lines += [f"## {statement}", re.sub(r" (└|Rules:|Plan) ", r"\n\1 ", text)]
+        text = MEASURED.sub(lambda found: found[1] or "", " ".join(normal(text, folder).replace("│", " ").split()))
+        lines += [f"## {statement}", re.sub(r" (├|└|Rules:|Plan) ", r"\n\1 ", text)]
         (row,) = db.execute(f"EXPLAIN (FORMAT json) {statement}").arrow().to_pylist()
         lines += [json.dumps(_names(json.loads(row["plan"])), ensure_ascii=False), ""]
     for statement in ("SAMPLE USING valid", "SELECT 1", "AUDIT SAMPLE USING valid"):

@@ -10,14 +10,14 @@ import pyarrow as pa
 from snapdb.catalog.system_tables import listing
 from snapdb.database import connect
 from snapdb.errors import InputError
-from snapdb.execute.maintenance import PROBLEMS
+from snapdb.execute.maintenance import PROBLEMS, intact, run_check
 from snapdb.lineage import at_lineage
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.connection import upgrade as upgrade_database
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check.catalog import Problem
-from snapdb.storage.check.database import check_database
+from snapdb.storage.check.database import Checked
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
 from snapdb_cli.terminal import Progress
@@ -27,12 +27,14 @@ def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
     """List the problems of a database without writing to it; FAILED when something is damaged."""
     db_dir = open_db_dir(path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
-        problems = _problems(db_dir, progress)
-        batch = listing(PROBLEMS, problems)
-        Output(output_format).write(batch.schema, [batch], progress.stop)
+        problems, checked = _problems(db_dir, progress)
+        batch, output = listing(PROBLEMS, problems), Output(output_format)
+        if problems or output_format != "table" or not output.terminal:  # for a person the line below is enough
+            output.write(batch.schema, [batch], progress.stop)
     damage = sum(problem.is_damage for problem in problems)
     notes = len(problems) - damage
-    diagnostics.narrate(f"{path}: {damage} damaged, {notes} orphan files" if problems else f"{path}: ok")
+    found = f"{damage} damaged, {notes} orphan files" if problems else intact(checked)
+    diagnostics.narrate(f"{path}: {found}")
     return ExitCode.FAILED if damage else ExitCode.OK
 
 
@@ -52,11 +54,11 @@ def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
     return ExitCode.OK
 
 
-def _problems(db_dir: DatabaseDir, progress: Progress) -> list[Problem]:
+def _problems(db_dir: DatabaseDir, progress: Progress) -> tuple[list[Problem], Checked]:
     catalog_db = CatalogDb(db_dir)
     lock = TablesLock(db_dir)
     try:
-        return list(check_database(catalog_db, progress.update))
+        return run_check(catalog_db, progress.update)
     finally:
         lock.release()
         catalog_db.close()

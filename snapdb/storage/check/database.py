@@ -1,7 +1,7 @@
 """The check of a whole database: its files, its catalog and its version log."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from sqlite3 import Row
 from typing import Any, NamedTuple
@@ -36,12 +36,24 @@ _Report = Callable[[str, float | None], None]
 _NOTES = "VACUUM removes it once no process reads or writes"
 
 
-def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> Iterator[Problem]:
+class Checked(NamedTuple):
+    """The files that a check read."""
+
+    files: int
+    bytes: int
+
+
+def check_database(
+    catalog_db: CatalogDb, report: _Report = lambda what, share: None
+) -> Generator[Problem, None, Checked]:
     """The problems of a database, damage before notes; requires that the tables' lock is held.
 
     Args:
         catalog_db: The database.
         report: Called with the current step and the share of it that is done.
+
+    Returns:
+        The published files that were read, once all problems were yielded.
 
     Raises:
         LockedError: another process kept the catalog locked.
@@ -68,6 +80,7 @@ def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: 
             yield problem
     if contents.whole:
         yield from _orphans(db_dir, contents, old)
+    return Checked(len(files), sum(file.bytes for file in files))
 
 
 def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
