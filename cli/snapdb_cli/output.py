@@ -10,14 +10,14 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TextIO, TypeVar
+from typing import Protocol, TextIO, TypeVar, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.cells import cell_len
 
 from snapdb.errors import InputError
-from snapdb.execute.rendering import JSON, PLAIN, Spelling, printable, render, spell, type_name
+from snapdb.execute.rendering import JSON, PLAIN, SECONDS, Spelling, is_plan, printable, render, spell, type_name
 from snapdb.types.text import counted
 
 
@@ -33,6 +33,8 @@ class OutputStyle:
     """The most rows of a table; the rest is counted. None: all."""
     screen_rows: int | None = 40
     """The same limit for a table on a terminal."""
+    seconds: bool = True
+    """Whether times on a terminal end at the second."""
     expanded: bool | None = False
     """Whether a row is shown as lines of name and value; None: on a terminal where the table is too wide."""
     hint: str = ""
@@ -234,6 +236,17 @@ BINARY: Mapping[str, _Packer] = MappingProxyType({"parquet": _parquet, "arrow": 
 _Piece = TypeVar("_Piece", str, bytes)
 
 
+@runtime_checkable
+class _Pager(Protocol):
+    """A stream that may show a result in a pager."""
+
+    waited: float
+    """Seconds in which the pager kept this process waiting so far."""
+
+    def takes_wide(self, lines: int) -> bool:
+        """Whether the next result, of so many lines, may be wider than the screen."""
+
+
 class Output:
     """The destination and the format of results."""
 
@@ -267,10 +280,26 @@ class Output:
         """The number of results that were written to the current destination."""
         return self._written
 
+    @property
+    def waited(self) -> float:
+        """Seconds in which readers of results, such as a pager, kept this process waiting so far."""
+        return self._stdout.waited if isinstance(self._stdout, _Pager) else 0.0
+
     def write(
-        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], before: Callable[[], None] = lambda: None
+        self,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        before: Callable[[], None] = lambda: None,
+        *,
+        turn: bool = False,
     ) -> None:
-        """Write one result; `before` is called once, after its first piece is computed and before it is written.
+        """Write one result.
+
+        Args:
+            schema: Its columns.
+            batches: Its rows.
+            before: Called once, after the first piece is computed and before it is written.
+            turn: Whether a table that is too wide for the terminal may have a line for each of its columns.
 
         Raises:
             InputError: the format is not for terminals, or allows only one result per file.
@@ -281,7 +310,7 @@ class Output:
             packed = BINARY[self.format](schema, _begun(batches))
             _send(packed, stream.buffer.write, before)
         else:
-            _send(self._pieces(schema, batches), lambda piece: _put(stream, piece), before)
+            _send(self._pieces(schema, batches, turn), lambda piece: _put(stream, piece), before)
         stream.flush()
         self._written += 1
 
@@ -298,19 +327,23 @@ class Output:
                 code="output-format",
             )
 
-    def _pieces(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    def _pieces(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], turn: bool) -> Iterator[str]:
         if self.format in _TEXTUAL:
             yield from _TEXTUAL[self.format](schema, _begun(batches), self.style)
-        elif self.style.expanded:
-            yield from _records(schema, batches, self._null)
+        elif self.style.expanded and not is_plan(schema):
+            yield from _records(schema, batches, self._null, self._spelling)
         else:
-            yield from self._table(schema, batches)
+            yield from self._table(schema, batches, turn)
+
+    @property
+    def _spelling(self) -> Spelling:
+        return SECONDS if self.terminal and self.style.seconds else PLAIN
 
     @property
     def _null(self) -> str:
         return "NULL" if self.style.null is None else self.style.null
 
-    def _table(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    def _table(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], turn: bool) -> Iterator[str]:
         limits = (self.style.max_rows, self.style.screen_rows if self.terminal else None)
         limit = min((rows for rows in limits if rows is not None), default=None)
         kept: list[pa.RecordBatch] = []
@@ -329,12 +362,21 @@ class Output:
             unicode=self._file is not None or _draws_boxes(self._stdout),
             null=self._null,
             hint=self.style.hint if self.terminal else "",
+            seconds=self._spelling is SECONDS,
         )
         width = shutil.get_terminal_size().columns if self.terminal else None
-        if width is not None and self.style.expanded is None and cell_len(shown(width=None).partition("\n")[0]) > width:
-            yield from _records(schema, table.slice(0, limit).to_batches(), self._null, total)
-        else:
+        if width is None or is_plan(schema):
             yield shown(width=width) + "\n"
+            return
+        whole = shown(width=None)
+        if cell_len(whole.partition("\n")[0]) <= width:
+            yield whole + "\n"
+        elif self.style.expanded is None and not turn:
+            yield from _records(schema, table.slice(0, limit).to_batches(), self._null, self._spelling, total)
+        elif not turn and isinstance(self._stdout, _Pager) and self._stdout.takes_wide(whole.count("\n") + 1):
+            yield whole + "\n"
+        else:
+            yield shown(width=width, turn=turn) + "\n"
 
 
 def _begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -368,13 +410,13 @@ def _draws_boxes(stream: TextIO) -> bool:
 
 
 def _records(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], null: str, total: int | None = None
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], null: str, spelling: Spelling, total: int | None = None
 ) -> Iterator[str]:
     """One line per value, for rows that are too wide for a table; `total` rows where these are the first ones."""
     width = max((len(name) for name in schema.names), default=0)
     number = 0
     for batch in batches:
-        columns = [spell(column) for column in batch.columns]
+        columns = [spell(column, spelling) for column in batch.columns]
         for row in range(batch.num_rows):
             number += 1
             values = (null if column[row] is None else printable(str(column[row])) for column in columns)

@@ -81,7 +81,7 @@ class Shell:
         if self._front is not None and step.origin is None and not self._front.confirm(step.statement):
             self.diagnostics.say("nothing was done")
             return ExitCode.FAILED
-        started = time.perf_counter()
+        started, waited = time.perf_counter(), self.output.waited
         try:
             with interruptible(self.database.interrupt) as pressed:
                 self._show(step, pressed)
@@ -96,7 +96,8 @@ class Shell:
             self._abandon()
             return self.diagnostics.report(error, step.origin)
         if self.timing:
-            self.diagnostics.say(f"Time: {time.perf_counter() - started:.3f} s")
+            paused = self.output.waited - waited  # in which a person read
+            self.diagnostics.say(f"Time: {time.perf_counter() - started - paused:.3f} s")
         return ExitCode.OK
 
     def _abandon(self) -> None:
@@ -109,7 +110,9 @@ class Shell:
             try:
                 with closing(self.database.run(step.statement, self.parameters)) as result:
                     if result.is_query:
-                        self.output.write(result.schema, _until(pressed, result), progress.stop)
+                        self.output.write(
+                            result.schema, _until(pressed, result), progress.stop, turn=_summarizes(step.statement)
+                        )
             finally:
                 self.database.progress = None
         if result.message:
@@ -121,6 +124,11 @@ def _until(pressed: threading.Event, batches: Iterable[pa.RecordBatch]) -> Itera
         if pressed.is_set():
             raise KeyboardInterrupt
         yield batch
+
+
+def _summarizes(statement: Statement) -> bool:
+    """Whether a statement is a SUMMARIZE, ours or DuckDB's: few rows of many columns."""
+    return statement.text.lstrip()[:9].upper() == "SUMMARIZE"
 
 
 def _headline(text: str) -> str:

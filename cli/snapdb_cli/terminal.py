@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -21,6 +23,8 @@ from snapdb_cli.diagnostics import Diagnostics
 _LESS = "SRXF"
 """Options of less: long lines are cut and scrolled sideways, colours are kept, the screen is not cleared, and less
 exits if all fits on one screen."""
+_SIDEWAYS = "-S -+F"
+"""Options of less for a result that is wider than the screen, after the user's own."""
 
 
 class PagerClosed(Exception):  # noqa: N818  # a wish, not an error
@@ -50,6 +54,9 @@ class Pager(io.TextIOBase):
         self._stream = sys.stdout if stream is None else stream
         self.setting = setting
         """`auto`, `on`, `off` or a command."""
+        self.waited = 0.0
+        """Seconds in which a pager or another program kept this process waiting."""
+        self._wide = False
         self._held: list[str] = []
         self._lines = 0
         self._program: subprocess.Popen[str] | None = None
@@ -71,6 +78,16 @@ class Pager(io.TextIOBase):
         if command is not None:
             self._start(command)
 
+    def takes_wide(self, lines: int) -> bool:
+        """Whether the next result, of so many lines, may be wider than the screen, as `less` scrolls it sideways.
+
+        `less` shows it if it is longer than the screen, too, or if the setting is `on`.
+        """
+        command = (self._pages() or "").split()
+        self._wide = bool(command) and Path(command[0]).name == "less"
+        self._wide &= self.setting == "on" or lines >= shutil.get_terminal_size().lines
+        return self._wide
+
     def write(self, text: str) -> int:
         """Hold the text back while it may fit, else pass it on.
 
@@ -80,7 +97,7 @@ class Pager(io.TextIOBase):
         if self._program is None and (command := self._pages()) is not None:
             self._held.append(text)
             self._lines += text.count("\n")
-            if self._lines < shutil.get_terminal_size().lines:
+            if self._lines < shutil.get_terminal_size().lines and not self._wide:
                 return len(text)
             text = "".join(self._held)
             self._held = []
@@ -93,14 +110,14 @@ class Pager(io.TextIOBase):
         if self._piped:
             self._pass("")
             return
-        held, self._held, self._lines = "".join(self._held), [], 0
+        held, self._held, self._lines, self._wide = "".join(self._held), [], 0, False
         self._end()
         self._stream.write(held)
         self._stream.flush()
 
     def drop(self) -> None:
         """Forget what was held back of a result that came to no end."""
-        self._held, self._lines = [], 0
+        self._held, self._lines, self._wide = [], 0, False
         if not self._piped:
             self._end()
 
@@ -109,6 +126,8 @@ class Pager(io.TextIOBase):
 
     def _start(self, command: str) -> None:
         environment = {"LESS": _LESS, "LV": "-c", **os.environ}
+        if self._wide:
+            environment["LESS"] += f" {_SIDEWAYS}"
         self._program = subprocess.Popen(  # noqa: S602  # a shell command, as $PAGER and | are
             command,
             shell=True,
@@ -125,9 +144,10 @@ class Pager(io.TextIOBase):
             return
         assert self._program.stdin is not None
         try:
-            self._program.stdin.write(text)
-            if self._piped:
-                self._program.stdin.flush()
+            with self._waiting():
+                self._program.stdin.write(text)
+                if self._piped:
+                    self._program.stdin.flush()
         except BrokenPipeError:
             self._end()
             raise PagerClosed from None
@@ -138,11 +158,19 @@ class Pager(io.TextIOBase):
         if program is None:
             return
         assert program.stdin is not None
-        with _deaf(), contextlib.suppress(BrokenPipeError):
+        with self._waiting(), _deaf(), contextlib.suppress(BrokenPipeError):
             try:
                 program.stdin.close()
             finally:
                 program.wait()
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.waited += time.perf_counter() - started
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,6 +142,27 @@ def test_long_results_go_through_the_pager_and_tables_say_what_they_leave_out(pr
     prompt.expect("row 29")
     prompt.line("SELECT i FROM range(1000) r(i);")
     prompt.expect(r"1,000 rows \(40 shown\); \\maxrows all and \\x show everything")
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_a_wide_result_scrolls_sideways_in_less(home: Path) -> None:
+    with Terminal(["shop.snapdb"], environment(home, PAGER="less"), home) as terminal:
+        terminal.line("SELECT i, repeat('x', 100) AS x, 'end' || i AS far FROM range(30) r(i);")
+        terminal.expect(r"│ i +│|│ +i │")
+        assert "end0" not in terminal.text
+        terminal.send("\x1b[C")
+        terminal.expect("end0")
+        terminal.send("q")
+        terminal.line("SELECT repeat('x', 100) AS x, 'end' || 5 AS far;")
+        terminal.expect("1 cell cut")
+        terminal.line("\\pager on")
+        terminal.line("SELECT repeat('x', 100) AS x, 'end' || 5 AS far;")
+        terminal.expect(r"\(END\)")
+        terminal.send("\x1b[C")
+        terminal.expect("end5")
+        terminal.send("q")
+        terminal.line("\\q")
+        assert terminal.end() == 0
 
 
 def test_ctrl_z_is_no_character_of_a_statement(prompt: Terminal) -> None:

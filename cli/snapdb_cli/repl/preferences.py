@@ -30,6 +30,7 @@ _STYLES = ("default", "dark", "light", "none")
 _KEYS = ("emacs", "vi")
 _COMPLETION = ("tab", "typing")
 _FORMATS = FORMATS[:-2]
+_TIMES = ("seconds", "all")
 
 
 def _switch(given: Any) -> bool:
@@ -88,6 +89,7 @@ class Preferences:
     null: str = _preference("NULL", _text, (), "what stands for NULL")
     header: bool = _preference(True, _switch, _SWITCH, "whether csv and tsv name their columns")
     max_rows: int | None = _preference(40, _rows, ("40", "all"), "rows of a table that are shown, or all")
+    times: str = _preference("seconds", _one_of(*_TIMES), _TIMES, "digits of times in tables: to the second, or all")
     expanded: bool | None = _preference(
         False, _switch_or_auto, (*_SWITCH, "auto"), "each row as lines of name and value; auto: where it is too wide"
     )
