@@ -210,7 +210,7 @@ def test_light_work_loads_no_heavy_library(
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel, built from a copy of the sources alone."""
     copy = tmp_path_factory.mktemp("sources")
-    for folder in ("snapdb", "cli", "grammar"):
+    for folder in ("snapdb", "cli", "grammar", "docs/language"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         if (ROOT / name).is_file():
@@ -231,6 +231,7 @@ def test_the_wheel_holds_every_module_grammar_and_data_file(wheel: zipfile.ZipFi
             *(ROOT / "snapdb" / name for name in ("errors.toml", "py.typed")),
         ]
     }
+    wanted |= {f"snapdb_grammar/pages/{page.name}" for page in (ROOT / "docs" / "language").glob("*.md")}
     assert wanted - set(wheel.namelist()) == set()
 
 

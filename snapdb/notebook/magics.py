@@ -18,6 +18,7 @@ from snapdb.execute.results import Result
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
 from snapdb.sql.queries import marks_of, value_of
+from snapdb.sql.reference import help_text
 from snapdb.sql.syntax import Statement
 from snapdb.types.text import did_you_mean
 
@@ -31,10 +32,14 @@ _USAGE = f"""\
   -o, --out NAME                     keep the last result in the variable NAME instead of showing it
   -f, --format {"|".join(_FORMATS)}   type of the result
   -p, --param NAME[=VALUE]           the value of $NAME; without VALUE, the value of the variable NAME
+%snap \\h STATEMENT                   show the syntax of a statement; without STATEMENT list the statements
 %snap --close                        close the database"""
 
 _WORD = re.compile(r"\s*('(?:[^']|'')*'|\"[^\"]*\"|\S+)")
 _NAME = re.compile(r"(?!\d)\w+")
+_SYNTAX = re.compile(r"\\h\b\s*(.*)", re.DOTALL)
+_COLUMNS = 100
+"""The characters of a line of help."""
 
 
 class _MagicOptions(NamedTuple):
@@ -166,6 +171,8 @@ class _SnapMagics:
             return None
         if options.close:
             return self.close()
+        if cell is None and (asked := _SYNTAX.match(options.rest)) is not None:
+            return self._syntax(asked[1])
         if cell is not None:
             if options.rest:
                 self._connect(options)
@@ -175,6 +182,13 @@ class _SnapMagics:
         if options.rest:
             self._connect(options)
         return self._connected()
+
+    def _syntax(self, words: str) -> None:
+        """Print the syntax of a statement, as the prompt's `\\h` does."""
+        try:
+            print(help_text(words, _COLUMNS))
+        except ValueError as error:
+            raise InputError(f"{error}; %snap \\h lists the statements", code="notebook-line") from None
 
     def _is_place(self, text: str) -> bool:
         """Whether a line names a database rather than a statement."""

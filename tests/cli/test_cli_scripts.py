@@ -278,6 +278,13 @@ def test_the_reference_in_the_docs_is_that_of_the_program() -> None:
     assert PAGE.read_text() == expected
 
 
+def test_help_shows_the_syntax_of_statements_and_the_help_of_commands() -> None:
+    assert run("help", "create", "tag").stdout.startswith("CREATE TAG\n")
+    assert "  CREATE TASK " in run("help").stdout
+    assert run("help", "export").stdout.startswith("Usage: snapdb export ")
+    assert "did you mean CREATE TAG?; snapdb help lists" in usage_error("help", "create", "tga")
+
+
 def test_benchmarks_need_the_source_checkout(tmp_path: Path) -> None:
     with refused("benchmark", "make bench"):
         bench("tiny", None, "table", Diagnostics(quiet=True), tmp_path)

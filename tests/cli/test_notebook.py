@@ -216,7 +216,27 @@ def test_a_result_is_html_with_its_types_and_everything_escaped(db: snapdb.Datab
     assert "decimal(3,2)" in html
     assert "1 row</p>" in html
     assert "<script" not in html
-    assert db.execute("CREATE TABLE t AS SELECT 1 AS a")._repr_html_().startswith("<pre>version 1: ")
+    assert db.execute("CREATE TABLE t AS SELECT 1 AS a")._repr_html_().startswith("<pre")
+
+
+def test_a_plan_is_in_a_fixed_width_font_and_growth_is_a_chart(db: snapdb.Database) -> None:
+    db.script("""CREATE TABLE p AS SELECT range AS id FROM range(9);
+        CREATE TABLE e AS SELECT range % 9 AS a, (range * 7) % 9 AS b, range AS ts FROM range(40);
+        CREATE PROPERTY GRAPH g VERTEX TABLES (p KEY (id))
+          EDGE TABLES (e SOURCE KEY (a) REFERENCES p DESTINATION KEY (b) REFERENCES p EVENT TIME (ts));
+        CREATE SNAPSHOT s OF g""")
+    assert db.execute("EXPLAIN SHOW TABLES")._repr_html_().startswith('<pre style="font-family:monospace')
+    html = db.execute("SUMMARIZE SNAPSHOT s")._repr_html_()
+    assert html.count("<svg ") == 2
+    assert "<title>e from 0 to 39</title>" in html
+    assert html.count("<title>2</title>") == 20
+    assert "█" not in html
+
+
+def test_the_syntax_of_a_statement_is_printed(notebook: Notebook) -> None:
+    assert notebook.run("%snap \\h create tag").out.startswith("CREATE TAG\n")
+    assert "CREATE TASK" in notebook.run("%snap \\h").out
+    assert "did you mean CREATE TAG?" in notebook.run("%snap \\h craete tag").err
 
 
 @pytest.mark.skipif(importlib.util.find_spec("polars") is not None, reason="polars is installed")

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO, cast
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -21,6 +21,7 @@ from tests.support.inside.cli import (
     ExitCode,
     Leave,
     Output,
+    Pager,
     Preferences,
     ReplSession,
     Shell,
@@ -214,8 +215,45 @@ def test_words_that_help(room: Room, word: str) -> None:
 
 
 def test_help_for_what_no_command_does_says_so(room: Room) -> None:
-    run_command(room.session, "\\h select")
-    assert room.said() == "no command has to do with select; \\? lists them all\n"
+    run_command(room.session, "\\? zebra")
+    assert room.said() == "no command has to do with zebra; \\? lists them all\n"
+    run_command(room.session, "\\? audit")
+    assert room.said().startswith("AUDIT\n")
+
+
+@pytest.mark.parametrize("typed", ["create snapshot", "CREATE SNAP;", "create snapshot june of shop"])
+def test_the_syntax_of_a_statement_is_shown_with_clauses_and_an_example(room: Room, typed: str) -> None:
+    run_command(room.session, f"\\h {typed}")
+    text = room.said()
+    assert text.startswith("CREATE SNAPSHOT\n")
+    assert "  CREATE [ OR REPLACE ] SNAPSHOT [ IF NOT EXISTS ] name OF name\n" in text
+    assert "\n  where event_time is:\n" in text
+    assert re.search(r"^  ELEMENTS \(…\) ", text, re.MULTILINE)
+    assert "\n  CREATE SNAPSHOT may OF shop " in text
+    assert "`" not in text
+    assert "](" not in text
+
+
+def test_statements_are_listed_and_a_misspelt_one_is_suggested(room: Room) -> None:
+    run_command(room.session, "\\h")
+    listed = room.said()
+    assert all(re.search(rf"^  {name} +\w", listed, re.MULTILINE) for name in ("ALTER TASK", "COMMIT", "SELECT"))
+    run_command(room.session, "\\h create")
+    assert len(re.findall(r"^  CREATE ", room.said(), re.MULTILINE)) == 7
+    run_command(room.session, "\\h craete snapshot")
+    assert room.said() == '\\h: no statement begins with "craete snapshot"; did you mean CREATE SNAPSHOT?\n'
+
+
+def test_timing_leaves_out_what_the_pager_took(social: Room) -> None:
+    with io.StringIO() as screen:
+        pager = Pager(stream=cast(TextIO, screen))
+        pager.pipe("sleep 0.5; cat > /dev/null")
+        social.shell.output = Output("csv", cast(TextIO, pager))
+        social.shell.timing = True
+        social.shell.execute("SELECT 1 AS a")
+        pager.pipe(None)
+        assert pager.waited > 0.3
+    assert float(social.said().split()[1]) < 0.3
 
 
 def test_a_command_of_another_shell_names_the_statement(room: Room) -> None:

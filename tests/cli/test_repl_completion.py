@@ -94,6 +94,8 @@ def known() -> Iterator[DatabaseNames]:
         ("\\d ea", ["early"]),
         ("\\dk ", ["nightly"]),
         ("\\tim", ["\\timing"]),
+        ("\\h create sn", ["create snapshot"]),
+        ("\\h REFRESH ", ["REFRESH CACHE", "REFRESH SNAPSHOT"]),
         ("\\set expanded ", ["on", "off", "auto"]),
         (".mode ma", ["markdown"]),
         ("\\e SELECT * FROM pers", ["person"]),

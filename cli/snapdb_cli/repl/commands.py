@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from snapdb.errors import SnapdbError
+from snapdb.sql.reference import help_text
 from snapdb.sql_engine import quote, text_literal
 from snapdb.types.text import counted
 from snapdb_cli.diagnostics import ExitCode
@@ -24,7 +25,7 @@ from snapdb_cli.repl.preferences import PREFERENCES, NamedQueries, Preferences, 
 from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import ReplSession
 
-_ArgumentKind = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]
+_ArgumentKind = tuple[str, ...] | Literal["file", "statement", "topic", "setting", "format", "query", "switch"]
 """What completion offers for the argument: names of these kinds, or something else."""
 
 
@@ -237,6 +238,8 @@ def _connection(session: ReplSession, argument: str) -> None:
 
 
 _SHOWN_HISTORY = 50
+_WIDEST = 100
+"""The most characters of a line of help."""
 
 
 def _again(session: ReplSession, argument: str) -> None:
@@ -470,16 +473,24 @@ def _unset(session: ReplSession, argument: str) -> None:
     session.say(f"{name} is {_shown(name, session.preferences)}")
 
 
+def _syntax(session: ReplSession, argument: str) -> None:
+    """Show the syntax of a statement, or list the statements."""
+    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    text = help_text(argument, width)
+    session.show(text if argument else f"{text}\n\n\\h STATEMENT shows the syntax, the clauses and an example.")
+
+
 def _help(session: ReplSession, argument: str) -> None:
     wanted = argument.lower().lstrip("\\.")
     chosen = [c for c in COMMANDS if not wanted or any(wanted in name for name in c.names) or wanted in c.help]
     rows = [(", ".join(c.names) + (f" {c.argument}" if c.argument else ""), c.help) for c in chosen]
-    if rows:
-        session.say(_two_columns(rows))
-    else:
+    if not rows:
+        with suppress(ValueError):
+            _syntax(session, argument)
+            return
         session.say(f"no command has to do with {argument}; \\? lists them all")
-    if not wanted:
-        session.say(_KEYS)
+        return
+    session.show(_two_columns(rows) + ("" if wanted else f"\n{_KEYS}"))
 
 
 def _leave(session: ReplSession, argument: str) -> None:
@@ -570,6 +581,13 @@ COMMANDS = (
     ),
     _Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list them", _set, "setting"),
     _Command(("\\unset",), "NAME", "set a setting back", _unset, "setting"),
-    _Command(("\\?", "\\h", "\\help", ".help", "help", "?"), "[WORD]", "this help, or the part with a word", _help),
+    _Command(
+        ("\\h",),
+        "[STATEMENT]",
+        "show the syntax of a statement with an example, or list the statements",
+        _syntax,
+        "topic",
+    ),
+    _Command(("\\?", "\\help", ".help", "help", "?"), "[WORD]", "this help, or the part with a word", _help),
     _Command(("\\q", ".quit", ".exit", "quit", "exit"), "", "leave", _leave),
 )

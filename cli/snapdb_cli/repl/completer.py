@@ -10,6 +10,7 @@ from typing import NamedTuple
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from snapdb.sql.reference import topic_names
 from snapdb.sql_engine import quote
 from snapdb_cli.repl.candidates import candidates
 from snapdb_cli.repl.commands import COMMANDS, find
@@ -240,6 +241,11 @@ def _in_command(text: str, known: DatabaseNames, match: re.Match[str]) -> list[_
         return _files(rest.strip("'\""))
     if taken == "statement":
         return complete(rest, known)
+    if taken == "topic":
+        lower = rest.islower()
+        names = [name.lower() if lower else name for name in topic_names()]
+        beginning = [name for name in names if name.lower().startswith(rest.lower())]
+        return [_Suggestion(name, len(rest), "statement") for name in beginning or _matching(rest, names)]
     word = re.search(r"\S*$", rest)
     assert word is not None
     if isinstance(taken, tuple):

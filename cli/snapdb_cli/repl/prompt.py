@@ -36,11 +36,11 @@ _BARE = ("exit", "quit", "help", "?")
 def is_command(text: str) -> bool:
     """Whether a line is a command rather than a statement.
 
-    >>> is_command("\\\\d payments"), is_command("quit;"), is_command("SELECT 1")
-    (True, True, False)
+    >>> is_command("\\\\d payments"), is_command("quit;"), is_command("help create task"), is_command("SELECT 1")
+    (True, True, True, False)
     """
     line = text.strip()
-    return line.startswith(("\\", ".")) or line.rstrip("; ").lower() in _BARE
+    return line.startswith(("\\", ".")) or line.rstrip("; ").lower() in _BARE or line[:5].lower() == "help "
 
 
 def _is_whole(text: str) -> bool:

@@ -28,7 +28,7 @@ from snapdb_cli.output import Output
 from snapdb_cli.repl.preferences import Preferences
 from snapdb_cli.repl.words import DatabaseNames
 from snapdb_cli.shell import Shell
-from snapdb_cli.terminal import Pager
+from snapdb_cli.terminal import Pager, PagerClosed
 
 _COMMAND_LINE = re.compile(r"\s*[\\.][A-Za-z?!]")
 
@@ -106,6 +106,15 @@ class ReplSession:
         """Write a message to stderr."""
         self.shell.diagnostics.say(text)
 
+    def show(self, text: str) -> None:
+        """Write a text that may be longer than the screen, which the pager then shows."""
+        if self._pager is None or not self._pager.isatty():
+            self.say(text)
+            return
+        with suppress(PagerClosed):
+            self._pager.write(text + "\n")
+            self._pager.flush()
+
     def set(self, name: str, given: Any) -> None:
         """Change a preference for this session. Raises ValueError when there is none such, or no such value."""
         self.preferences = self.preferences.changed(name, given)
@@ -120,6 +129,7 @@ class ReplSession:
             null=None if wanted.null == Preferences().null else wanted.null,  # the default: each format's own
             header=wanted.header,
             screen_rows=wanted.max_rows,
+            seconds=wanted.times == "seconds",
             expanded=wanted.expanded,
             hint="\\maxrows all and \\x show everything",
         )
