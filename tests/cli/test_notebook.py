@@ -236,7 +236,7 @@ def test_a_plan_is_in_a_fixed_width_font_and_growth_is_a_chart(db: snapdb.Databa
 def test_the_syntax_of_a_statement_is_printed(notebook: Notebook) -> None:
     assert notebook.run("%snap \\h create tag").out.startswith("CREATE TAG\n")
     assert "CREATE TASK" in notebook.run("%snap \\h").out
-    assert "did you mean CREATE TAG?" in notebook.run("%snap \\h craete tag").err
+    assert "did you mean CREATE TAG?" in str(notebook.run("%snap \\h craete tag").error)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("polars") is not None, reason="polars is installed")

@@ -237,7 +237,8 @@ def test_the_syntax_of_a_statement_is_shown_with_clauses_and_an_example(room: Ro
 def test_statements_are_listed_and_a_misspelt_one_is_suggested(room: Room) -> None:
     run_command(room.session, "\\h")
     listed = room.said()
-    assert all(re.search(rf"^  {name} +\w", listed, re.MULTILINE) for name in ("ALTER TASK", "COMMIT", "SELECT"))
+    assert all(re.search(rf"^  {name}  +\w", listed, re.MULTILINE) for name in ("ALTER TASK", "COMMIT", "SELECT"))
+    assert listed.endswith("\\h STATEMENT shows the syntax, the clauses and an example.\n")
     run_command(room.session, "\\h create")
     assert len(re.findall(r"^  CREATE ", room.said(), re.MULTILINE)) == 7
     run_command(room.session, "\\h craete snapshot")
