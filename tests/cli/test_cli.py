@@ -186,7 +186,7 @@ def test_a_file_that_is_not_text_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_bytes(b"SELECT '\xff'")
     failed = snapdb("-f", tmp_path / "q.sql")
     assert failed.exit_code == 2
-    assert "not UTF-8" in failed.stderr
+    assert "not valid UTF-8" in failed.stderr
 
 
 @pytest.mark.parametrize(

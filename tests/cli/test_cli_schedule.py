@@ -119,7 +119,7 @@ def test_a_command_line_without_sense_is_a_usage_error(words: tuple[str, ...], s
 def test_an_unknown_task_is_told_with_the_nearest_one(command: str, shop: Path) -> None:
     done = schedule(command, shop, "grwo")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith('BindError: no task "grwo"; did you mean "grow"?\n')
+    assert done.stderr.startswith('BindError: task "grwo" does not exist; did you mean "grow"?\n')
 
 
 def test_the_list_is_data_and_who_leads_is_said_to_who_looks(shop: Path, watched: None) -> None:
@@ -195,7 +195,7 @@ def test_tasks_are_paused_and_resumed_one_by_one_and_together(shop: Path, watche
     assert states() == ["suspended", "suspended"]
     done = schedule("resume", shop)
     assert done.exit_code == 0
-    assert "task grow: resumed; next at 2" in done.stderr
+    assert "task grow: resumed; next run at 2" in done.stderr
     assert f"run: snapdb schedule run {shop}\n" in done.stderr
     assert states() == ["active", "active"]
 
@@ -218,7 +218,7 @@ def test_a_snapshot_is_waited_for(shop: Path) -> None:
     assert (found["snapshot"], found["graph"]) == ("now", "g")
     done = wait(shop, "now", "--newer-than", str(found["version"]), "--timeout", "0")
     assert (done.exit_code, done.stdout) == (3, "")
-    assert f"of a version after {found['version']}, and it is at version {found['version']}" in done.stderr
+    assert f"with a version after {found['version']}, but it is at version {found['version']}" in done.stderr
     done = wait(shop, "later", "--timeout", "0")
     assert done.exit_code == 3
     assert f"there is none of that name; no scheduler is running; run: snapdb schedule run {shop}" in done.stderr
@@ -275,7 +275,7 @@ def test_a_daemon_ends_when_its_database_is_another(shop: Path, tmp_path: Path) 
         os.rename(restored, shop)
         said = leads.stderr.read()
     assert leads.returncode == 1
-    assert f"the database at {shop} is another one than was opened" in said
+    assert f"the database at {shop} is not the one that was opened" in said
     assert "code=database-gone" in said
 
 

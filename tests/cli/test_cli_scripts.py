@@ -85,8 +85,11 @@ def test_a_parameter_that_is_a_date_compares_with_dates(tmp_path: Path) -> None:
     ("words", "said"),
     [
         ("-c 'SELECT $day'", "$day has no value; add --param day=…"),
-        ("-c 'SELECT $day' --param days=1", "$day has no value; add --param day=… (there is days)"),
-        ("-c 'SELECT $a' --param a=1 --param b=2", "no statement uses $b, which --param passes; they name $a"),
+        ("-c 'SELECT $day' --param days=1", "$day has no value; add --param day=… (did you mean days?)"),
+        (
+            "-c 'SELECT $a' --param a=1 --param b=2",
+            "no statement uses $b, which --param passes; their parameters are $a",
+        ),
         ("-c 'SELECT 1' --param b=2", "no statement uses $b, which --param passes; they have no parameters"),
         ("-c 'SELECT ?' --param b=2", "? has no value on the command line; write $name, and --param name=value"),
         ("-c 'SELECT $1' --param b=2", "$1 has no value on the command line; write $name, and --param name=value"),
@@ -186,7 +189,7 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_runs(tmp_path:
 
 def test_a_byte_order_mark_is_no_part_of_a_script() -> None:
     assert run("--format", "csv", stdin="SELECT 1 AS n".encode("utf-8-sig")).stdout == "n\n1\n"
-    assert "stdin is not UTF-8 text" in run(stdin=b"SELECT '\xff'").stderr
+    assert "stdin is not valid UTF-8" in run(stdin=b"SELECT '\xff'").stderr
 
 
 @pytest.mark.parametrize("mode", ["stop", "continue"])
@@ -291,7 +294,7 @@ def test_benchmarks_need_the_source_checkout(tmp_path: Path) -> None:
 
 
 def test_the_tiny_graph_is_for_snapdb_alone() -> None:
-    assert "the tiny graph has less than a batch of seeds" in usage_error("bench", "--size", "tiny", "--against", "dgl")
+    assert "the tiny graph has fewer seeds than a batch" in usage_error("bench", "--size", "tiny", "--against", "dgl")
 
 
 def test_benchmarks_are_shown_as_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

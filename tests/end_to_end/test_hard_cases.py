@@ -329,9 +329,9 @@ def test_uuids_may_be_given_as_text(db: Database) -> None:
 
 def test_python_arguments_that_cannot_be_are_value_errors(db: Database) -> None:
     db.script(EDGES + "CREATE SNAPSHOT s OF g")
-    with pytest.raises(ValueError, match="threads is a whole number"):
+    with pytest.raises(ValueError, match="threads must be an integer"):
         db.stream(SAMPLE, threads=1.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="params is a mapping"):
+    with pytest.raises(ValueError, match="params must be a mapping"):
         db.execute("SELECT ?", 5)  # type: ignore[arg-type]
     with refused("epochs-in-stream", "EPOCHS", at="EPOCHS 2"):
         db.stream(SAMPLE + " EPOCHS 2")

@@ -73,7 +73,10 @@ def test_a_lost_race_ends_a_script_with_code_3(tmp_path: Path) -> None:
         until(lambda: any(name.startswith("tables/1/") for name in files(path)))
         db.execute("UPDATE t SET a = 2")
         _, said = late.communicate(timeout=PATIENCE)
-        assert "CommitConflict: t moved: expected version 1, found 2, which removed 1 of the rows" in said
+        assert (
+            "CommitConflict: table t was changed concurrently: expected version 1, found 2, which removed 1 of the rows"
+            in said
+        )
         assert late.returncode == 3
         assert db.execute("SELECT a FROM t").fetchall() == [(2,)]
 
@@ -86,7 +89,7 @@ def test_a_script_that_ends_inside_a_transaction_is_rolled_back_and_fails(tmp_pa
     script = "BEGIN; INSERT INTO t VALUES (2); SELECT * FROM gone; INSERT INTO t VALUES (3); ROLLBACK; FROM t"
     kept = shell(path, "--on-error", "continue", "--format", "csv", text=script)
     assert (kept.returncode, kept.stdout) == (1, "a\n")
-    assert "nothing of it is kept; say ROLLBACK" in kept.stderr
+    assert "its changes are discarded; write ROLLBACK" in kept.stderr
 
 
 def test_an_interrupted_load_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_refresh_cache_draws_the_rows_that_this_process_keeps(own: Database) -> 
     with own.stream("train") as stream:
         list(stream)
         until(lambda: (stream.cache_stats() or {}).get("filled") == 60)
-    assert own.execute("REFRESH CACHE hot").message == ("cache hot: generation 2 of sampler train, 60 rows drawn")
+    assert own.execute("REFRESH CACHE hot").message == ("cache hot: generation 2 of sampler train, 60 rows sampled")
     assert edges(own.stream("train")) == edges(own.stream(f"SAMPLE USING train {'WITH torch'}"))
 
 
@@ -271,7 +271,7 @@ def test_a_database_without_caches_is_upgraded(own: Database) -> None:
     ("damage", "said"),
     [
         ("definition = '{'", "cannot read the definition of cache 'hot'"),
-        ("name = 'other'", "cache 'other' is looked up as 'hot'"),
+        ("name = 'other'", "cache 'other' has the lookup name 'hot'"),
         (
             'sampler = \'t\', definition = replace(definition, \'"sampler": "train"\', \'"sampler": "t"\')',
             "cache 'hot' is of sampler 't', which does not exist",

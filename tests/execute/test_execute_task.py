@@ -68,7 +68,7 @@ def test_a_run_that_goes_on_is_not_met(db: Database) -> None:
     lock.release()
     db.execute("EXECUTE TASK job")
     assert [told(row)[0] for row in worker.rows()] == ["failed", "ok"]
-    assert str(worker.rows()[0].error).startswith("its process ended before its statement was done")
+    assert str(worker.rows()[0].error).startswith("its process ended before its statement was complete")
     assert worker.rows()[0].retry is not None
     assert logged(db) == ["2"]
 

@@ -190,9 +190,9 @@ def test_epochs_are_those_of_the_option_or_of_the_sampler(world: Database) -> No
     assert copied(world, "SAMPLE USING train", "one", "EPOCHS 1").epochs == [0]
     with pytest.raises(IndexError, match=r"epoch 7 does not exist: the folder has 0, 1"):
         found.epoch(7)
-    with pytest.raises(IndexError, match="batch 6 was asked, but there are 6 here"):
+    with pytest.raises(IndexError, match="batch 6 does not exist: there are 6"):
         found[6]
-    with pytest.raises(TypeError, match="a whole number is needed"):
+    with pytest.raises(TypeError, match="must be an integer"):
         found[True]
 
 
@@ -280,7 +280,7 @@ def test_overwrite_leaves_an_export_alone_that_others_keep_files_in(world: Datab
     copied(world, PLAIN)
     Path("o", name).parent.mkdir(exist_ok=True)
     Path("o", name).write_text("mine")
-    with refused("folder-exists", f"o also holds {name}"):
+    with refused("folder-exists", f"o also contains {name}"):
         copied(world, PLAIN, options="OVERWRITE")
     assert Path("o", name).read_text() == "mine"
     Path("o", name).unlink()
@@ -413,7 +413,7 @@ def test_what_is_damaged_is_named(world: Database) -> None:
         third.unlink()
         found = snapdb.read_batches(format_)
         for place, (path, said) in enumerate(
-            [(first, "is not what was written"), (second, "bytes"), (third, "missing")]
+            [(first, "differs from what was written"), (second, "bytes"), (third, "missing")]
         ):
             with refused("damaged-file", str(path), said, "export it again", recorded=said == "missing"):
                 found[place]

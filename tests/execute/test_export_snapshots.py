@@ -466,7 +466,10 @@ def test_the_command_line_exports_snapshots_and_samplers(stored: Path) -> None:
 def test_a_taken_folder_is_told_before_any_of_several_is_written(stored: Path) -> None:
     (own := Path("both/train")).mkdir(parents=True)
     (own / "notes.txt").write_text("mine")
-    for more, said in (([], "both/train is there and not empty"), (["--overwrite"], "no folder that snapdb exported")):
+    for more, said in (
+        ([], "both/train already exists and is not empty"),
+        (["--overwrite"], "was not exported by snapdb"),
+    ):
         done = snapdb_export(stored, "june", "train", "--to", "both", *more)
         assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
         assert [path.name for path in Path("both").iterdir()] == ["train"]
@@ -485,15 +488,15 @@ def test_several_exports_may_go_below_the_home_folder(
     ("words", "code", "said"),
     [
         (["junee", "--to", "o"], 1, 'sampler or snapshot "junee" does not exist; did you mean "june"?'),
-        (["friends", "--to", "o"], 1, '"friends" is a sampler and a snapshot; say which'),
-        (["june", "--to", "o", "--epochs", "2"], 2, "--epochs is for samplers"),
-        (["train", "--to", "o", "--split", "fold"], 2, "--split is for snapshots"),
-        (["train", "june", "--to", "o", "--format", "pyg"], 1, "COPY (SAMPLE …) TO has no format 'pyg'"),
+        (["friends", "--to", "o"], 1, '"friends" is a sampler and a snapshot; write one of the statements'),
+        (["june", "--to", "o", "--epochs", "2"], 2, "--epochs is supported only for samplers"),
+        (["train", "--to", "o", "--split", "fold"], 2, "--split is supported only for snapshots"),
+        (["train", "june", "--to", "o", "--format", "pyg"], 1, "unknown format 'pyg' of COPY (SAMPLE …) TO"),
         (["june", "--to", "o", "--format", "csv"], 2, "Invalid value for '--format'"),
         (["june"], 2, "Missing option '--to'"),
         (["june", "--to", "no/o"], 1, "its parent folder does not exist"),
         (["june", "train", "--to", "no/o"], 1, "its parent folder does not exist"),
-        (["june", "--to", "/"], 1, "/ is there and not empty"),
+        (["june", "--to", "/"], 1, "/ already exists and is not empty"),
     ],
 )
 def test_the_command_line_says_what_cannot_be_exported(stored: Path, words: list[str], code: int, said: str) -> None:

@@ -56,7 +56,9 @@ def test_expire_keeps_the_last_of_each_graph_and_removes_the_files_of_the_others
         assert (names(db), folders(shop)) == (["s1", "s2", "o1", "s3"], 4)
         done = db.execute("EXPIRE SNAPSHOTS RETAIN LAST 1")
         assert [row[:3] for row in done.fetchall()] == expected
-        assert re.fullmatch(r"2 snapshots expired, [\d,]+ bytes of their own; VACUUM removes .*", str(done.message))
+        assert re.fullmatch(
+            r"2 snapshots expired, [\d,]+ bytes not shared with other snapshots; VACUUM removes .*", str(done.message)
+        )
         assert (names(db), folders(shop)) == (["o1", "s3"], 2)
         assert db.execute("CHECK DATABASE").fetchall() == []
         again = db.execute("EXPIRE SNAPSHOTS OF g RETAIN LAST 1").fetchall()
@@ -100,7 +102,7 @@ def test_a_snapshot_that_was_replaced_meanwhile_does_not_expire(shop: Path) -> N
         rows = {row[0]: (row[1], row[6]) for row in run()}
         action, reason = rows["s2"]
         assert action == "keep"
-        assert reason.startswith("it was refreshed, replaced, dropped or given a sampler meanwhile")
+        assert reason.startswith("it was refreshed, replaced, dropped or given a sampler concurrently")
         assert rows["s1"] == ("expire", None)
         assert names(other) == ["s2"]
 
@@ -110,7 +112,7 @@ def test_cascade_takes_what_depends_and_tells_it(shop: Path) -> None:
         with refused("in-use", "CASCADE", at="knows"):
             db.execute("DROP TABLE knows")
         dropped = db.execute("DROP GRAPH other CASCADE")
-        assert dropped.message == "graph other dropped, and with it snapshot o1"
+        assert dropped.message == "graph other dropped, with snapshot o1"
         assert (names(db), folders(shop)) == (["s1", "s2", "s3"], 3)
         before = len(db.execute("SHOW VERSIONS").fetchall())
         message = str(db.execute("DROP TABLE knows CASCADE").message)

@@ -71,13 +71,13 @@ def test_a_load_tells_what_came_and_what_was_left(table: Database, days: Path) -
     (days / "cut.parquet").write_bytes(whole)
     (days / "none.parquet").unlink()
     write(days / "day2.parquet", 3, 4, 5)
-    again = f"not loaded again, though changed: {days}/day2.parquet (since version 2 loaded it)"
+    again = f"changed, but not loaded again: {days}/day2.parquet (since version 2 loaded it)"
     assert table.execute(load(days)).message == f"version 3: 1 file, 2 rows added to t; {again}"
     assert table.execute(load(days)).message == f"no new files match '{days}/*.parquet'; {again}"
     assert table.execute(load(days, "night*")).message == f"no new files match '{days}/night*'"
     assert ids(table) == [1, 2, 3, 1, 2]
     explained = table.execute(f"EXPLAIN {load(days)}").fetchall()
-    assert any("no new files behind" in line for (line,) in explained)
+    assert any("no new files match" in line for (line,) in explained)
 
 
 def test_of_many_unfinished_files_five_are_named(table: Database, days: Path) -> None:
@@ -297,9 +297,9 @@ def test_what_the_versions_do_not_tell_of_loaded_files_is_damage(table: Database
     table.execute(load(days))
     table.close()
     for said, statement in {
-        "is not there, though its versions tell of it": "DELETE FROM loaded WHERE path LIKE '%day1%'",
-        "the versions tell of": "UPDATE loaded SET bytes = 1 WHERE path LIKE '%day1%'",
-        "is there, though no version tells of it": "UPDATE loaded SET path = '/' WHERE path LIKE '%day1%'",
+        "does not exist, but is in the commit records": "DELETE FROM loaded WHERE path LIKE '%day1%'",
+        "in the commit records": "UPDATE loaded SET bytes = 1 WHERE path LIKE '%day1%'",
+        "exists, but is not in the commit records": "UPDATE loaded SET path = '/' WHERE path LIKE '%day1%'",
         "rows of loaded refer to rows of versions that do not exist": "UPDATE loaded SET version = 9",
     }.items():
         copy = Path(shutil.copytree(table.path, days / "copy.snapdb"))

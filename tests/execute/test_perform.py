@@ -240,7 +240,7 @@ def test_rows_of_a_table_that_was_replaced_count_as_removed(shop: Path) -> None:
     ("when", "error"),
     [
         ("WHEN (7)", "QueryError: WHEN of a task asks for one truth value, found 1 of type int32; compare"),
-        ("WHEN (changed('h') > 0)", 'BindError: no graph "h"'),
+        ("WHEN (changed('h') > 0)", 'BindError: graph "h" does not exist'),
         ("WHEN ((SELECT name FROM person) = 'p1')", "QueryError: "),
     ],
 )

@@ -196,7 +196,7 @@ def test_rows_come_one_some_or_all(snap: Database, duck: Any) -> None:
     assert shown.fetchmany(1000) == rows[2004:]
     assert (shown.fetchone(), shown.fetchmany(3)) == (None, [])
     assert shown.arrow().num_rows == 2500
-    with pytest.raises(ValueError, match="size is 0 or more"):
+    with pytest.raises(ValueError, match="size must be 0 or more"):
         shown.fetchmany(-1)
     one = snap.execute(query)
     assert list(iter(one.fetchone, None)) == rows

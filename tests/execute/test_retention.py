@@ -181,13 +181,16 @@ def test_setting_a_retention_lets_nothing_go_and_tells_what_it_would(shop: Path)
     with snapdb.connect(shop) as db:
         said = str(db.execute(KEEP_LAST).message)
         assert said == (
-            "graph g keeps all '0.000001 seconds'; 2 snapshots go after the next run of a task, or by EXPIRE SNAPSHOTS "
-            "OF g BY RETENTION"
+            "graph g keeps all '0.000001 seconds'; 2 snapshots expire after the next run of a task, or by "
+            "EXPIRE SNAPSHOTS OF g BY RETENTION"
         )
         assert names(db) == ["s1", "s2", "s3"]
         told = db.execute("ALTER PROPERTY GRAPH g SET RETENTION (all '1 day') DRY RUN")
         assert [row[1] for row in told.fetchall()] == ["keep"] * 3
-        assert told.message == "0 snapshots would expire, 0 bytes of their own; the retention of graph g is unchanged"
+        assert (
+            told.message
+            == "0 snapshots would expire, 0 bytes not shared with other snapshots; the retention of graph g is unchanged"
+        )
         described = db.execute("DESCRIBE GRAPH g")
         assert len(described.fetchall()) == 2
         assert described.message == "of its snapshots it keeps all '0.000001 seconds'"
@@ -291,7 +294,7 @@ def test_shared_files_that_are_read_go_when_they_are_released(shop: Path) -> Non
         held = folders(shop, "topology")
         assert 1 < len(held) <= shared
         stream.close()
-        assert applied(db)[0].startswith("files of ")
+        assert applied(db)[0].startswith("removed the files of ")
         assert len(folders(shop, "topology")) == 1
         assert db.execute("CHECK DATABASE").fetchall() == []
 

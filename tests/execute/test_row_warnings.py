@@ -45,8 +45,8 @@ def warned(db: snapdb.Database, *statements: str) -> list[str]:
 def test_an_edge_to_a_key_that_was_never_there_is_warned_of(shop: snapdb.Database) -> None:
     added = "INSERT INTO knows SELECT 0, 100 + range, 1 FROM range(5)"
     assert warned(shop, added) == [
-        "graph g: 5 edges of knows have a destination that is not in person (100, 101, 102), by which CREATE SNAPSHOT "
-        "would fail; add the vertices, or declare ON DANGLING SKIP"
+        "graph g: 5 edges of knows have a destination that does not exist in person (100, 101, 102), "
+        "so that CREATE SNAPSHOT would fail; add the vertices, or declare ON DANGLING SKIP"
     ]
     with refused("dangling-edges", "100", "101", "102", at="CREATE SNAPSHOT u OF g"):
         shop.execute("CREATE SNAPSHOT u OF g")
@@ -57,8 +57,8 @@ def test_an_edge_to_a_key_that_was_never_there_is_warned_of(shop: snapdb.Databas
 def test_ends_of_several_columns_and_of_null_are_looked_at(shop: snapdb.Database) -> None:
     found = warned(shop, "INSERT INTO lives VALUES (1, 'T1', 3), (NULL, 'T1', 1), (2, 'T2', 2)")
     assert [text.partition(", by")[0] for text in found] == [
-        "graph g: 1 edge of lives has a source that is not in person (None)",
-        "graph g: 1 edge of lives has a destination that is not in town ((T1, 3))",
+        "graph g: 1 edge of lives has a source that does not exist in person (None)",
+        "graph g: 1 edge of lives has a destination that does not exist in town ((T1, 3))",
     ]
 
 
@@ -135,14 +135,17 @@ def test_the_command_line_says_it_on_stderr(tmp_path: Path) -> None:
     assert run(path, "-c", SHOP).exit_code == 0
     done = run(path, "-c", "INSERT INTO knows VALUES (0, 100, 1); INSERT INTO knows VALUES (0, 100, 1)")
     assert done.exit_code == 0
-    assert done.stderr.count("warning: graph g: 1 edge of knows has a destination that is not in person (100)") == 2
+    assert (
+        done.stderr.count("warning: graph g: 1 edge of knows has a destination that does not exist in person (100)")
+        == 2
+    )
 
 
 def test_many_edges_are_compared_by_a_filter_that_grows_with_the_map(shop: snapdb.Database) -> None:
     many = "INSERT INTO lives SELECT range % 8, CASE WHEN range = 3 THEN '{}' ELSE 'T1' END, 1 FROM range(5000)"
     assert warned(shop, many.format("T1")) == []
     assert warned(shop, many.format("new"))[0].startswith(
-        "graph g: 1 edge of lives has a destination that is not in town ((new, 1)), by which"
+        "graph g: 1 edge of lives has a destination that does not exist in town ((new, 1)), so that"
     )
     assert warned(shop, "INSERT INTO town VALUES ('new', 1)", many.format("new")) == []
 

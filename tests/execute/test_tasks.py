@@ -107,7 +107,7 @@ def test_a_task_is_kept_as_it_was_said(db: Database, tmp_path: Path, monkeypatch
     (shown,) = told(db, "SHOW TASKS")
     assert shown["next_run"] > before + timedelta(days=30)
     assert str(result.message) == (
-        f"task Often: EVERY INTERVAL '1 month 2 days 3 hours'; next at {shown['next_run']:%Y-%m-%d %H:%M:%S}+00:00, "
+        f"task Often: EVERY INTERVAL '1 month 2 days 3 hours'; next run at {shown['next_run']:%Y-%m-%d %H:%M:%S}+00:00, "
         f"but no scheduler is running; run: snapdb schedule run {db.path}"
     )
 
@@ -211,7 +211,7 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
         lambda connection: RunRows(connection).end(goes_on, "failed", NOON + HOUR, error="x", retry=NOON + 2 * HOUR),
     )
     found = dict(own.execute("DESCRIBE nightly").fetchall())
-    again = "failed, 2026-11-29 12:00:09+00:00; tried again at 2026-11-29 14:00:00+00:00"
+    again = "failed, 2026-11-29 12:00:09+00:00; next attempt at 2026-11-29 14:00:00+00:00"
     assert (found["last_run"], found["last_error"]) == (again, "x")
 
 
@@ -221,7 +221,7 @@ def test_a_daemon_that_was_killed_is_told_as_gone(own: Database) -> None:
     assert LeaderLease(catalog_db_of(own)).acquire(Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
     found = dict(own.execute("DESCRIBE TASK often").fetchall())
     assert found["daemon"].startswith(
-        f"pid {gone.pid} on {socket.gethostname()} ended without releasing its lease; no daemon leads"
+        f"pid {gone.pid} on {socket.gethostname()} ended without releasing its lease; no scheduler is running"
     )
 
 
@@ -335,14 +335,14 @@ def test_locks_of_runs_are_in_nobodys_way(own: Database) -> None:
             "cannot read the definition of task 'nightly'",
         ),
         ("UPDATE tasks SET name = 'other' WHERE id = 1", "task 'other' is defined as another one"),
-        ("UPDATE tasks SET folded = 'other' WHERE id = 1", "task 'nightly' is looked up as 'other'"),
+        ("UPDATE tasks SET folded = 'other' WHERE id = 1", "task 'nightly' has the lookup name 'other'"),
         (
             "UPDATE runs SET version = 70 WHERE run = 2 AND task = 1",
             "attempt 1 of run 2 of task 'nightly' refers to a version that does not exist",
         ),
         (
             "UPDATE runs SET published = '[1' WHERE run = 2 AND task = 1",
-            "attempt 1 of run 2 of task 'nightly' cannot be read",
+            "cannot read attempt 1 of run 2 of task 'nightly'",
         ),
         (
             "UPDATE runs SET ended = 1 WHERE run = 2 AND task = 1",

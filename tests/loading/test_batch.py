@@ -256,7 +256,7 @@ def test_trees_join_only_their_own_nodes_and_look_back_from_their_seeds_time(bac
             assert bool((batch.edge_time[key] < batch.seed_time[near]).all())
     assert len(batch.e_id[BOUGHT]) > 0
     assert set(batch.audit().values()) == {0}
-    assert "one tree a seed" in repr(batch)
+    assert "one tree per seed" in repr(batch)
 
 
 def test_without_trees_the_mapping_is_empty_and_says_why() -> None:

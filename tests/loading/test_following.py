@@ -186,7 +186,7 @@ def test_workers_and_ranks_do_not_follow(town: Database) -> None:
                 with refused("cannot-follow", "num_workers"):
                     read()
         assert len(list(DataLoader(stream, batch_size=None))) == 5
-    with pytest.raises(ValueError, match=r"found 2 ranks.*stream\.renew\(\) after a barrier"):
+    with pytest.raises(ValueError, match=r"found 2 ranks.*stream\.renew\(\) in each rank after a barrier"):
         town.stream("plain", follow=True, world_size=2)
 
 
@@ -233,7 +233,7 @@ def test_a_stream_whose_snapshot_was_dropped_goes_on_with_what_it_has(town: Data
     with town.stream("plain", threads=1, follow=True) as stream:
         old = directory(town)
         town.execute("DROP SNAPSHOT now CASCADE")
-        with pytest.warns(RuntimeWarning, match="sampler plain was dropped: the stream goes on with now at version"):
+        with pytest.warns(RuntimeWarning, match="sampler plain was dropped: the stream continues with now at version"):
             assert prints(stream) == before[0]
         assert prints(stream) == before[1], "and it is said once"
         town.script("CREATE SNAPSHOT now OF town; " + TOWN.partition("CREATE SNAPSHOT now OF town;")[2])
@@ -402,6 +402,6 @@ def test_the_command_line_waits_and_tells_that_it_was_in_vain(town: Database) ->
     assert datetime.fromisoformat(row["published"]) == there.time
     late = snapdb_wait("now", "--newer-than", str(there.version), "--timeout", "0")
     assert (late.exit_code, late.stdout) == (3, "")
-    assert late.stderr.startswith(f"WaitTimeout: waited 0 s for snapshot now of a version after {there.version}")
+    assert late.stderr.startswith(f"WaitTimeout: waited 0 s for snapshot now with a version after {there.version}")
     assert snapdb_wait("met").exit_code == 1
     assert snapdb_wait("now", "--timeout", "nan").exit_code == 2

@@ -316,7 +316,7 @@ def test_an_error_in_a_layer_tells_the_layer_the_type_and_the_batch(db: snapdb.D
 
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied") as caught:
         db.infer(None, "s", layers=[mean_of_neighbours, narrow], batch=64)
-    assert caught.value.__notes__ == ["This was in layer 2 of 2 (node, batch 1)."]
+    assert caught.value.__notes__ == ["The error occurred in layer 2 of 2 (node, batch 1)."]
 
 
 def test_a_model_that_does_not_tell_its_layers_is_refused(db: snapdb.Database) -> None:

@@ -504,9 +504,9 @@ def test_a_batch_that_is_not_there_is_refused(made: Made, shop: Database) -> Non
     with refused("no-such-batch", "batch 99", "epoch 1", "7 batches"):
         shop.replay(lineage, 99)
     for number in (-1, True, 1.0, "1", None, 2**40):
-        with refused("no-such-batch", "a batch is a whole number from 0"):
+        with refused("no-such-batch", "a batch must be an integer from 0"):
             shop.replay(lineage, number)
-    with refused("no-such-batch", "an epoch is a whole number from 0"):
+    with refused("no-such-batch", "an epoch must be an integer from 0"):
         shop.replay(lineage, 0, epoch=-1)
 
 
@@ -526,10 +526,10 @@ def test_the_command_line_shows_the_rows_of_a_batch(made: Made, shop: Database, 
     deep = tmp_path / "deep.json"
     deep.write_text("[" * 100_000)
     for words, says in (
-        ((deep, "--batch", "1"), "is no JSON"),
-        ((kept, "--batch", "99"), "batch 99 was asked"),
+        ((deep, "--batch", "1"), "is not valid JSON"),
+        ((kept, "--batch", "99"), "batch 99 does not exist"),
         ((kept, "--batch", "1", "--database", tmp_path / "no"), "(--database)"),
-        ((__file__, "--batch", "1"), "is no JSON"),
+        ((__file__, "--batch", "1"), "is not valid JSON"),
     ):
         refused = run(*words)
         assert (refused.exit_code, refused.stdout) == (1, "")

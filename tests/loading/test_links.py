@@ -316,7 +316,7 @@ def test_what_is_listed_travels_with_lineage_samplers_and_explanations(split: sn
     split.execute(f"CREATE OR REPLACE SAMPLER k AS {text}")
     told = {row[0]: row[1] for row in split.execute("DESCRIBE SAMPLER k").fetchall()}
     assert told["EXCLUDE KNOWN"] == "EVER IN (listens, target_listens)"
-    assert "known EVER by listens and target_listens" in " ".join(
+    assert "known destinations EVER by listens and target_listens" in " ".join(
         str(split.execute(f"EXPLAIN (FORMAT json) {text}").fetchone()).split()
     )
     other = split.stream(

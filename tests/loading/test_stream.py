@@ -105,7 +105,7 @@ def test_batches_by_index_are_those_of_the_iteration() -> None:
     batches = prints(opened)
     assert prints([opened[i] for i in reversed(range(BATCHES))]) == batches[::-1]
     assert prints([opened[-1]]) == batches[-1:]
-    with pytest.raises(IndexError, match="batch 8 was asked, but an epoch has 8"):
+    with pytest.raises(IndexError, match="batch 8 does not exist: an epoch has 8"):
         opened[BATCHES]
 
 
@@ -238,7 +238,7 @@ def test_subset_epochs_share_out_the_seeds_and_count_their_own_batches() -> None
     opened.set_epoch(2)
     assert (len(opened), opened.batches) == (2, 2)
     assert prints([opened[1]]) == prints(found[2][1:])
-    with pytest.raises(IndexError, match="batch 2 was asked, but an epoch has 2"):
+    with pytest.raises(IndexError, match="batch 2 does not exist: an epoch has 2"):
         opened[2]
 
 
@@ -282,7 +282,7 @@ def test_ranks_share_the_epochs_of_a_subset() -> None:
 
 
 def test_something_else_is_no_state() -> None:
-    with refused("stream-state", "'s state: it has no '"):
+    with refused("stream-state", "but it has no '"):
         stream().load_state_dict({"epoch": 1})
 
 
@@ -517,12 +517,12 @@ def test_ctrl_c_stops_the_loop_and_the_threads_and_the_next_loop_goes_on(fresh_p
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"threads": -1}, "threads is 0 or more"),
-        ({"prefetch": 0}, "prefetch is 1 or more"),
-        ({"world_size": 0}, "world_size is 1 or more"),
+        ({"threads": -1}, "threads must be 0 or more"),
+        ({"prefetch": 0}, "prefetch must be 1 or more"),
+        ({"world_size": 0}, "world_size must be 1 or more"),
         ({"rank": 2, "world_size": 2}, "rank must be 0 ≤ rank < world_size = 2, found 2"),
-        ({"rank": -1}, "rank is"),
-        ({"device": "gpu please"}, "not the name of a device"),
+        ({"rank": -1}, "rank must be"),
+        ({"device": "gpu please"}, "is not a valid device"),
     ],
 )
 def test_arguments_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:

@@ -136,7 +136,7 @@ def test_without_a_thread_to_fill_it_batches_do_without_a_cache(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
         with stream(SHARED, kept) as opened:
-            with pytest.warns(RuntimeWarning, match="cache kept is filled no further, and batches are made without"):
+            with pytest.warns(RuntimeWarning, match="cache kept is disabled, and batches are built without"):
                 assert epochs(opened, 1) == epochs(stream(SHARED), 1)
             assert (opened.cache_stats() or {})["error"] == "can't start new thread"
     with stream(SHARED, kept) as opened:  # which has all of the room again

@@ -186,9 +186,9 @@ def test_the_database_hands_its_arguments_to_the_stream(db: snapdb.Database) -> 
     assert [len(db.stream(SAMPLE, rank=r, world_size=3, drop_last=True)) for r in range(3)] == [2, 2, 2]
     with db.stream(SAMPLE, transform=width) as one:
         assert list(one) == [2] * 8
-    with pytest.raises(ValueError, match="say one of them"):
+    with pytest.raises(ValueError, match="pass one of them"):
         db.stream(SAMPLE, pad=True, drop_last=True)
-    with pytest.raises(TypeError, match="transform is a function"):
+    with pytest.raises(TypeError, match="transform must be a function"):
         db.stream(SAMPLE, transform="width")  # type: ignore[arg-type]
 
 

@@ -136,7 +136,7 @@ def test_ranks_refuse_what_is_not_among_the_candidates_and_what_is_no_number() -
     for use, named in (
         (lambda: ranks([0, 5], scores), "0 to 5"),
         (lambda: ranks([0, 1], scores, known=[[0, -1], [1, 1]]), "-1 to 0"),
-        (lambda: ranks([0, 1, 2], scores), "3 and 2"),
+        (lambda: ranks([0, 1, 2], scores), "found 2 for 3"),
         (lambda: ranks([0, 1], scores[:, 0]), "(2,)"),
         (lambda: ranks([0, 1], scores, known=[[0, 1], [1, 1], [1, 2]]), "(3, 2)"),
         (lambda: ranks([0, 1], broken), "1 of 2 rows"),
@@ -290,7 +290,7 @@ def test_a_batch_that_pads_a_rank_is_not_scored_again(db: snapdb.Database) -> No
 def test_what_is_no_stream_is_told_how_to_open_one(db: snapdb.Database) -> None:
     model = GraphSAGE(WIDTH, 2, layers=1)
     for given, name in (("valid", "valid"), (db, "train")):
-        said = rf"a stream or a list of batches is taken .*; give db.stream\('{name}'\)"
+        said = rf"the argument must be a stream or a list of batches.*; pass db.stream\('{name}'\)"
         with pytest.raises(TypeError, match=said):
             fit(model, given, epochs=1)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match=said):

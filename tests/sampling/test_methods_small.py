@@ -342,7 +342,7 @@ def test_a_batch_of_trees_grows_its_memory_and_forgets_it() -> None:
 
 
 def test_seeds_without_times_are_refused_where_time_bounds() -> None:
-    with pytest.raises(ValueError, match="have no times; let the seed query give a seed_time"):
+    with pytest.raises(ValueError, match="needs the times of seeds; add a column seed_time to SEEDS"):
         drawn(star(3, time=[1, 2, 3]), spec(2, temporal=Temporal(False, None)))
 
 
@@ -391,9 +391,9 @@ def test_in_trees_the_ends_of_a_seed_edge_and_its_negatives_share_one() -> None:
 @pytest.mark.parametrize(
     ("ids", "trees", "text"),
     [
-        ([7], [0], "seeds of group 1, of type person, are dense ids 0 ≤ id < 7, found 7 to 7"),
+        ([7], [0], "dense ids of seeds of group 1, of type person, must be 0 ≤ id < 7, found 7 to 7"),
         ([-1], [0], "found -1 to -1"),
-        ([1], [1], "seeds of group 1, of type person, are of trees 0 ≤ id < 1, found 1 to 1"),
+        ([1], [1], "trees of seeds of group 1, of type person, must be 0 ≤ id < 1, found 1 to 1"),
     ],
 )
 def test_who_is_not_in_the_snapshot_cannot_enter(ids: list[int], trees: list[int], text: str) -> None:

@@ -272,7 +272,7 @@ def test_torch_refuses_what_numba_refuses() -> None:
     twice = (Fanout(BOUGHT, "OUT", (2,)), Fanout(BOUGHT, "BOTH", (2,)))
     with refused("duplicate-fanout"):
         open_sampler(graph.view(), replace(spec, fanouts=twice, drawing=Drawing()))
-    with pytest.raises(ValueError, match="seeds of type 'nobody' were asked"):
+    with pytest.raises(ValueError, match="seed type 'nobody' does not exist"):
         open_sampler(graph.view(), replace(spec, seed_type="nobody"))
 
 

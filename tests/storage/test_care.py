@@ -115,17 +115,17 @@ def _cut(path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "harm", "kind", "says"),
     [
-        ("tables/*/*.parquet", _flip, "damaged", "bytes are not those"),
+        ("tables/*/*.parquet", _flip, "damaged", "bytes differ from those"),
         ("tables/*/*.parquet", _cut, "damaged", "bytes instead of"),
         ("tables/*/*.parquet", Path.unlink, "missing", "was published"),
-        ("ids/*/*.parquet", _flip, "damaged", "bytes are not those"),
-        ("topology/*/*/indices.npy", _flip, "damaged", "bytes are not those"),
+        ("ids/*/*.parquet", _flip, "damaged", "bytes differ from those"),
+        ("topology/*/*/indices.npy", _flip, "damaged", "bytes differ from those"),
         ("topology/*/*/indices.npy", Path.unlink, "missing", "was published"),
-        ("features/*/*/feature-x.npy", _flip, "damaged", "bytes are not those"),
-        ("snapshots/*/ends-0.npy", _flip, "damaged", "bytes are not those"),
+        ("features/*/*/feature-x.npy", _flip, "damaged", "bytes differ from those"),
+        ("snapshots/*/ends-0.npy", _flip, "damaged", "bytes differ from those"),
         ("snapshots/*/manifest.json", Path.unlink, "missing", "was published"),
-        ("snapshots/*/manifest.json", _cut, "damaged", "cannot be read"),
-        ("features/*/*/manifest.json", _cut, "damaged", "cannot be read"),
+        ("snapshots/*/manifest.json", _cut, "damaged", "cannot read"),
+        ("features/*/*/manifest.json", _cut, "damaged", "cannot read"),
         ("topology/*/*", shutil.rmtree, "missing", "was published"),
     ],
 )
@@ -147,48 +147,56 @@ def test_a_check_names_the_file_that_is_damaged(
 @pytest.mark.parametrize(
     ("statement", "kind", "says"),
     [
-        ("UPDATE versions SET message = 'x' WHERE version = 5", "chain", "version 5 says message 'x'"),
-        ("UPDATE versions SET time = time + 1 WHERE version = 2", "chain", "version 2 says time"),
+        ("UPDATE versions SET message = 'x' WHERE version = 5", "chain", "version 5 has message 'x'"),
+        ("UPDATE versions SET time = time + 1 WHERE version = 2", "chain", "version 2 has time"),
         ("UPDATE versions SET time = -time WHERE version = 2", "chain", "version 2 is not later"),
-        ("UPDATE versions SET author = 'x' WHERE version = 1", "chain", "version 1 says author"),
-        ("UPDATE versions SET hash = 'x' WHERE version = 3", "chain", "version 3 is not what was committed"),
-        ("UPDATE versions SET facts = replace(facts, 'person', 'parson')", "chain", "version 1 is not what"),
-        ("UPDATE versions SET facts = '[' WHERE version = 2", "chain", "facts of version 2 cannot be read"),
-        ("DELETE FROM versions WHERE version = 4", "chain", "version 4 is not there"),
+        ("UPDATE versions SET author = 'x' WHERE version = 1", "chain", "version 1 has author"),
+        ("UPDATE versions SET hash = 'x' WHERE version = 3", "chain", "version 3 differs from what was committed"),
+        ("UPDATE versions SET facts = replace(facts, 'person', 'parson')", "chain", "version 1 differs from what"),
+        ("UPDATE versions SET facts = '[' WHERE version = 2", "chain", "cannot read the commit record of version 2"),
+        ("DELETE FROM versions WHERE version = 4", "chain", "version 4 does not exist"),
         ("UPDATE segments SET rows = rows + 1 WHERE id = 2", "catalog", "file tables/"),
         ("UPDATE segments SET sha256 = 'x' WHERE id = 2", "catalog", "file tables/"),
         ("UPDATE segments SET first = 0", "catalog", "file tables/"),
         ("UPDATE segments SET shape = 2 WHERE id = 1", "catalog", "file tables/"),
-        ("DELETE FROM segments WHERE id = 2", "catalog", "is not there, though its versions tell"),
-        ("UPDATE segments SET path = '/etc/passwd' WHERE id = 2", "catalog", "it names '/etc/passwd'"),
+        ("DELETE FROM segments WHERE id = 2", "catalog", "does not exist, but is in the commit records"),
+        ("UPDATE segments SET path = '/etc/passwd' WHERE id = 2", "catalog", "it refers to '/etc/passwd'"),
         ("UPDATE segments SET path = x'00ff' WHERE id = 2", "catalog", "a row of segments is damaged"),
         ("UPDATE tables SET name = 'parson' WHERE id = 1", "catalog", "table 1 is ['parson'"),
-        ("UPDATE tables SET folded = 'parson' WHERE id = 1", "catalog", "table 'person' is looked up as 'parson'"),
+        ("UPDATE tables SET folded = 'parson' WHERE id = 1", "catalog", "table 'person' has the lookup name 'parson'"),
         ("UPDATE tables SET dropped = 5 WHERE id = 1", "catalog", "table 1 is ['person', 1, 5]"),
         ("UPDATE shapes SET columns = replace(columns, 'DOUBLE', 'FLOAT')", "catalog", "the columns of table 1"),
         ("UPDATE changes SET rows_added = 7 WHERE version = 2", "catalog", "what (version, table) changed: (2, 1)"),
         ("DELETE FROM changes WHERE kind = 'create'", "catalog", "create of table 1 in version 1"),
-        ("UPDATE tags SET version = 99", "catalog", "tag 'base' names version 99"),
-        ("UPDATE id_maps SET table_id = 99", "catalog", "of table 99, which is not there"),
+        ("UPDATE tags SET version = 99", "catalog", "tag 'base' refers to version 99"),
+        ("UPDATE id_maps SET table_id = 99", "catalog", "of table 99, which does not exist"),
         ("UPDATE id_segments SET first = first + 50 WHERE first > 0", "catalog", "of map 1 are in no file"),
-        ("DELETE FROM id_segments WHERE first > 0", "catalog", "is not there, though its versions tell"),
-        ("UPDATE graphs SET definition = '{'", "catalog", "definition of graph 'g' cannot be read"),
-        ("UPDATE graphs SET retention = '{}'", "catalog", "retention of graph 'g' cannot be read"),
-        ("UPDATE snapshots SET definition = '{'", "catalog", "definition of snapshot 's' cannot be read"),
+        ("DELETE FROM id_segments WHERE first > 0", "catalog", "does not exist, but is in the commit records"),
+        ("UPDATE graphs SET definition = '{'", "catalog", "cannot read the definition of graph 'g'"),
+        ("UPDATE graphs SET retention = '{}'", "catalog", "cannot read the retention of graph 'g'"),
+        ("UPDATE snapshots SET definition = '{'", "catalog", "cannot read the definition of snapshot 's'"),
         ("UPDATE snapshots SET path = 'snapshots/x'", "missing", "it was published"),
-        ("DELETE FROM artefacts", "catalog", "no row of artefacts names"),
-        ("UPDATE artefacts SET digest = digest || 'x'", "damaged", "the manifest of something else"),
-        ("INSERT INTO garbage SELECT path, 0 FROM segments WHERE id = 1", "catalog", "and as garbage too"),
-        ("UPDATE tags SET folded = 'x'", "catalog", "tag 'base' is looked up as 'x'"),
+        ("DELETE FROM artefacts", "catalog", "no row of artefacts refers to"),
+        ("UPDATE artefacts SET digest = digest || 'x'", "damaged", "the manifest of another directory"),
+        ("INSERT INTO garbage SELECT path, 0 FROM segments WHERE id = 1", "catalog", "but also a pending delete"),
+        ("UPDATE tags SET folded = 'x'", "catalog", "tag 'base' has the lookup name 'x'"),
         ("UPDATE graphs SET name = 'G'", "catalog", "graph 'G' is defined as 'g'"),
         ("UPDATE id_maps SET key = '[[9, \"VARCHAR\"]]'", "catalog", "which table 1 never had"),
         ("INSERT INTO garbage VALUES ('catalog.sqlite', 0)", "catalog", "a row of garbage is damaged"),
         ("INSERT INTO garbage VALUES ('../x', 0)", "catalog", "a row of garbage is damaged"),
-        ("UPDATE changes SET kind = 'x' WHERE version = 3", "catalog", "x of table 1 in version 3 is told by no"),
-        ("UPDATE facts SET value = 'x'", "catalog", "counts its changes as 'x'"),
-        ("DROP TABLE tags", "catalog", "its table tags cannot be read"),
+        (
+            "UPDATE changes SET kind = 'x' WHERE version = 3",
+            "catalog",
+            "x of table 1 in version 3 has no commit record",
+        ),
+        ("UPDATE facts SET value = 'x'", "catalog", "counter of changes is 'x'"),
+        ("DROP TABLE tags", "catalog", "cannot read its table tags"),
         ("UPDATE segments SET rows = 'many' WHERE id = 2", "catalog", ""),
-        ("INSERT INTO upkeep VALUES (1, '', 'x', '{\"number\":1,\"changes\":[]}')", "chain", "upkeep 1 is not what"),
+        (
+            "INSERT INTO upkeep VALUES (1, '', 'x', '{\"number\":1,\"changes\":[]}')",
+            "chain",
+            "upkeep 1 differs from what",
+        ),
     ],
 )
 def test_a_check_finds_a_catalog_that_contradicts_itself(shop: Path, statement: str, kind: str, says: str) -> None:
@@ -260,10 +268,10 @@ def test_vacuum_merges_files_and_no_version_reads_otherwise(shop: Path) -> None:
         before, sampled = history(db), db.execute(SAMPLE).fetchall()
         done = db.execute(NOW).fetchall()
         compacted = [(row[1], row[3]) for row in done if row[0] == "compact"]
-        assert ("tables/1", "4 files with rows of person become one") in compacted
-        assert ("tables/1", "2 files with deleted rows of person become one") in compacted
-        assert ("tables/2", "3 files with rows of knows become one") in compacted
-        assert ("ids/1", "2 files with keys of person become one") in compacted
+        assert ("tables/1", "4 files with rows of person merged into one") in compacted
+        assert ("tables/1", "2 files with deleted rows of person merged into one") in compacted
+        assert ("tables/2", "3 files with rows of knows merged into one") in compacted
+        assert ("ids/1", "2 files with keys of person merged into one") in compacted
         assert (
             actions(done)["remove"] == sum(int(text.split()[0]) for _, text in compacted) + 1
         )  # ids merged by an INSERT
@@ -286,7 +294,7 @@ def test_a_check_replays_what_vacuum_did(shop: Path) -> None:
     change(shop, "UPDATE upkeep SET facts = replace(facts, '\"first\":0', '\"first\":1')")
     assert {row.kind for row in problems(shop)} == {"chain", "catalog"}
     change(shop, "DELETE FROM upkeep")
-    assert any("though its versions tell of it" in row.problem for row in problems(shop))
+    assert any("but is in the commit records" in row.problem for row in problems(shop))
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(shop: Path) -> None:
@@ -323,7 +331,7 @@ def test_a_reader_keeps_the_files_it_may_be_reading(shop: Path) -> None:
         reading = other.execute("SELECT * FROM knows, range(200000)")
         done = db.execute(NOW).fetchall()
         assert set(actions(done)) == {"compact", "keep"}
-        assert all("a reader holds it" in row[3] for row in done if row[0] == "keep")
+        assert all("a reader uses it" in row[3] for row in done if row[0] == "keep")
         assert sum(batch.num_rows for batch in reading) == db.execute("SELECT * FROM knows").rowcount * 200000
         del reading
         assert set(actions(db.execute(NOW).fetchall())) == {"remove"}
@@ -532,7 +540,7 @@ def test_an_upgrade_keeps_the_old_catalog_and_every_earlier_one(tmp_path: Path) 
     path = tmp_path / "old.snapdb"
     write_format_one(path)
     (path / "catalog.sqlite.format-1").write_text("an earlier one")
-    assert snapdb.upgrade(path).endswith("kept as catalog.sqlite.format-1.2")
+    assert snapdb.upgrade(path).endswith("saved as catalog.sqlite.format-1.2")
     assert (path / "catalog.sqlite.format-1").read_text() == "an earlier one"
     (path / "catalog.sqlite.format-1.2").rename(path / "catalog.sqlite")
     assert "format 1 → 7" in snapdb.upgrade(path)
@@ -578,10 +586,10 @@ def test_the_command_line_checks_and_upgrades(shop: Path, tmp_path: Path) -> Non
     bad = _snapdb("check", str(shop))
     assert bad.returncode == 1
     assert damaged.name in bad.stdout
-    assert "definition of graph 'g' cannot be read" in bad.stdout
+    assert "cannot read the definition of graph 'g'" in bad.stdout
     none = _snapdb("check", str(tmp_path / "none"))
     assert (none.returncode, none.stdout) == (1, "")
-    assert "there is no database at" in none.stderr
+    assert "no database exists at" in none.stderr
     write_format_one(tmp_path / "old")
     old = _snapdb("check", str(tmp_path / "old"))
     assert (old.returncode, "snapdb upgrade" in old.stderr) == (1, True)

@@ -171,7 +171,7 @@ def test_a_check_finds_a_forked_history(tmp_path: Path) -> None:
     with snapdb.connect(path) as db:
         rows = db.execute("CHECK DATABASE").fetchall()
     assert [(row[0], row[1]) for row in rows] == [("chain", "versions.log")]
-    assert "version 2 was published and is not in the catalog" in rows[0][2]
+    assert "version 2 was published, but is not in the catalog" in rows[0][2]
     with refused("damaged-file"):
         snapdb.connect(path, verify=True)
 

@@ -242,7 +242,7 @@ def test_indices_without_values_mean_ones(session: SqlSession, tmp_path: Path, d
         ("NULL", ("1 row of person", '"idx"', "coalesce(idx, [])")),
         ("[1, NULL]", ("NULL or NaN", '"idx"')),
         ("[-1]", ("0 or more",)),
-        ("[3, 3]", ("twice", '"idx"')),
+        ("[3, 3]", ("duplicate", '"idx"')),
     ],
 )
 def test_indices_that_are_none_are_refused(session: SqlSession, row: str, named: tuple[str, ...]) -> None:
@@ -260,7 +260,7 @@ def test_indices_that_are_none_are_refused(session: SqlSession, row: str, named:
         ("(0, [1], ['nan'::DOUBLE])", None, ("NULL or NaN",)),
         ("(0, [-1], [1])", None, ("0 or more",)),
         ("(0, [7], [1])", 7, ("less than 7",)),
-        ("(0, [3, 3], [1, 2])", 7, ("twice", '"idx"')),
+        ("(0, [3, 3], [1, 2])", 7, ("duplicate", '"idx"')),
         ("(0, [3], [1e300])", 7, ('"val"', "DOUBLE", "float32")),
     ],
 )
@@ -352,7 +352,7 @@ def test_ids_that_neither_base_nor_patch_has_read_as_default_and_no_target(sessi
     assert open_target(tmp_path / "base", tmp_path / "patch").read(ids).tolist() == [0, -1, -1, -1, 0]
     for feature in found.values():
         for bad in (5, -1):
-            with pytest.raises(IndexError, match=f"row {bad} was asked, but there are 5 rows"):
+            with pytest.raises(IndexError, match=f"row {bad} does not exist: there are 5 rows"):
                 feature.read(np.array([0, bad]))
 
 

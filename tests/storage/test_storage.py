@@ -129,7 +129,9 @@ def test_what_does_not_commute_is_a_conflict_that_says_what_moved(db: Database, 
     with snapdb.connect(db.path) as other:
         db.script(f"BEGIN; {mine}")
         other.execute(theirs)
-        with refused("rows-moved" if mine.startswith("UPDATE") else "table-moved", "t moved: ") as raised:
+        with refused(
+            "rows-moved" if mine.startswith("UPDATE") else "table-moved", "table t was changed concurrently: "
+        ) as raised:
             db.execute("COMMIT")
         assert raised.value.retryable
     assert db.transaction_state == "idle"

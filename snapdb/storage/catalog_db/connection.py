@@ -215,7 +215,7 @@ class CatalogDb:
         # lacks.
         if os.getpid() != self._process:
             raise DatabaseError(
-                "this database was opened before a fork of the process; connect to it again", code="closed"
+                "this database was opened before this process was forked; connect to it again", code="closed"
             )
 
     def _undo(self) -> None:
