@@ -147,7 +147,7 @@ def test_an_output_file_takes_the_format_of_its_suffix(tmp_path: Path) -> None:
 def test_an_output_file_of_an_unknown_suffix_is_refused(name: str, tmp_path: Path) -> None:
     done = run("-c", "SELECT 1 AS n", "-o", tmp_path / name)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "take one of .arrow, .arrows, .csv, .json" in done.stderr.replace("\n", " ")
+    assert "use one of .arrow, .arrows, .csv, .json" in done.stderr.replace("\n", " ")
     assert list(tmp_path.iterdir()) == []
     done = run("-c", "SELECT 1 AS n", "-o", tmp_path / name, "--format", "csv")
     assert (done.exit_code, (tmp_path / name).read_text()) == (0, "n\n1\n")

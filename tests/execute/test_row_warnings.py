@@ -56,7 +56,7 @@ def test_an_edge_to_a_key_that_was_never_there_is_warned_of(shop: snapdb.Databas
 
 def test_ends_of_several_columns_and_of_null_are_looked_at(shop: snapdb.Database) -> None:
     found = warned(shop, "INSERT INTO lives VALUES (1, 'T1', 3), (NULL, 'T1', 1), (2, 'T2', 2)")
-    assert [text.partition(", by")[0] for text in found] == [
+    assert [text.partition(", so that")[0] for text in found] == [
         "graph g: 1 edge of lives has a source that does not exist in person (None)",
         "graph g: 1 edge of lives has a destination that does not exist in town ((T1, 3))",
     ]

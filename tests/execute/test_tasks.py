@@ -107,7 +107,8 @@ def test_a_task_is_kept_as_it_was_said(db: Database, tmp_path: Path, monkeypatch
     (shown,) = told(db, "SHOW TASKS")
     assert shown["next_run"] > before + timedelta(days=30)
     assert str(result.message) == (
-        f"task Often: EVERY INTERVAL '1 month 2 days 3 hours'; next run at {shown['next_run']:%Y-%m-%d %H:%M:%S}+00:00, "
+        f"task Often: EVERY INTERVAL '1 month 2 days 3 hours'; next run at {shown['next_run']:%Y-%m-%d %H:%M:%S}"
+        "+00:00, "
         f"but no scheduler is running; run: snapdb schedule run {db.path}"
     )
 
