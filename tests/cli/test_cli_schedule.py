@@ -221,7 +221,7 @@ def test_a_snapshot_is_waited_for(shop: Path) -> None:
     assert f"with a version after {found['version']}, but it is at version {found['version']}" in done.stderr
     done = wait(shop, "later", "--timeout", "0")
     assert done.exit_code == 3
-    assert f"there is none of that name; no scheduler is running; run: snapdb schedule run {shop}" in done.stderr
+    assert f"which does not exist; no scheduler is running; run: snapdb schedule run {shop}" in done.stderr
     done = wait(shop, "g", "--timeout", "0")
     assert done.exit_code == 1
     assert "g is a graph" in done.stderr

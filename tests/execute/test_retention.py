@@ -191,7 +191,7 @@ def test_setting_a_retention_lets_nothing_go_and_tells_what_it_would(shop: Path)
         assert told.message == f"{expired}; the retention of graph g is unchanged"
         described = db.execute("DESCRIBE GRAPH g")
         assert len(described.fetchall()) == 2
-        assert described.message == "of its snapshots it keeps all '0.000001 seconds'"
+        assert described.message == "keeps all '0.000001 seconds' of its snapshots"
         dropped = str(db.execute("ALTER PROPERTY GRAPH g DROP RETENTION").message)
         assert dropped == "graph g has no retention any more: its snapshots are kept until they are dropped"
     with snapdb.connect(shop, read_only=True) as db:
