@@ -1,4 +1,4 @@
-"""An in-memory DuckDB, and sessions in it: each a cursor that sees only the names it was given."""
+"""An in-memory DuckDB, and sessions in it: each is a cursor that sees only the names that it was given."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from snapdb.sql_engine.values import EXACT, empty, marked
 from snapdb.types import Column
 
 _IDLE = 8
-"""Name spaces kept for the next session that wants the same names: making one takes milliseconds."""
+"""The number of name spaces that are kept for reuse, as creating one takes milliseconds."""
 
 _PULSE = 0.2
-"""Seconds between two looks at how far a query has come."""
+"""Seconds between two reads of a query's progress."""
 
 _FUNCTIONS = """
     SELECT DISTINCT function_name FROM duckdb_functions()
     WHERE regexp_full_match(function_name, '[a-z][a-z0-9_]*') ORDER BY 1
 """
-"""Operators are functions too, but no names."""
+"""A query of the names of functions; operators are functions too, but have no such names."""
 
 _VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _SETTINGS = {
-    # `FROM batch` must never read a Python variable, and nothing may be fetched from the network.
+    # `FROM batch` must never read a Python variable, and nothing may be downloaded.
     "python_enable_replacements": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -55,20 +55,21 @@ _LOCKED = (
     f"SET GLOBAL allowed_configs = ['enable_progress_bar', 'enable_progress_bar_print', '{EXACT}']",
     "SET GLOBAL lock_configuration = true",
 )
-"""What keeps queries from changing a setting, which functions such as enable_logging do: it writes files, and where it
-may not, DuckDB ends the process. The three are those that a session sets for itself."""
+"""Keeps queries from changing settings, as functions such as enable_logging do: logging writes files, and where it must
+not, DuckDB terminates the process. A session itself sets the three allowed ones."""
 
 _ABANDONED: list[Any] = []
-"""Engines with a statement that never ends: to close one would wait for it."""
+"""Engines with a statement that never ends: closing one would wait for it."""
 
 
 def _clock_macros(moment: datetime) -> tuple[str, ...]:
-    """What gives every function of the clock a moment's value, in the name space where it is run.
+    """Statements that make every function of the clock return a fixed time, in the name space where they run.
 
-    A session has a DuckDB transaction of its own, whose clock begins with it; macros come before DuckDB's functions.
+    Each session has its own DuckDB transaction, whose clock starts with it. Macros take precedence over DuckDB's
+    functions.
 
     Args:
-        moment: In UTC.
+        moment: The time, in UTC.
     """
     day, time = f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S.%f}"
     values = {
@@ -82,7 +83,7 @@ def _clock_macros(moment: datetime) -> tuple[str, ...]:
 
 
 class _Namespace(NamedTuple):
-    """A cursor in a name space of its own."""
+    """A cursor with a separate name space."""
 
     cursor: duckdb.DuckDBPyConnection
     name: str
@@ -94,17 +95,17 @@ class SqlEngine:
     """DuckDB in memory. It owns no data: sessions read Parquet files through views created for them."""
 
     def __init__(self, own: Path, threads: int | None = None, folders: Sequence[str | Path] | None = None) -> None:
-        """Opens it.
+        """Open the engine.
 
         Args:
-            own: The database directory: a file in it that cannot be read is damage, not a mistake of the user.
-            threads: That may be taken at most; None: all cores.
-            folders: Absolute paths of the only folders and files, beside its tables', that may be read and written;
+            own: The database directory: a file in it that cannot be read is corrupt, not a user's error.
+            threads: The maximum number of threads; None: one per core.
+            folders: Absolute paths of the only directories and files, beside its tables', that may be read and written;
                 None: all.
         """
         self._own = str(own)
         self._folders = None if folders is None else Folders.of(own, folders)
-        # What does not fit in memory goes beside the data, not into the folder that the user happens to be in.
+        # Spilled data is written beside the database, and not to the user's working directory.
         room = own if os.access(own, os.W_OK) else Path(tempfile.gettempdir())
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
         if threads is not None:
@@ -119,20 +120,20 @@ class SqlEngine:
         self._closed = False
         self._clock: tuple[str, ...] = ()
         self.stopped = threading.Event()
-        """Set by an interrupt, cleared by whoever begins a statement."""
+        """Set by an interrupt, cleared at the start of a statement."""
         self._stuck: set[duckdb.DuckDBPyConnection] = set()
         self._functions: tuple[str, ...] | None = None
         self._volatile: frozenset[str] | None = None
 
     def functions(self) -> tuple[str, ...]:
-        """The names of DuckDB's functions, in the order of the alphabet."""
+        """The names of DuckDB's functions, in alphabetical order."""
         if self._functions is None:
             with self.session() as session:
                 self._functions = tuple(str(name) for (name,) in session.rows(_FUNCTIONS))
         return self._functions
 
     def volatile(self) -> frozenset[str]:
-        """The names of DuckDB's functions that give other values each time."""
+        """The names of DuckDB's volatile functions, which return different values on each call."""
         if self._volatile is None:
             with self.session() as session:
                 self._volatile = frozenset(str(name) for (name,) in session.rows(_VOLATILE))
@@ -140,18 +141,19 @@ class SqlEngine:
 
     @contextmanager
     def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[SqlSession]:
-        """A cursor with its own name space, which goes when the block ends, unless the names are lasting.
+        """A cursor with a separate name space, which is removed after the block, unless its names are lasting.
 
         Args:
-            place: Called with every error of DuckDB and the query it came from, before it is raised; the error's span
-                counts in that query.
+            names: The names that the SQL may use.
+            place: Called with every error of DuckDB and its query, before it is raised; the error's span counts in that
+                query.
         """
         names = names or Names()
         views = (*names.statements, *self._clock)
         namespace = self._acquire(views)
         cursor, space, kept = namespace.cursor, namespace.name, False
         try:
-            with translated(space, "", 0, place, self._own):  # making a view reads the headers of its files
+            with translated(space, "", 0, place, self._own):  # creating a view reads the headers of its files
                 for name, source in names.sources.items():
                     cursor.register(name, source)
                 for statement in views if namespace.views != views else ():
@@ -163,7 +165,7 @@ class SqlEngine:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """The block runs in one thread at a time; then sessions that ended meanwhile are released."""
+        """Run the block in one thread at a time; then release the sessions that ended meanwhile."""
         try:
             with self._guard:
                 yield
@@ -171,7 +173,7 @@ class SqlEngine:
             self._release_ended()
 
     def _acquire(self, views: tuple[str, ...]) -> _Namespace:
-        """A name space with these views, or without any; its cursor counts as open."""
+        """A name space with these views, or an empty one; its cursor counts as open."""
         with self._guarded():
             idle = (one for wanted in (views, ()) for one in self._idle if one.views == wanted)
             namespace = next(idle, None)
@@ -183,16 +185,16 @@ class SqlEngine:
         return namespace
 
     def _release(self, namespace: _Namespace, kept: bool) -> None:
-        """A name space after its session: kept for the next, the one unused for longest is removed; or removed."""
+        """Return a name space after its session: it is kept for reuse (with LRU eviction), or removed."""
         self._open.discard(namespace.cursor)
         self._ended.append((namespace, kept))
         self._release_ended()
 
     def _release_ended(self) -> None:
-        """Release the sessions that ended, unless a thread holds the guard, which releases them when it is done.
+        """Release the sessions that ended, unless a thread holds the guard, which then releases them.
 
-        It never waits: the garbage collector ends sessions of results that were not read to their end, in any thread
-        and at any moment, also while that thread holds the guard itself.
+        This never blocks: the garbage collector ends sessions of unread results in any thread and at any moment, also
+        in the thread that holds the guard.
         """
         while self._ended and self._guard.acquire(blocking=False):
             try:
@@ -203,14 +205,14 @@ class SqlEngine:
                 _detach(unused)
 
     def _next_removed(self) -> _Namespace | None:
-        """The name space to remove after the session that ended first, which is taken from the queue."""
+        """Take the session that ended first from the queue; return the name space to remove, if any."""
         try:
             namespace, kept = self._ended.popleft()
         except IndexError:  # another thread was faster
             return None
         if namespace.cursor in self._stuck:
             return None
-        if self._closed:  # a result that was not read to its end outlives its database
+        if self._closed:  # an unread result may outlive its database
             namespace.cursor.close()
             return None
         if not kept:
@@ -227,16 +229,16 @@ class SqlEngine:
         return root
 
     def set_clock(self, moment: datetime | None) -> None:
-        """Let the functions of the clock give this moment, in UTC, in later sessions; None: the time of each."""
+        """Make the functions of the clock return this time, in UTC, in later sessions; None: the current time."""
         self._clock = () if moment is None else _clock_macros(moment)
 
     def check_folder(self, path: str | Path) -> None:
-        """Raises InputError when a file that is read or written past DuckDB lies where that is not allowed."""
+        """Raise InputError for a file outside of the allowed folders that is read or written without DuckDB."""
         if self._folders is not None:
             self._folders.check(path)
 
     def _abandon(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Leave a cursor that never comes back, with its engine, to itself; later sessions get another engine."""
+        """Abandon a cursor that is blocked for ever, with its engine; later sessions use a new engine."""
         with self._guarded():
             self._stuck.add(cursor)
             _ABANDONED.append((self._root, self._idle))
@@ -252,13 +254,14 @@ class SqlEngine:
     def interrupt(self) -> None:
         """Stop what every session is running; each raises QueryError with code 'interrupted'."""
         self.stopped.set()
-        # Without the guard: a signal handler runs in a thread that may hold it. A copy of a set is taken in one step.
+        # Not under the guard: a signal handler may run in the thread that holds it. Copying a set is atomic under the
+        # GIL.
         for cursor in self._open.copy():
             with suppress(duckdb.ConnectionException):  # it was closed just now
                 cursor.interrupt()
 
     def close(self) -> None:
-        """Give DuckDB's memory back."""
+        """Close all cursors and free DuckDB's memory."""
         with self._guarded():
             self._closed = True
             while self._idle:
@@ -275,23 +278,23 @@ class SqlSession:
     place: Place
     own: str
     stopped: threading.Event
-    """Set when somebody interrupts."""
+    """Set by a request to stop."""
     abandon: Callable[[], None]
 
     def check_stopped(self) -> None:
-        """Raises QueryError with code 'interrupted' after a request to stop, which a query that came later missed."""
+        """Raise QueryError with code 'interrupted' after a request to stop, which a later query would ignore."""
         if self.stopped.is_set():
             raise QueryError("interrupted", code="interrupted")
 
     def describe(
         self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
     ) -> list[Column]:
-        """The columns a query would give, without running it. `around` stands before and after it in the SQL."""
+        """The columns of a query, without running it. `around` is the SQL before and after it."""
         rows = self._fetch(f"DESCRIBE {around[0]}", query, around[1], parameters)
         return [Column(row[0], row[1]) for row in rows]
 
     def check_syntax(self, before: str, query: str, after: str) -> None:
-        """Nothing when DuckDB's parser takes `before + query + after`, whatever its names mean.
+        """Raise unless DuckDB's parser accepts `before + query + after`, whatever the names in it are.
 
         Raises:
             ParseError: its place counts within `query`.
@@ -311,13 +314,13 @@ class SqlSession:
     def reader(
         self, query: str, parameters: Parameters = None, *, rows: int = 100_000
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The rows as Arrow batches of at most `rows`, at least one batch, while the session lives."""
+        """The rows as Arrow batches of at most `rows` rows, at least one batch; valid while the session is open."""
         with self._reading("", query):
             reader = self._relation(query, parameters).to_arrow_reader(rows)
         return self._batches(query, reader, reader.schema)
 
     def exact_reader(self, query: str, parameters: Parameters = None) -> Generator[pa.RecordBatch, None, None]:
-        """As `reader`, but nothing is lost where Arrow has no type for DuckDB's: see `sql_engine.values`."""
+        """Like `reader`, but lossless where Arrow lacks one of DuckDB's types: see `sql_engine.values`."""
         reader = None
         self.cursor.execute(f"SET SESSION {EXACT} = true")
         try:
@@ -328,14 +331,14 @@ class SqlSession:
             yield from self._batches(query, reader, schema)
         finally:
             if reader is not None:
-                reader.close()  # while it is open the session takes no other statement
-            with suppress(duckdb.ConnectionException):  # the database was closed while the result was read
+                reader.close()  # an open reader blocks the session
+            with suppress(duckdb.ConnectionException):  # the database was closed while the result was being read
                 self.cursor.execute(f"SET SESSION {EXACT} = false")
 
     def _batches(
         self, query: str, reader: pa.RecordBatchReader, schema: pa.Schema
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The reader's batches, in a schema that says more of the same types."""
+        """The reader's batches, in a schema with more detail on the same types."""
         read = False
         while (batch := self._next(query, reader)) is not None:
             read = True
@@ -348,14 +351,14 @@ class SqlSession:
         return self._fetch(before, query, after, parameters)
 
     def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
-        """How many rows `before + query + after`, a COPY … TO, wrote; an error's place counts within `query`."""
+        """The number of rows that `before + query + after`, a COPY … TO, wrote; errors count places in `query`."""
         with self._reading(before, query):
             rows = _run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
             return int(rows[0][0])
 
     @contextmanager
     def watched(self, report: Callable[[float | None], None]) -> Iterator[None]:
-        """Call `report` with the share of the running query that is done, a few times a second, during the block."""
+        """Call `report` with the progress of the running query, a few times a second, during the block."""
         self.cursor.execute("SET enable_progress_bar = true")
         self.cursor.execute("SET enable_progress_bar_print = false")
         done = threading.Event()
@@ -377,7 +380,7 @@ class SqlSession:
         try:
             return self.cursor.sql(query, **_bound(parameters))
         except duckdb.Error:
-            # The relation's errors tell no place; those of execute do.
+            # Errors of a relation have no position; those of execute do.
             self.describe(query, parameters)
             raise
 
@@ -400,7 +403,7 @@ class SqlSession:
         return translated(self.space, query, len(before), self.place, self.own)
 
     def conjuncts(self, condition: str) -> list[Conjunct]:
-        """The parts of a condition that top-level ANDs join; the condition itself when there are none."""
+        """The parts of a condition that top-level ANDs join; the condition itself without any."""
         statement = self._parse(f"SELECT 1 WHERE {condition}")
         where = statement["statements"][0]["node"]["where_clause"]
         if where["type"] != "CONJUNCTION_AND":
@@ -416,7 +419,7 @@ class SqlSession:
         ]
 
     def order_keys(self, query: str) -> list[str | int] | None:
-        """The outermost ORDER BY of a query as output columns, by name or by position from 1; None when it has none.
+        """The outermost ORDER BY of a query as output columns, by name or by position from 1; None without one.
 
         Raises:
             BindError: a key is an expression, or ALL.
@@ -428,7 +431,7 @@ class SqlSession:
         return [_order_key(order["expression"]) for order in orders]
 
     def files_behind(self, path: str) -> tuple[str, ...]:
-        """The names of the files behind a path or glob, in order; none where nothing is there.
+        """The names of the files that a path or glob matches, in order; empty if there are none.
 
         Raises:
             InputError: a name cannot be written in SQL.
@@ -460,19 +463,19 @@ def _detach(namespace: _Namespace) -> None:
         namespace.cursor.execute("USE memory")
         namespace.cursor.execute(f"DETACH {namespace.name}")
     except duckdb.Error:
-        # A result that was left half-read holds the name space; closing the cursor lets go of both.
+        # An unread result holds the name space; closing the cursor releases both.
         namespace.cursor.interrupt()
     namespace.cursor.close()
 
 
-# DuckDB writes a file's row groups in tasks. An interrupt may lose one of them, and then DuckDB waits for it for ever;
-# an error in the query does not. The session must be usable again all the same, so a COPY … TO runs in a thread of its
-# own, which is abandoned when an interrupt does not end it.
+# DuckDB writes a file's row groups in tasks. An interrupt may lose a task, for which DuckDB then waits for ever; an
+# error in the query does not. The session must stay usable, so a COPY … TO runs in a separate thread, which is
+# abandoned if an interrupt does not end it.
 
 _PATIENCE = 3.0
-"""Seconds after an interrupt in which a statement that is well has ended."""
+"""Seconds after an interrupt within which a statement normally ends."""
 _WRITER_POLL = 0.05
-"""Seconds between two looks whether somebody interrupts; the end of the statement wakes at once."""
+"""Seconds between two checks for an interrupt; the end of the statement wakes the thread at once."""
 
 
 def _run_apart(
@@ -482,14 +485,17 @@ def _run_apart(
     stopped: threading.Event,
     abandon: Callable[[], None],
 ) -> list[Any]:
-    """The rows that a statement gives.
+    """The rows of a statement, which runs in another thread.
 
     Args:
-        stopped: Set when somebody wants it to end.
-        abandon: Called when the statement does not end: neither it nor the cursor may be touched again.
+        cursor: The cursor.
+        sql: The statement.
+        parameters: Its parameters.
+        stopped: Set by a request to stop.
+        abandon: Called when the statement does not end: neither it nor the cursor may be used again.
 
     Raises:
-        InterruptException: of DuckDB's; also what the statement raises.
+        InterruptException: DuckDB's, after a request to stop; also any error of the statement.
     """
     done = threading.Event()
     rows: list[Any] = []
@@ -508,7 +514,7 @@ def _run_apart(
     try:
         while not done.wait(_WRITER_POLL) and not stopped.is_set():
             continue
-    except BaseException:  # Ctrl-C, where nobody turns it into an interrupt
+    except BaseException:  # Ctrl-C without a handler that turns it into an interrupt
         _end(cursor, done, abandon)
         raise
     if not done.is_set() and not _end(cursor, done, abandon):
@@ -519,7 +525,7 @@ def _run_apart(
 
 
 def _end(cursor: duckdb.DuckDBPyConnection, done: threading.Event, abandon: Callable[[], None]) -> bool:
-    """Whether the statement ends; it is interrupted repeatedly, because one that has not begun yet ignores it."""
+    """Whether the statement ends; it is interrupted repeatedly, as one that has not started ignores interrupts."""
     last = time.monotonic() + _PATIENCE
     while not done.is_set() and time.monotonic() < last:
         cursor.interrupt()
@@ -538,10 +544,10 @@ class Conjunct(NamedTuple):
 
     @property
     def references(self) -> set[tuple[str, ...]]:
-        """The columns that it names, each as its dotted parts.
+        """The columns in it, each as its dotted parts.
 
         Raises:
-            BindError: it holds a subquery, whose rows would not be pinned.
+            BindError: it has a subquery, whose rows would not be pinned.
         """
         if any(node.get("class") == "SUBQUERY" for node in _walk(self.node)):
             raise BindError(

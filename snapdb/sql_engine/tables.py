@@ -301,7 +301,7 @@ def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]
 # Measured on DuckDB 2.0: Parquet turns HUGEINT into DOUBLE, FLOAT[2] into a list, ENUM into VARCHAR, TIMESTAMP_S into
 # TIMESTAMP, BIT and BIGNUM into VARCHAR, UNION into STRUCT; it cuts INTERVAL to milliseconds and forgets the zone of a
 # TIMETZ. So the catalog keeps the declared type, 128-bit integers are written as DECIMAL(38, 0), intervals and times
-# with a zone as text, readers cast back, and what would not come back the same is refused.
+# with a zone as text, readers cast back, and types that would not round-trip are rejected.
 
 _FORMS = (
     (re.compile(r"\bU?HUGEINT\b"), "DECIMAL(38,0)"),

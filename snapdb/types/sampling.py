@@ -1,4 +1,4 @@
-"""What samplers and SAMPLE statements specify once their names are bound, how batches are built, and caches."""
+"""The resolved form of SAMPLE statements, hints for building batches, named samplers and caches."""
 
 import math
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ FULL = -1
 """A fanout that delivers every neighbour."""
 
 RNG_SCHEME = "snapdb-1"
-"""The name of the draw formulas; it travels with every sampler, batch and export."""
+"""The name of the draw formulas, recorded with every sampler, batch and export."""
 
 SeedOrder = Literal["SHUFFLE", "IN ORDER", "FIXED"]
 Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]
@@ -39,20 +39,20 @@ ZeroWeight = Literal["NEVER", "WITH ALL"]
 
 @lru_cache(1 << 10)
 def _hash_of(edge: EdgeType, direction: Direction) -> int:
-    """`EdgeType.type_hash`, which every hop of every batch asks for."""
+    """`EdgeType.type_hash`, cached, as every hop of every batch needs it."""
     return edge.type_hash(direction)
 
 
 class Relation(NamedTuple):
-    """An edge type walked from the seed side to the neighbour side."""
+    """An edge type with the direction in which it is traversed from the seeds."""
 
     edge: EdgeType
     direction: Literal["IN", "OUT", "BOTH"]
-    """IN walks from destinations to sources, OUT from sources to destinations, BOTH both in one row."""
+    """IN: from destinations to sources. OUT: from sources to destinations. BOTH: both, in one row."""
 
     @property
     def expands(self) -> str:
-        """The vertex type whose nodes are expanded (for BOTH: of equal end types)."""
+        """The vertex type of the expanded nodes (for BOTH: of both ends, which are equal)."""
         return self.edge.source if self.direction == "OUT" else self.edge.destination
 
     @property
@@ -67,7 +67,7 @@ class Relation(NamedTuple):
 
     @property
     def key(self) -> EdgeType:
-        """The batch's key: the edge type, or (destination, 'rev_' + edge, source) when walked OUT, as PyG names it."""
+        """The key in a batch: the edge type, or for OUT PyG's reverse type, (destination, 'rev_' + edge, source)."""
         if self.direction == "OUT":
             return EdgeType(self.edge.destination, f"rev_{self.edge.edge}", self.edge.source)
         return self.edge
@@ -75,21 +75,21 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fanout:
-    """How many neighbours to draw over one edge type, hop by hop."""
+    """The number of neighbours to sample over one edge type, hop by hop."""
 
     edge: EdgeType
     direction: Direction
     counts: tuple[int, ...]
-    """One number a hop from the seeds on; FULL takes all, 0 stops this type at that hop."""
+    """The number per hop, from the seeds on; FULL takes all, 0 skips this type at that hop."""
 
     @property
     def sort_key(self) -> bytes:
-        """Edge types of one hop are sampled in the order of this text."""
+        """The sort key of edge types within a hop: they are sampled in this order."""
         return self.edge.type_text(self.direction)
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """How the type is walked: BOTH between different vertex types is walked IN and OUT, each over its own nodes."""
+        """The traversals of the type: BOTH between different vertex types is one IN and one OUT traversal."""
         if self.direction == "BOTH" and self.edge.source != self.edge.destination:
             return (Relation(self.edge, "IN"), Relation(self.edge, "OUT"))
         return (Relation(self.edge, self.direction),)
@@ -97,23 +97,24 @@ class Fanout:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How a node's edges are drawn, of those that are eligible."""
+    """The method of sampling among the eligible edges of a node."""
 
     method: Method = "UNIFORM"
     replace: bool = False
-    """WITH REPLACEMENT: an edge may be drawn more than once."""
+    """Whether an edge may be sampled more than once (WITH REPLACEMENT)."""
     weights: tuple[tuple[str, str], ...] = ()
-    """(edge type, column of its table) whose values weigh the draws; other edge types draw as if all weights were 1."""
+    """(edge type, column of its table) with weights; edges of other types have weight 1."""
     weighted: bool = False
-    """WEIGHT BY, TOPK and PRIORITY."""
+    """Whether weights are used: by WEIGHT BY, TOPK or PRIORITY."""
     dependent: int = 1
-    """LABOR: over so many batches each neighbour's variate is drawn anew once; 1 draws all anew in every batch."""
+    """LABOR: the number of batches over which each neighbour's variate is redrawn once; 1 redraws all in every
+    batch."""
     zero_weight: ZeroWeight = "NEVER"
-    """When WEIGHT BY and PRIORITY deliver an edge of weight 0. NEVER: it is not in the row. WITH ALL edges of a node
-    that has no more than the fanout: the rule of lineages that record no other."""
+    """When edges of weight 0 are delivered under WEIGHT BY and PRIORITY. NEVER: not at all. WITH ALL: where a node has
+    no more edges than the fanout, which is the rule of lineages that record no other."""
 
     def scores_edges(self, relation: Relation) -> bool:
-        """Whether draws over a relation read edge ids: to hash them, or to order equal scores."""
+        """Whether sampling a relation reads edge ids: to hash them, or to order equal scores."""
         if self.weighted or self.method not in ("UNIFORM", "FULL", "LATEST"):
             return True
         return self.method == "LATEST" and relation.direction == "BOTH"
@@ -132,30 +133,32 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Negatives:
-    """Destinations that are no neighbours, drawn for each seed edge."""
+    """Negative samples: destinations that are not neighbours, drawn for each seed edge."""
 
     count: int
-    """For each positive."""
+    """The number per positive."""
     weight: str | None
-    """Column of the destination's table that weighs the draws, or DEGREE; None: all alike."""
+    """The column of the destination's table with weights, or DEGREE; None: uniform."""
     known: Literal["EVER", "BEFORE", "AT"] | None
-    """EXCLUDE KNOWN: destinations of the source's edges are left out, of any time, before or at the seed's time."""
+    """EXCLUDE KNOWN: existing destinations of the source are excluded, of any time, before the seed's time, or at
+    it."""
     among: tuple[EdgeType, ...] = ()
-    """EXCLUDE KNOWN … IN: edges of these types are looked at, and of no others; empty: those of the seeds' own type."""
+    """The edge types of EXCLUDE KNOWN … IN, which define existing destinations; empty: the seeds' own type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Seeds are edges: sources enter a batch first, then destinations, then negatives."""
+    """Seed edges: batches start from their sources, then destinations, then negatives."""
 
     edge: EdgeType
     negatives: Negatives | None
     exclude: Literal["NONE", "PAIR", "BOTH"]
-    """Which edges of this type no seed of the batch may see: those between a seed's ends, or also those back."""
+    """The edges of this type that no seed of the batch may see: none, those between a seed's ends, or also reverse
+    ones."""
 
     @property
     def known_types(self) -> tuple[EdgeType, ...]:
-        """The edge types whose edges make a destination known; none without EXCLUDE KNOWN."""
+        """The edge types that define existing destinations; empty without EXCLUDE KNOWN."""
         if self.negatives is None or self.negatives.known is None:
             return ()
         return self.negatives.among or (self.edge,)
@@ -163,32 +166,34 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """A node's row, so many of its edges, is drawn once and serves many batches; each batch draws from it.
+    """REFRESH: a row of AMPLIFY * fanout edges per node is sampled once and reused by many batches, which draw from it.
 
-    The row's round, a number in its key that grows with batches, determines which batches share a row. The strategies
-    are GraphSnapShot's; that a row is a pure function of a key is ours. FBL draws afresh for each batch: no Refresh.
+    The row's round, a number in its key that increases with batches, determines which batches share a row. The
+    strategies are those of GraphSnapShot; snapdb adds that a row is a pure function of its key. FBL resamples for each
+    batch and has no Refresh.
     """
 
     strategy: Literal["FCR", "OTF"]
-    """FCR draws all rows anew at once, OTF some of them at every batch."""
+    """FCR (full refresh) resamples all rows at once; OTF (rolling refresh) resamples some rows at every batch."""
     every: int | None
-    """Batches; None: AUTO, until it is known how many batches an epoch has."""
+    """The period in batches; None: AUTO, until the number of batches per epoch is known."""
     share: Fraction = Fraction(1)
-    """Of OTF: which part of the rows is drawn anew over so many batches, 0 < share ≤ 1."""
+    """OTF: the share of the rows that is resampled per period, 0 < share ≤ 1."""
     amplify: Fraction = Fraction(2)
-    """A row holds so many times the fanout, rounded up; 1 or more."""
+    """The size of a row as a multiple of the fanout, rounded up; at least 1."""
     fetch: Fraction | None = None
-    """Which part of the fanout comes from the row, the rest from the other neighbours; None: all of it."""
+    """The share of the fanout that is drawn from the row, the rest coming from the other neighbours; None: all of
+    it."""
     visited: bool = False
-    """Of OTF: only rows that batches came by are drawn anew, all at once."""
+    """OTF: whether only rows that batches accessed are resampled, all at once."""
     shared: bool = False
-    """A node has one row for all hops, as large as the largest fanout asks."""
+    """Whether a node has one row for all hops, sized for the largest fanout."""
     above: int = 0
-    """Nodes of at most so many edges have no row: batches draw from all of their edges."""
+    """The degree up to which nodes have no row: batches draw from all of their edges."""
 
     @property
     def period(self) -> int:
-        """`every`, where it is known: in the policy of a sampler that is open."""
+        """The period in batches, `every`; known in the policy of an open sampler."""
         if self.every is None:
             raise ValueError("REFRESH EVERY AUTO has no number of batches until a sampler is opened")
         return self.every
@@ -204,11 +209,11 @@ class Refresh:
 
     @property
     def at_once(self) -> bool:
-        """Whether all rows that are drawn anew are so when a period begins; else nodes take turns."""
+        """Whether all rows to resample are resampled when a period begins; otherwise nodes take turns."""
         return self.strategy == "FCR" or self.visited
 
     def size(self, fanout: int) -> int:
-        """How many edges a row holds that serves this fanout.
+        """The number of edges in a row for this fanout.
 
         >>> Refresh("FCR", 50, amplify=Fraction("1.5")).size(5)
         8
@@ -216,11 +221,11 @@ class Refresh:
         return math.ceil(self.amplify * fanout)
 
     def row_size(self, fanout: Fanout, count: int) -> int:
-        """How many edges a row holds that a hop with a finite count draws from."""
+        """The number of edges in the row of a hop with a finite count."""
         return self.size(max(fanout.counts) if self.shared else count)
 
     def kept(self, fanout: int) -> int:
-        """How many edges of a fanout come from the row.
+        """The number of edges of a fanout that come from the row.
 
         >>> Refresh("OTF", 50, fetch=Fraction("0.6")).kept(5)
         3
@@ -234,38 +239,39 @@ class SampleSpec:
 
     snapshot: str
     seed_type: str
-    """The vertex type of the seeds; of seed edges that of their sources."""
+    """The vertex type of the seeds; for seed edges that of their sources."""
     seed_query: str
     fanouts: tuple[Fanout, ...]
     batch_size: int
     seed: int
-    """REPEATABLE's number, 0 ≤ seed < 2^64."""
+    """The number of REPEATABLE, 0 ≤ seed < 2^64."""
     order: SeedOrder
     text: str
-    """The statement as it was written; it travels in every batch's lineage."""
+    """The text of the statement, which is recorded in every batch's lineage."""
     drawing: Drawing = Drawing()  # frozen
     temporal: Temporal | None = None
     link: Link | None = None
     subset: Fraction | None = None
-    """The share of the seeds that one epoch takes, 0 < share ≤ 1; None: all."""
+    """The share of the seeds in one epoch, 0 < share ≤ 1; None: all."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """NODES: a hop expands the nodes that are new in the last one. BLOCKS: every node of the batch so far."""
+    """NODES: a hop expands the nodes that are new in the previous hop. BLOCKS: it expands every node of the batch so
+    far."""
     reuse_hops: bool = False
-    """Draws do not depend on the hop."""
+    """Whether draws are the same at every hop."""
     allow_duplicates: bool = False
-    """The same seed may occur more than once."""
+    """Whether the same seed may occur more than once."""
     device: str | None = None
-    """Where batches are built, e.g. 'cuda:0'; None: on the CPU."""
+    """The device on which batches are built, e.g. 'cuda:0'; None: the CPU."""
     backend: Backend | None = None
-    """None: torch on a GPU, else numba."""
+    """The back end; None: torch on a GPU, else numba."""
     memory: int | None = None
-    """Bytes that a stream may take; None: as many as its threads need."""
+    """The maximum bytes of a stream; None: as many as its threads need."""
     ids: IdType = "int64"
-    """The type of the node ids in a stream's batches; SAMPLE's rows have the user's keys."""
+    """The dtype of node ids in a stream's batches; rows of SAMPLE have the user's keys."""
     refresh: Refresh | None = None
-    """None: FBL, every batch draws afresh."""
+    """The neighbor pool; None: FBL, every batch is resampled."""
     generation: int = 0
-    """Of the named sampler's rows: REFRESH CACHE begins a new one, in which all rows are others."""
+    """The generation of a named sampler's rows: REFRESH CACHE starts a new one, in which all rows differ."""
 
     @property
     def hops(self) -> int:
@@ -273,41 +279,41 @@ class SampleSpec:
 
     @property
     def disjoint(self) -> bool:
-        """Whether each seed has a tree of its own, which shares no node with others."""
+        """Whether each seed has a separate tree, which shares no node with others."""
         return self.temporal is not None
 
     @property
     def in_order(self) -> bool:
-        """Whether a batch depends on those before it, by which rows these visited."""
+        """Whether a batch depends on the rows that batches before it accessed."""
         return self.refresh is not None and self.refresh.visited
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionHints:
-    """How batches are built; none of it changes their content."""
+    """Hints for building batches; they never change their content."""
 
     threads: int | None = None
-    """How many make them; None: all that there are."""
+    """The number of threads; None: one per core."""
     fused: bool = True
-    """The thread that samples a batch also reads its features, while its ids are warm; else they are read when it is
-    handed over."""
+    """Whether the thread that samples a batch also reads its features, while its ids are in the cache; else they are
+    read when the batch is delivered."""
     idle: frozenset[Relation] = frozenset()
-    """Relations that no seed leads to: nothing of them is opened."""
+    """Relations that no seed reaches, which are not opened."""
     meets: frozenset[str] | None = None
-    """Vertex types that a batch may hold; None: all. Of no others it is read since when each vertex is there."""
+    """Vertex types that a batch may contain; None: all. The births of other types are not read."""
     reads: frozenset[str] | None = None
     """Elements whose features and targets are opened; None: all."""
     drawing: Drawing | None = None
-    """Draws the same edges as the statement's, with less work; None: as the statement says."""
+    """An equivalent drawing that costs less; None: the statement's."""
     backend: Backend | None = None
-    """Where the statement names none; None: numba, or torch on a GPU."""
+    """The back end if the statement names none; None: numba, or torch on a GPU."""
 
     def applied(self, spec: SampleSpec) -> SampleSpec:
-        """The statement as it is sampled."""
+        """The spec with these hints applied."""
         return replace(spec, drawing=self.drawing or spec.drawing, backend=spec.backend or self.backend)
 
     def may_meet(self, vertex: str) -> bool:
-        """Whether a batch may hold vertices of a type."""
+        """Whether a batch may contain vertices of a type."""
         return self.meets is None or vertex in self.meets
 
     def opens(self, element: str) -> bool:
@@ -316,26 +322,26 @@ class ExecutionHints:
 
 
 PLAIN_HINTS = ExecutionHints(threads=1, fused=False, backend="numba")
-"""The way that no rule has touched."""
+"""The hints before any rule."""
 
 
-# Named SAMPLE statements, their caches, and the counters of a cache
+# Named SAMPLE statements, their caches, and the statistics of a cache
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """A SAMPLE statement that was kept under a name, and the facts of it that lists show."""
+    """A named SAMPLE statement, with the properties that lists show."""
 
     id: int
     name: str
     text: str
-    """SAMPLE FROM …, whole, as it was written; of SAMPLE USING what that came to."""
+    """The complete statement, SAMPLE FROM …, as it was written; SAMPLE USING is resolved."""
     snapshot: str
-    """The snapshot's name; another snapshot may take its place."""
+    """The name of the snapshot, which may be replaced."""
     seeds: str
     """The vertex type of the seeds, or their edge type."""
     edges: bool
-    """The seeds are edges."""
+    """Whether the seeds are edges."""
     batch: int
     hops: int
     method: Method
@@ -343,20 +349,20 @@ class Sampler:
     """Microseconds since 1970 UTC."""
     author: str
     generation: int = 0
-    """Of its rows that serve several batches: REFRESH CACHE begins the next, in which all of them are drawn anew."""
+    """The generation of its neighbor pool: REFRESH CACHE starts the next, in which all rows are resampled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Where the rows of a named sampler are kept, and how many bytes they may take. No batch depends on it."""
+    """The location and the size of the cached rows of a named sampler. Caches never change a batch."""
 
     id: int
     name: str
     sampler: str
-    """The sampler's name; another sampler may take its place."""
+    """The name of the sampler, which may be replaced."""
     place: Literal["MEMORY", "FILE"]
     room: int | None
-    """Bytes; None: as many as all rows take."""
+    """The maximum bytes; None: enough for all rows."""
     created: int
     """Microseconds since 1970 UTC."""
     author: str
@@ -365,7 +371,7 @@ class Cache:
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """How far a stream's cache is filled, and what it was good for since the stream was opened."""
+    """The fill level of a stream's cache, and its effect since the stream was opened."""
 
     bytes: int = 0
     """The bytes of all its arrays."""
@@ -378,28 +384,28 @@ class CacheStats:
     hits: int = 0
     """The number of rows that batches read from it."""
     misses: int = 0
-    """The number of rows that batches looked up and that it did not hold."""
+    """The number of rows that batches looked up and did not find in it."""
     bytes_read: int = 0
-    """Bytes of the topology's neighbours that were read, by batches where the cache had none and to fill it."""
+    """Bytes of the topology's neighbours that were read, by batches on a miss and to fill the cache."""
     bytes_filled: int = 0
     """The part of `bytes_read` that filled it."""
     bytes_saved: int = 0
-    """Bytes of neighbours that batches read from it instead."""
+    """Bytes of neighbours that batches read from it instead of the topology."""
     refills: int = 0
     """The number of passes that drew rows, the first one included."""
     drawn: int = 0
     """The number of rows that these passes drew."""
     seconds: float = 0.0
-    """That they took."""
+    """The seconds that these passes took."""
     age: float | None = None
-    """For how many batches its drawn rows have been the same, on average; None: there are none."""
+    """The average age of its rows, in batches; None: it has no rows."""
     batch: int | None = None
-    """The last one that was begun, by its global number."""
+    """The global number of the last batch that was started."""
     error: str | None = None
-    """Why it is not filled any further."""
+    """The error that stopped filling it; None: none did."""
 
     @property
     def hit_rate(self) -> float | None:
-        """Which part of the rows that batches looked for was there; None: they looked for none."""
+        """The share of looked-up rows that were hits; None: none was looked up."""
         looked = self.hits + self.misses
         return self.hits / looked if looked else None
