@@ -263,6 +263,7 @@ class SnapDataModule(LightningDataModule):
         if self.trainer is None:
             return shares
         device = self.trainer.strategy.root_device
+        # Only batches of this process can be moved to the GPU by the stream; DataLoader workers have no device.
         if device.type == "cuda" and "device" not in self._options and not any(self._loading.values()):
             shares["device"] = str(device)
         return {**shares, "rank": self.trainer.global_rank, "world_size": self.trainer.world_size}

@@ -260,6 +260,7 @@ def _removed(session: SqlSession, root: Path, one: Table, other: Table) -> str |
         return None
     removed = session.table(ids).column(0).to_numpy()
     firsts = np.array([s.first for s in one.segments], np.int64)
+    # Row ids are consecutive within a file, so a binary search finds the files of deleted rows.
     hit = np.unique(np.searchsorted(firsts, removed, side="right") - 1)
     if not hit.size:
         return None

@@ -175,6 +175,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
     """
     with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         stamp = _stamp(connection)
+        # The usual case between two statements: two rows of SQLite decide.
         if known is not None and known.stamp == stamp:
             return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
@@ -225,6 +226,7 @@ def _read_tables(
 def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known: Table | None, since: int) -> Table:
     if known is not None and row["state"] is None:
         return known
+    # Tables only grow by files: those of later versions follow the known ones.
     if known is not None and not row["altered"]:
         files = _files(connection, row["id"], known.next_row + row["added"], version, since)
         rows, deletes = ([s for s in files if s["kind"] == kind] for kind in ("rows", "deletes"))

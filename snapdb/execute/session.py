@@ -143,6 +143,7 @@ class DatabaseSession:
         self._stopped.clear()
         lock = TablesLock(self.store.db_dir)
         try:
+            # In a failed transaction only COMMIT and ROLLBACK run, as in PostgreSQL.
             if not statement.ends_transaction:
                 self.transactions.check()
             with diagnose_corruption(self.store.catalog_db):

@@ -56,6 +56,7 @@ def publish_snapshot(
         context.store.disk.remove(built.path)
         raise
     if plan.replaces is not None:
+        # Files with readers are in the list of pending deletes, and are deleted later.
         delete_unless_held(context.store.db_dir, plan.replaces.path)
     return snapshot, built
 

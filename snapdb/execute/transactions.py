@@ -68,6 +68,7 @@ class TransactionManager:
         if self._open is not None:
             raise QueryError("a transaction is already open; COMMIT or ROLLBACK it first", code="transaction-open")
         self._open = _Open(catalog, catalog, TablesLock(self._store.db_dir))
+        # As in PostgreSQL, now() is the start of the transaction in all of its statements.
         self._store.sql_engine.set_clock(datetime.now(UTC))
 
     def add(self, changes: Sequence[Change], message: str | None, review: Review | None = None) -> int | None:
@@ -141,6 +142,7 @@ class TransactionManager:
         with self._store.sql_engine.session() as session:
             files = parquet_files([change.file], self._store.db_dir.path)
             (last,) = session.rows(f"SELECT max(row_id) FROM {files}")[0]
+        # Rows that the transaction itself appended have ids from the table's next row at BEGIN on.
         return change._replace(own=last >= began.get(table.id, 0))
 
     def _ending(self, word: str) -> _Open:

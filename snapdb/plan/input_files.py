@@ -238,6 +238,8 @@ def _first_names(names: Sequence[str]) -> str:
 
 def copyable(session: SqlSession, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
     """The files, if each has exactly these columns with these types; otherwise none."""
+    # A copied file is not rewritten: NOT NULL would be unchecked, and a type that Parquet changes would be stored
+    # wrongly.
     if not all(c.nullable and is_plain(c.type) for c in columns):
         return ()
     wanted = {c.name.lower(): c.type for c in columns}

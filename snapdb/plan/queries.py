@@ -124,6 +124,7 @@ def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, c
     if error.code == "interrupted" or isinstance(error, CorruptError):
         error.span = None
         return
+    # For an unknown name DuckDB's position may be that of another part of the query: the quoted name is more reliable.
     named = _mentioned(query.text, error.message) if error.code.startswith(_NAMING) else None
     if inner is None or (named is not None and not (inner.start <= named.start < inner.stop)):
         inner = named or inner

@@ -73,6 +73,7 @@ class BindContext:
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
         travels = find_travels(tokens, fragment.text)
         words = {t.identifier.lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
+        # Queries without these words open no file, and need no check.
         if words & WORDS_BEFORE_FILES:
             check_foreign(
                 self.store.sql_engine,

@@ -187,6 +187,7 @@ class SqlEngine:
     def _release(self, namespace: _Namespace, kept: bool) -> None:
         """Return a name space after its session: it is kept for reuse (with LRU eviction), or removed."""
         self._open.discard(namespace.cursor)
+        # Appending to a deque is atomic, so that no lock is needed here.
         self._ended.append((namespace, kept))
         self._release_ended()
 
@@ -222,6 +223,7 @@ class SqlEngine:
 
     def _started(self) -> duckdb.DuckDBPyConnection:
         root = duckdb.connect(":memory:", config=self._config)
+        # Results must not depend on the time zone of the machine.
         root.execute("SET GLOBAL TimeZone = 'UTC'")
         create_bitmap_function(root)
         for setting in (*(() if self._folders is None else self._folders.settings), *_LOCKED):
@@ -247,6 +249,7 @@ class SqlEngine:
 
     def _new_namespace(self) -> _Namespace:
         cursor, space = self._root.cursor(), f"snapdb_{next(self._numbers)}"
+        # An in-memory database per session: views of one session are not visible in another.
         cursor.execute(f"ATTACH ':memory:' AS {space}")
         cursor.execute(f"USE {space}")
         return _Namespace(cursor, space, ())

@@ -94,6 +94,7 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
         settle(context.store.catalog_db, task, abandoned, now())
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
+        # Compare and swap: the task may have changed since the statement was bound.
         if TaskRows(connection).read().get(task.name.lower()) != task:
             raise moved(f"task {task.name} was altered, replaced or dropped concurrently", code="task-moved")
         if not any(RunRows(connection).read(task=task.id, state="running")):

@@ -258,6 +258,7 @@ class _Body:
             self.watch.check()
             self.progress.statement = mark.statement = number
             started = time.perf_counter()
+            # The folder was renamed before an earlier attempt ended, so this statement is done.
             if any(_stands(export) for export in before if export.statement == number):
                 rows, text = 0, "its folder was written by an earlier attempt"
             else:
