@@ -215,6 +215,7 @@ class TransactionManager:
                 appended.setdefault(change.table_id, []).append(change)
         if not any(tables.IdMaps(self._store.catalog_db).of_table(table_id) for table_id in appended):
             return commit(self._store.catalog_db, changes, message)
+        # Of two assignments at once the catalog would reject one, which would start over.
         with assigning_ids(self._store.db_dir):
             changes_made: list[Change] = []
             try:

@@ -82,6 +82,7 @@ def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterat
     path = hidden_beside(target)
     try:
         yield path
+        # Synced before the rename, so that a crash leaves the old file or the whole new one.
         context.store.disk.settle(path)
         context.store.disk.rename(path, target)
     except OSError as error:
