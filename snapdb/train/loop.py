@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
+from snapdb.train.optimizer import Adam
 
 
 @contextmanager
@@ -137,7 +138,7 @@ def fit(
         InputError: The stream has no targets, or no seed has a label.
     """
     started = time.perf_counter()
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
+    optimizer = Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
     losses: list[float] = []
     scores: list[float] = []
     best, weights = -1, None
@@ -221,11 +222,7 @@ def evaluate(
 
 
 def _epoch(
-    model: nn.Module,
-    batches: Iterable[Batch],
-    optimizer: torch.optim.Optimizer,
-    transform: _Transform | None,
-    weight: str | None,
+    model: nn.Module, batches: Iterable[Batch], optimizer: Adam, transform: _Transform | None, weight: str | None
 ) -> float:
     """One epoch with one step per batch; returns the mean loss of the seeds' labels."""
     model.train()

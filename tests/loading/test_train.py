@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -26,6 +28,7 @@ from snapdb.train import (
     ranks,
     roc_auc,
 )
+from snapdb.train.optimizer import Adam
 from tests.support.refusals import refused
 
 NODES, EDGES, WIDTH = 300, 2_400, 4
@@ -230,6 +233,36 @@ def test_the_same_fit_gives_the_same_weights_on_any_number_of_stream_threads(db:
     first = weights(1)
     for other in (weights(1), weights(2)):
         assert all(a.equal(b) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_steps_are_those_of_torchs_adam(weight_decay: float) -> None:
+    ours, theirs = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
+    theirs.load_state_dict(ours.state_dict())
+    optimizers = (
+        Adam(ours.parameters(), lr=0.01, weight_decay=weight_decay),
+        torch.optim.Adam(theirs.parameters(), lr=0.01, weight_decay=weight_decay),
+    )
+    for row in torch.arange(20.0).reshape(5, 4):
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.zero_grad()
+            torch.autograd.backward(model(row).square().sum())
+            optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
+
+
+def test_fitting_loads_nothing_of_torch_compile() -> None:
+    program = """
+import sys, torch, snapdb.train
+model = torch.nn.Linear(2, 2)
+from snapdb.train.optimizer import Adam
+optimizer = Adam(model.parameters(), lr=0.1)
+torch.autograd.backward(model(torch.ones(2)).sum())
+optimizer.step()
+optimizer.zero_grad()
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_fitting_leaves_the_callers_random_numbers_alone(db: snapdb.Database) -> None:
