@@ -6,7 +6,10 @@ BIN := $(VENV)/bin
 PEERS := benchmarks/.peers
 PYG_LIB ?= https://github.com/pyg-team/pyg-lib
 PHMAP ?= https://github.com/greg7mdp/parallel-hashmap
+RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
+TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
+TORCH_CPU ?= https://download.pytorch.org/whl/cpu
 GPU_PYTHON ?= $(BIN)/python
 UNIT := tests/test_hygiene.py tests/test_errors.py snapdb cli $(addprefix tests/,sql plan kernels storage cli) \
   $(addprefix tests/daemon/test_,schedule.py daemon_claims.py daemon_loop.py) \
@@ -20,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-demo: $(INSTALLED) ## run the whole job on generated data: load, snapshot, sample, train, compare
+demo: $(RUNTIME) ## run the whole job on generated data: load, snapshot, sample, train, compare
 	$(BIN)/snapdb demo
 
 test: check ## everything that must pass before a commit lands: tests, doctests, .slt files, the examples of the docs
@@ -71,11 +74,21 @@ fmt: $(INSTALLED) ## rewrite files in the project's style
 clean: ## remove what can be made again
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/data
 
-$(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("snapdb needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
+# What snapdb itself needs. PyPI's torch for Linux brings gigabytes of CUDA: without an NVIDIA driver the CPU build is taken, from
+# pip's own indexes where they have it, else from PyTorch's. Where neither has it, the next line installs PyPI's.
+$(RUNTIME): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("snapdb needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@if [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi > /dev/null; then \
+	  echo "no NVIDIA driver found: installing the CPU build of torch $(TORCH)"; \
+	  $(BIN)/pip install --no-deps 'torch==$(TORCH)+cpu' 2> /dev/null || \
+	  $(BIN)/pip install --no-deps --retries 1 --index-url $(TORCH_CPU) 'torch==$(TORCH)+cpu' || true; fi
+	$(BIN)/pip install --constraint constraints.txt --editable .
+	@touch $@
+
+$(INSTALLED): $(RUNTIME)
+	$(BIN)/pip install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
 
 # Each peer has an environment of its own: they need other versions of torch than snapdb, and than each other.
 $(PEERS)/.pyg:
