@@ -131,6 +131,14 @@ class _Files(NamedTuple):
     forgettable: tuple[str, ...]
 
 
+class _GroupMemory(NamedTuple):
+    """The memory of a control group, in bytes."""
+
+    limit: int
+    free: int
+    """What its processes can still take, page cache included."""
+
+
 _FIRST = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
 _SECOND = _Files("memory.max", "memory.current", ("active_file", "inactive_file"))
 
@@ -141,7 +149,7 @@ def available_memory() -> int:
     >>> available_memory() > 0
     True
     """
-    return min([_of_machine(), *_of_groups()])
+    return min([_of_machine(), *(group.free for group in _of_groups())])
 
 
 def _of_machine() -> int:
@@ -153,8 +161,13 @@ def _of_machine() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _of_groups() -> Iterator[int]:
-    """The free bytes of each control group with a limit, from this process's own up to the root."""
+def memory_limit() -> int | None:
+    """The smallest memory limit in bytes of this process's control groups; None if no group limits it."""
+    return min((group.limit for group in _of_groups()), default=None)
+
+
+def _of_groups() -> Iterator[_GroupMemory]:
+    """The limit and the free bytes of each control group with a limit, from this process's own up to the root."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -167,8 +180,11 @@ def _of_groups() -> Iterator[int]:
             yield from _of_branch(_GROUPS, path, _SECOND)
 
 
-def _of_branch(root: Path, path: str, files: _Files) -> Iterator[int]:
-    """The free bytes of a group and its parents; a container may see its group as the root, so some may be missing."""
+def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
+    """The limit and the free bytes of a group and its parents.
+
+    A container may see its group as the root, so some may be missing.
+    """
     inside = PurePosixPath(path)
     for place in (inside, *inside.parents):
         group = root / place.relative_to("/")
@@ -176,7 +192,8 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[int]:
             limit, used = (int((group / name).read_text()) for name in files[:2])
             facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
             # File pages count as free: the kernel drops them before it kills a process.
-            yield max(0, limit - used + sum(int(facts.get(name, 0)) for name in files.forgettable))
+            forgettable = sum(int(facts.get(name, 0)) for name in files.forgettable)
+            yield _GroupMemory(limit, max(0, limit - used + forgettable))
 
 
 def prefer_huge_pages(array: Array) -> None:
@@ -194,7 +211,7 @@ def drop_cached_pages(path: Path) -> None:
     A write caches the file in small pages, and advice does not change cached pages. Pages that a process maps stay.
     Files for which `prefer_huge_pages` does not request huge pages are left alone.
     """
-    if not hasattr(os, "posix_fadvise") or not _has_huge_pages():
+    if not hasattr(os, "posix_fadvise") or not has_huge_pages():
         return
     with suppress(OSError):  # an error costs speed only
         if not _HUGE_PAGE <= path.stat().st_size <= available_memory() // 4:
@@ -208,10 +225,10 @@ def drop_cached_pages(path: Path) -> None:
 
 def lacks_huge_pages(arrays: Iterable[Array]) -> bool:
     """Whether one of these is large enough for huge pages, and the kernel has none."""
-    return not _has_huge_pages() and any(array.nbytes >= _HUGE_PAGE for array in arrays)
+    return not has_huge_pages() and any(array.nbytes >= _HUGE_PAGE for array in arrays)
 
 
-def _has_huge_pages() -> bool:
+def has_huge_pages() -> bool:
     """Whether the kernel has huge pages for maps that request them; for files, the file system must have them too."""
     with suppress(OSError):
         return "[never]" not in _SWITCH.read_text()

@@ -16,7 +16,7 @@ import pytest
 import snapdb
 from snapdb.storage import array_files, gc, manifests
 from snapdb.storage.array_files import drop_cached_pages
-from tests.support.inside.storage import _HUGE_PAGE, _has_huge_pages
+from tests.support.inside.storage import _HUGE_PAGE, has_huge_pages
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says which pages of a file are cached")
 
@@ -71,7 +71,7 @@ def on_disk() -> Iterator[Path]:
 @linux
 def test_a_large_file_leaves_the_page_cache_and_a_small_one_stays(on_disk: Path) -> None:
     large, small = written(on_disk / "large", 2 * _HUGE_PAGE), written(on_disk / "small", _HUGE_PAGE // 2)
-    if not _has_huge_pages():
+    if not has_huge_pages():
         pytest.skip("this kernel has no huge pages")
     assert cached(large) == 2 * _HUGE_PAGE
     drop_cached_pages(large)
@@ -91,7 +91,7 @@ def test_without_huge_pages_nothing_is_dropped(tmp_path: Path, monkeypatch: pyte
     drop_cached_pages(file)
     assert cached(file) == 2 * _HUGE_PAGE
     monkeypatch.setattr(array_files, "_SWITCH", tmp_path / "no such switch")
-    assert not _has_huge_pages()
+    assert not has_huge_pages()
 
 
 def test_a_file_that_is_gone_costs_nothing(tmp_path: Path) -> None:

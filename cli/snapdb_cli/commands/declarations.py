@@ -343,6 +343,25 @@ def _bench(against: str | None, size: str, output_format: str, quiet: bool) -> E
 
 
 @click.command(
+    "doctor",
+    epilog=examples(
+        "snapdb doctor                         this installation and machine",
+        "snapdb doctor shop.snapdb --json      the same and a database, for a bug report",
+    ),
+)
+@click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
+@_format("Format of the report.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def _doctor(database: Path | None, output_format: str, as_json: bool) -> ExitCode:
+    """Report versions, devices, memory, the kernel cache and the state of DB, with advice.
+
+    Prints what a bug report needs. DB is only read. Exit code 1 if there is a problem, such as a package that fails
+    to import or a database that needs an upgrade.
+    """
+    return call("commands.doctor.run", database, "json" if as_json else output_format, Diagnostics())
+
+
+@click.command(
     "completion",
     epilog=examples(
         "bash:  echo 'eval \"$(snapdb completion bash)\"' >> ~/.bashrc",
@@ -361,33 +380,5 @@ def _completion(ctx: click.Context, shell: str) -> None:
     click.echo(script.lstrip(), nl=False)
 
 
-@click.command(
-    "help",
-    epilog=examples(
-        "snapdb help                    list the statements",
-        "snapdb help create snapshot    the syntax of a statement, its clauses and an example",
-        "snapdb help export             the same as snapdb export --help",
-    ),
-)
-@click.argument("words", metavar="[STATEMENT | COMMAND]", nargs=-1)
-@click.pass_context
-def _help(ctx: click.Context, words: Sequence[str]) -> None:
-    """Show the syntax of a statement, or the help of a command.
-
-    Without a name it lists the statements. At the prompt \\h does the same.
-    """
-    group = ctx.find_root().command
-    assert isinstance(group, click.Group)
-    if len(words) == 1 and words[0] in group.commands:
-        command = group.commands[words[0]]
-        click.echo(command.get_help(click.Context(command, ctx.parent, words[0])))
-        return
-    reference = importlib.import_module("snapdb.sql.reference")
-    try:
-        click.echo(reference.help_text(" ".join(words), min(shutil.get_terminal_size().columns, 100)))
-    except ValueError as error:
-        raise click.UsageError(f"{error}; snapdb help lists the statements, snapdb --help the commands") from None
-
-
-COMMANDS = (_demo, _help, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _completion)
+COMMANDS = (_demo, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _doctor, _completion)
 """The commands of `snapdb --help`."""

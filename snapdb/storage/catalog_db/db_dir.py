@@ -54,14 +54,19 @@ def _file_system(path: str, mounts: str) -> str | None:
     return None if longest is None else longest[1]
 
 
-def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the network file system that contains a path, which need not exist; None on a local one."""
+def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
+    """The type of the file system that contains a path, which need not exist; None if the kernel lists no mounts."""
     try:
         # Mount points are bytes: latin-1 maps each byte to one character, as the octal escapes do.
         text = mounts.read_bytes().decode("latin-1")
     except OSError:  # not Linux, or a container that hides it
         return None
-    kind = _file_system(os.fsencode(os.path.realpath(path)).decode("latin-1"), text)
+    return _file_system(os.fsencode(os.path.realpath(path)).decode("latin-1"), text)
+
+
+def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
+    """The type of the network file system that contains a path, which need not exist; None on a local one."""
+    kind = file_system(path, mounts)
     return kind if kind in _NETWORK else None
 
 

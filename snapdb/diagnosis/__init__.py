@@ -1,0 +1,8 @@
+"""The facts that a bug report needs: versions, devices, memory, the kernel cache and the state of a database.
+
+A package that fails to import is reported, as is a database that cannot be opened: nothing here raises for them.
+"""
+
+from snapdb.diagnosis.report import Finding, diagnose
+
+__all__ = ["Finding", "diagnose"]

@@ -1,0 +1,28 @@
+"""Where numba caches compiled kernels."""
+
+from pathlib import Path
+
+from numba.core.caching import FunctionCache
+
+_PACKAGE = Path(__file__).parent
+
+
+def cache_folders() -> list[Path] | None:
+    """The cache directories of all packages of kernels; None if one has no writable directory.
+
+    numba takes $NUMBA_CACHE_DIR, else `__pycache__` beside the sources, else the user's cache directory: the first
+    one that is writable, which it creates.
+    """
+    sources = sorted({source.parent for source in _PACKAGE.rglob("*.py")})
+    try:
+        return sorted({Path(_cache_path(source)) for source in sources})
+    except RuntimeError:  # numba's error if no directory is writable
+        return None
+
+
+def _cache_path(folder: Path) -> str:
+    """The directory for kernels of a package, as numba finds it from a function's source file."""
+    names: dict[str, object] = {}
+    exec(compile("def probe(): pass", str(folder / "__init__.py"), "exec"), names)  # noqa: S102  # a constant text
+    path: str = FunctionCache(names["probe"]).cache_path
+    return path
