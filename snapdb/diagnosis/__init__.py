@@ -3,6 +3,7 @@
 A package that fails to import is reported, as is a database that cannot be opened: nothing here raises for them.
 """
 
-from snapdb.diagnosis.report import Finding, diagnose
+from snapdb.diagnosis.finding import Finding
+from snapdb.diagnosis.report import diagnose
 
 __all__ = ["Finding", "diagnose"]
