@@ -27,6 +27,7 @@ Examples:
   snapdb export shop.snapdb june --to out     export a snapshot, or batches of a sampler
   snapdb schedule run shop.snapdb             run its tasks on schedule until stopped
   snapdb check shop.snapdb                    check all files against their checksums
+  snapdb doctor shop.snapdb                   versions, devices and database for a bug report
   snapdb replay lineage.json --batch 17       replay a batch from its lineage
 
 \b
