@@ -63,7 +63,7 @@ class BatchFolder(Dataset[Batch]):
 
         Args:
             folder: The folder with its manifest.
-            verify: Compare each file with its sha256 when it is read.
+            verify: Compare each file with its SHA-256 when it is read.
 
         Raises:
             CorruptError: The manifest is damaged.
