@@ -11,6 +11,8 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -238,6 +240,34 @@ def test_the_wheel_holds_every_module_grammar_and_data_file(wheel: zipfile.ZipFi
 def test_the_wheel_holds_no_tests_and_no_builds(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+
+
+REPOSITORY = re.compile(
+    r"https://(?:github|raw\.githubusercontent)\.com/snapdb/snapdb/(?:(?:blob|tree)/)?main/([^)#\"\s]+)"
+)
+"""The path of a URL that leads into the repository."""
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    """The METADATA of the wheel."""
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return message_from_string(wheel.read(name).decode())
+
+
+def test_the_metadata_has_urls_and_classifiers(metadata: Message) -> None:
+    urls = dict(url.split(", ", 1) for url in metadata.get_all("Project-URL", []))
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+    assert metadata["Description-Content-Type"] == "text/markdown"
+
+
+def test_every_link_of_the_wheel_into_the_repository_leads_to_a_file(metadata: Message) -> None:
+    text = str(metadata.get_payload())
+    assert re.findall(r"\]\((?!\w+:|#)[^)]+\)|src(?:set)?=\"(?!\w+:)[^\"]+\"", text) == [], "relative links"
+    urls = REPOSITORY.findall("\n".join([text, *metadata.get_all("Project-URL", [])]))
+    assert urls
+    assert [path for path in urls if not (ROOT / path).exists()] == []
 
 
 def test_a_script_beside_a_clone_imports_the_package_and_not_the_clone(tmp_path: Path) -> None:
