@@ -28,6 +28,10 @@ _NOTE = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)
 _SQL = re.compile(r"^( *`{3,})sql$", re.MULTILINE)
 _ROW = re.compile(r"^\|.*$", re.MULTILINE)
 _CODE = re.compile(r"`[^`]*`")
+_BRACKETS = re.compile(
+    r"^ *(`{3,}).*?^ *\1 *$|`[^`\n]*`|\] \[", re.MULTILINE | re.DOTALL
+)
+"""Code, or the end of a bracket before another: Markdown takes `[FULL] [DRY RUN]` for a cross-reference."""
 _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -67,6 +71,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Lets the links of docs/ to pages from outside lead to where these are; reads Markdown as GitHub does."""
     markdown = _SQL.sub(r"\1snapdb", _NOTE.sub(r"\1", markdown))
     markdown = _ROW.sub(_unescaped, markdown)
+    markdown = _BRACKETS.sub(
+        lambda found: "] \\[" if found.group() == "] [" else found.group(), markdown
+    )
     if page.file.generated_by:
         return markdown
     folder = Path(page.file.abs_src_path).parent
