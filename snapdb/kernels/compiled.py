@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Callable
@@ -14,7 +15,11 @@ from typing import Any, TypeVar, cast
 from llvmlite import ir
 from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -62,19 +67,83 @@ def kernel(function: _F) -> _F:
     Never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under fork.
     Without a writable cache directory each process compiles kernels anew, which costs seconds and nothing else.
     """
-    return _compiled(function, njit(nogil=True, _nrt=False))
+    return _compiled(function, nrt=False)
 
 
 def allocating_kernel(function: _F) -> _F:
     """A kernel that allocates buffers or returns arrays: compiled with reference counts."""
-    return _compiled(function, njit(nogil=True, _nrt=True))
+    return _compiled(function, nrt=True)
 
 
-def _compiled(function: _F, compile_: Callable[[_F], Any]) -> _F:
-    compiled = compile_(function)
-    with suppress(RuntimeError):  # numba found no directory to cache in
-        compiled._cache = _Cache(function)
+def _compiled(function: _F, nrt: bool) -> _F:
+    compiled: Any = njit(nogil=True, no_cfunc_wrapper=True, _nrt=nrt)(function)
+    if compiled is not function:  # as it is under NUMBA_DISABLE_JIT
+        with suppress(RuntimeError):  # numba found no directory to cache in
+            compiled._cache = _Cache(function)
+        part = cache(lambda: _part(function, nrt))
+        # One part for all numbers, though numba takes each literal one for a type
+        compiled.get_call_template = lambda args, kws: part().get_call_template(tuple(map(types.unliteral, args)), kws)
+        compiled.get_overload = lambda signature: part().get_overload(signature)
+        compiled.compile = _uncollected(compiled.compile)
     return cast(_F, compiled)
+
+
+def _uncollected(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """The same without the garbage collector, which would take a tenth of the time: compiling makes many objects."""
+
+    def compile_uncollected(signature: Any) -> Any:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_(signature)
+        finally:
+            if collects:
+                gc.enable()
+
+    return compile_uncollected
+
+
+# numba compiles each function that a kernel calls into a library of its own: optimized, with machine code and wrappers
+# for callers in Python, and then inlines the same code into the kernel and optimizes it there again. A part is only
+# translated to LLVM's code, which is linked into the kernels that call it. It takes half of the time to compile.
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    """The code of a kernel that another kernel calls; `finalize` emits none for the processor."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._finalized = True
+
+
+def _part(function: Callable[..., Any], nrt: bool) -> Any:
+    part = njit(nogil=True, _nrt=nrt, pipeline_class=_PartCompiler)(function)
+    part.add_overload = lambda result: part.overloads.update({tuple(result.signature.args): result})
+    return part
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):  # type: ignore[misc]
+    """Translates a part to LLVM's code, and enters it where kernels look for what they call."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        flags = state.flags
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+        library = state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        super().run_pass(state)
+        key = object()
+        state["cr"] = state["cr"]._replace(cfunc=key)
+        state.targetctx.insert_user_function(key, state["cr"].fndesc, [library, *library._linking_libraries])
+        return True
+
+
+class _PartCompiler(CompilerBase):  # type: ignore[misc]
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [(_PartLowering if each is NativeLowering else each, what) for each, what in passes.passes]
+        passes._finalized = False
+        passes.finalize()
+        return [passes]
 
 
 # A child of a fork inherits a lock that another thread holds at that moment, and nothing releases it there: if that is
