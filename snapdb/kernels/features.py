@@ -26,6 +26,8 @@ _LINE = 64
 """Bytes of a cache line."""
 _FORESEEN = 8192
 """The most bytes of rows that are prefetched: more would not stay in the first-level cache."""
+_MANY = 1 << 12
+"""From this many int32 ids on, a kernel is compiled for them. Fewer are converted to int64, in microseconds."""
 FEWEST, MOST = 2, 16
 """The least and the greatest number of rows that are prefetched."""
 
@@ -77,8 +79,9 @@ def _as_words(array: Array) -> Array:
 
 
 def _numbers(ids: Array) -> Array:
-    """The ids as a read-only int64 array, or int32 where they are int32."""
-    wide = ids if ids.dtype in (np.int64, np.int32) else ids.astype(np.int64)
+    """The ids as a read-only int64 array, or int32 where they are int32 and at least _MANY."""
+    narrow = ids.dtype == np.int32 and ids.size >= _MANY
+    wide = ids if narrow else ids.astype(np.int64, copy=False)
     return _as_words(wide).view(wide.dtype)
 
 

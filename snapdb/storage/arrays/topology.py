@@ -314,10 +314,11 @@ class EdgeArrays:
         near, far = (self.source, self.destination) if outgoing else (self.destination, self.source)
         given = {name: values for name in _OPTIONAL if (values := getattr(self, name)) is not None}
         parts = {"node": near, "indices": far, "edge_id": self.edge_id, **given}
-        last_id = int(np.iinfo(self.edge_id.dtype).max)
+        last_id = int(self.edge_id.max(initial=-1)) + 1  # narrow ids: the kernels of large builds sort them
         shape = _row_shape(nodes, far_nodes, last_id, count, given)
         indptr = np.zeros(nodes + 1, np.int64)
-        out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
+        types = {**shape.columns, "edge_id": self.edge_id.dtype}
+        out = {name: np.empty(count, dtype) for name, dtype in types.items() if name != "node"}
         chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
         with _RowSort(shape, 0) as sort:
             deque(sort.take(chunks), maxlen=0)  # drained at once: the sizes serve progress reports only
