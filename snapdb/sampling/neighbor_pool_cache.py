@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from snapdb.arrays import Int64s, UInt8s
+from snapdb.kernels.draw.scores import PRIORITY
 from snapdb.kernels.neighbor_pool import cache as filling
 from snapdb.kernels.neighbor_pool.cache import CachedRows, NeighborPool, RowCopies
 from snapdb.kernels.neighbor_pool.rows import PoolRule, RowKeys
@@ -73,8 +74,9 @@ def fill_rows(
     rows, edges, walk, size = 0, 0, table.walk, table.size
     rule = PoolRule(walk.method, size, size, size, table.above, table.few, walk.skips_zeros, _ZERO, _ZERO)
     pool = NeighborPool(keys, rule, cached, no_copies(walk.arrays.rows.indices.dtype))
+    scored = walk.arrays if walk.method == PRIORITY else None
     while low < high:
-        low, drawn, read, longest = filling.fill_rows(walk.arrays, pool, nodes, low, high, draft.arrays)
+        low, drawn, read, longest = filling.fill_rows(walk.arrays.rows, scored, pool, nodes, low, high, draft.arrays)
         if low < 0:
             raise damaged(walk.relation)
         rows, edges = rows + int(drawn), edges + int(read)

@@ -37,7 +37,6 @@ from snapdb.kernels.compiled import (
 from snapdb.kernels.draw.eligible import WalkArrays
 from snapdb.kernels.draw.floyd import table_size
 from snapdb.kernels.draw.hop import DraftArrays
-from snapdb.kernels.draw.scores import PRIORITY
 from snapdb.kernels.neighbor_pool.rows import PoolRow, PoolRule, RowKeys, draw_best, draw_row, row_key, row_round
 
 _Number = int | np.int64
@@ -252,15 +251,17 @@ def _find_in_copies(
 # O(size) per record, under PRIORITY O(degree); records of the wanted round are skipped.
 @allocating_kernel
 def fill_rows(
-    walk: WalkArrays, pool: NeighborPool, nodes: Int64s, low: int, high: int, draft: DraftArrays
+    rows: RowArrays, walk: WalkArrays | None, pool: NeighborPool, nodes: Int64s, low: int, high: int, draft: DraftArrays
 ) -> tuple[int, int, int, _Number]:
     """Redraws records low ≤ number < high that are not of the wanted round; record i belongs to nodes[i].
+
+    `walk` is for PRIORITY alone. It is None otherwise, so that the draws of PRIORITY are not compiled.
 
     Returns where it stopped (-1: a row leads out of its arrays, or is not longer than a record), the number of rows
     drawn, the number of edges read for them, and the length of a row for which the draft needs room to go on.
     """
     keys, rule, cached, spans = pool.keys, pool.rule, pool.cached, draft.spans
-    size, weighted = rule.size, rule.method == PRIORITY
+    size, weighted = rule.size, walk is not None
     stale, who = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     ids, table = np.empty(size, np.int64), np.empty(table_size(size), np.int64)
     row = PoolRow(np.empty(size, np.int64), ids, ids, table, np.zeros(2, np.float64))
@@ -270,7 +271,7 @@ def fill_rows(
         count = _list_stale(keys, cached.records, nodes, first, last, stale, who)
         if count == 0:
             continue
-        if not locate(walk.rows, who, 0, count, count, spans):
+        if not locate(rows, who, 0, count, count, spans):
             return -1, drawn, read, 0
         longest: _Number = np.int64(0)
         for span in range(count):
@@ -284,13 +285,13 @@ def fill_rows(
             key = row_key(keys, wanted, who[span])
             best = -1
             next_: _Number = np.int64(-1)
-            if weighted:
+            if walk is not None:
                 best, next_ = draw_best(walk, key, rule.few, spans, span, draft, row)
                 read += spans[span, DEGREE]
             else:
-                draw_row(walk.rows.live, key, spans, span, row)
+                draw_row(rows.live, key, spans, span, row)
                 read += size
-            _write(walk.rows, row, weighted, best, next_, cached, stale[span], wanted)
+            _write(rows, row, weighted, best, next_, cached, stale[span], wanted)
             drawn += 1
     return high, drawn, read, 0
 
