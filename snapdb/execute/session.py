@@ -17,6 +17,7 @@ from snapdb.errors import SnapdbError
 from snapdb.execute.results import Outcome, Result, Rows
 from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.kernels import buffers
+from snapdb.kernels.compilation import reporting_compilation
 from snapdb.loading.budgets import CacheBudget
 from snapdb.plan import Plan, bind, optimize
 from snapdb.plan.plan import NothingPlan, QueryPlan, Rule
@@ -160,7 +161,7 @@ class DatabaseSession:
     def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
         """The same rows; an error gets the statement's text and position, and aborts an open transaction."""
         try:
-            with diagnose_corruption(self.store.catalog_db):
+            with diagnose_corruption(self.store.catalog_db), reporting_compilation(self.progress):
                 return (yield from rows)
         except SnapdbError as error:
             self.transactions.fail()
@@ -193,7 +194,7 @@ class DatabaseSession:
         """
         lock = TablesLock(self.store.db_dir)
         try:
-            with diagnose_corruption(self.store.catalog_db):
+            with diagnose_corruption(self.store.catalog_db), reporting_compilation(self.progress):
                 yield self._context(params, lock, committed=committed)
         finally:
             lock.release()

@@ -1,11 +1,10 @@
 """Loading of the kernels that every plain sampler needs, in a thread, while the caller waits for other work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
 import numpy as np
-from numba.core import event
 
 from snapdb.kernels.adjacency.forms import row_arrays
 from snapdb.kernels.adjacency.spans import PLAIN_FIELDS, is_plain
@@ -16,47 +15,22 @@ from snapdb.kernels.features import STREAMED, gather
 from snapdb.kernels.rng import fold_each, fold_parts
 
 _warm = Event()
-_COMPILING = "compiling kernels (first run only)"
-_TICK = 0.1
-"""Seconds between two checks whether a kernel is being compiled."""
-
-
-class _Watch(event.Listener):  # type: ignore[misc]  # numba has no types
-    """Notes that a kernel is compiled, rather than loaded from the cache."""
-
-    def __init__(self) -> None:
-        self.compiled = Event()
-
-    def on_start(self, _: object) -> None:
-        self.compiled.set()
-
-    def on_end(self, _: object) -> None:
-        pass
 
 
 @contextmanager
-def warming(report: Callable[[str, float | None], None]) -> Iterator[None]:
+def warming() -> Iterator[None]:
     """Loads the kernels of plain sampling, or compiles those without a cache, while the block runs.
 
     The thread has ended when the block is left: a process that forks while numba holds its lock leaves it locked in the
     child. An error of the block is raised without waiting for the thread.
-
-    Args:
-        report: Receives the progress after the block, where kernels are compiled.
     """
     if _warm.is_set():
         yield
         return
     thread = Thread(target=load_kernels, name="snapdb-warming", daemon=True)
-    watch = _Watch()
-    with event.install_listener("numba:compile", watch):
-        thread.start()
-        yield
-        while thread.is_alive():
-            thread.join(_TICK)
-            if watch.compiled.is_set() and thread.is_alive():
-                report(_COMPILING, None)
-                thread.join()
+    thread.start()
+    yield
+    thread.join()
 
 
 def load_kernels() -> None:

@@ -14,6 +14,7 @@ from snapdb.attribute_docs import document_attributes
 from snapdb.errors import InputError, SnapdbError
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
+from snapdb.kernels.compilation import reporting_compilation
 from snapdb.loading import position
 from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
@@ -203,7 +204,7 @@ class BatchStream(IterableDataset[Given]):
         # DataLoader workers take batches in turn, as torch's DataLoader yields from its workers in turn: the order is
         # that of one stream.
         places = share.places[number::processes]
-        with workers.iterated():
+        with workers.iterated(), reporting_compilation(self._options.progress):
             results = workers.results(self._lineage(at.epoch), at.epoch, places[at.taken :])
             sent: Iterator[Any] = map(workers.builder.send, results)
             if self.device.type == "cuda":  # the copy overlaps with the consumer's work on the batch before

@@ -77,7 +77,7 @@ def test_big_results_begin_at_a_line() -> None:
 
 
 def test_warming_can_be_done_twice_and_passes_errors_on() -> None:
-    with warming(lambda *_: None):
+    with warming():
         pass
-    with pytest.raises(ValueError, match="of the block"), warming(lambda *_: None):
+    with pytest.raises(ValueError, match="of the block"), warming():
         raise ValueError("of the block")

@@ -94,7 +94,7 @@ def _open(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
     opened = open_snapshot(context.store.catalog_db, plan.snapshot, plan.hints.opens)
     try:
         context.check_stopped()
-        with warming(context.report) if plan.hints.applied(plan.spec).backend != "torch" else nullcontext():
+        with warming() if plan.hints.applied(plan.spec).backend != "torch" else nullcontext():
             seeds = read_seeds(context, plan, opened.view, opened.id_maps[plan.spec.seed_type])
         context.check_stopped()
         view = with_columns(context, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
