@@ -55,6 +55,7 @@ bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.ready_batches
 	$(BIN)/python -m benchmarks.warm_up
+	$(BIN)/python -m benchmarks.cold_start
 	$(BIN)/python -m benchmarks.language
 	$(BIN)/python -m benchmarks.epochs --epochs 1
 	$(BIN)/python -m benchmarks.exports

@@ -9,6 +9,7 @@ from benchmarks.graphs import DATA
 RESULTS = Path(__file__).parent / "RESULTS.md"
 PARTS = {
     "ready": "python -m benchmarks.ready_batches",
+    "cold_start": "python -m benchmarks.cold_start",
     "warm_up": "python -m benchmarks.warm_up",
     "stream": "python -m benchmarks.run",
 }
