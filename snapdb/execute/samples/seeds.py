@@ -128,7 +128,9 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
         if lookup is not None:
             return lookup(_numbers(table.column(0).cast(pa.int64()), NO_KEY))
     keys = [f"k{i}" for i in range(len(id_map.columns))]
-    numbered = table.rename_columns(keys).append_column("n", pa.array(np.arange(table.num_rows)))
+    # Not by pa.array, which imports pandas where it is installed, for half a second
+    numbers = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(np.arange(table.num_rows))])
+    numbered = table.rename_columns(keys).append_column("n", numbers)
     types = {
         k: c.type if SqlType(c.type).key_family() == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)
     }
