@@ -13,12 +13,14 @@ from types import MappingProxyType
 from typing import Protocol, TextIO, TypeVar, runtime_checkable
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.cells import cell_len
 
 from snapdb.errors import InputError
 from snapdb.execute.rendering import JSON, PLAIN, SECONDS, Spelling, is_plan, printable, render, spell, type_name
+from snapdb.on_first_use import module_on_first_use
 from snapdb.types.text import counted
+
+pq = module_on_first_use("pyarrow.parquet")
 
 
 @dataclass(frozen=True, slots=True)

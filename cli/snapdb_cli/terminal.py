@@ -1,5 +1,7 @@
 """The terminal: a pager for long results, and a progress line on stderr for work that takes longer than a second."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 import os
@@ -12,13 +14,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
-
+from snapdb.on_first_use import module_on_first_use
 from snapdb_cli.diagnostics import Diagnostics
+
+if TYPE_CHECKING:
+    from rich import console, progress
+else:
+    console = module_on_first_use("rich.console")
+    progress = module_on_first_use("rich.progress")  # only work of more than a second shows its progress
 
 _LESS = "SRXF"
 """Options of less: long lines are cut and scrolled sideways, colours are kept, the screen is not cleared, and less
@@ -190,16 +195,16 @@ class Progress:
     """Shows the progress of long work, on a terminal only, from a second after entering until `stop`."""
 
     def __init__(self, diagnostics: Diagnostics, title: str, *, delay: float = 1.0) -> None:
-        self._console = Console(file=diagnostics.stream) if diagnostics.narrates else None
+        self._stream = diagnostics.stream if diagnostics.narrates else None
         self._lock = threading.Lock()
         self._timer = threading.Timer(delay, self._show)
         self._timer.daemon = True
-        self._bar: Bar | None = None
+        self._bar: progress.Progress | None = None
         self._stopped = False
         self._state: tuple[str, float | None] = (title, None)
 
     def __enter__(self) -> Self:
-        if self._console is not None:
+        if self._stream is not None:
             self._timer.start()
         return self
 
@@ -223,15 +228,15 @@ class Progress:
 
     def _show(self) -> None:
         with self._lock:
-            if self._stopped or self._console is None:
+            if self._stopped or self._stream is None:
                 return
-            self._bar = Bar(
-                SpinnerColumn("line"),
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=30),
-                TaskProgressColumn(),
-                TimeElapsedColumn(),
-                console=self._console,
+            self._bar = progress.Progress(
+                progress.SpinnerColumn("line"),
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(bar_width=30),
+                progress.TaskProgressColumn(),
+                progress.TimeElapsedColumn(),
+                console=console.Console(file=self._stream),
                 transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,

@@ -10,11 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 from rich.box import ASCII, SQUARE, Box
 from rich.cells import set_cell_size
-from rich.color import ColorSystem
-from rich.style import Style
 
 from snapdb.execute.rendering.plans import ASCII_TREE, PLAN_WIDTH, is_plan, plan_text
 from snapdb.execute.rendering.values import PLAIN, SECONDS, Spelling, is_right, printable, spell, text_width, type_name
+from snapdb.on_first_use import module_on_first_use
 from snapdb.types.text import counted
 
 _NARROWEST = 12
@@ -25,7 +24,9 @@ _TURNED_ROWS = 12
 """The most rows that are turned into columns."""
 _TURNED_WIDTH = 21
 """The cells of a turned row, at least."""
-_PLAIN, _BOLD, _DIM = Style(), Style(bold=True), Style(dim=True)
+_rich_style = module_on_first_use("rich.style")
+_PLAIN, _BOLD, _DIM = "none", "bold", "dim"
+"""Styles of rich."""
 
 
 class _Column(NamedTuple):
@@ -197,8 +198,8 @@ class _Page:
     ellipsis: str
     color: bool
 
-    def paint(self, text: str, style: Style) -> str:
-        return style.render(text, color_system=ColorSystem.STANDARD) if self.color and text else text
+    def paint(self, text: str, style: str) -> str:
+        return str(_rich_style.Style.parse(style).render(text)) if self.color and text else text
 
     def needs_cut(self, column: _Column, width: int) -> int:
         """How many cells of the column do not fit."""
@@ -228,7 +229,7 @@ class _Page:
         cells = [f" {part} " for part in parts] + ([f" {mark} "] if more else [])
         return side + side.join(cells) + side
 
-    def _fit(self, text: str, width: int, right: bool, style: Style) -> str:
+    def _fit(self, text: str, width: int, right: bool, style: str) -> str:
         """Return the text in exactly `width` cells, cut with an ellipsis where it is longer."""
         length = text_width(text)
         if length > width:

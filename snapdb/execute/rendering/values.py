@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.cells import cell_len
+
+from snapdb.on_first_use import module_on_first_use
+
+pc = module_on_first_use("pyarrow.compute")
 
 _INFINITE = {2**63 - 1: "infinity", 1 - 2**63: "-infinity", 2**31 - 1: "infinity", 1 - 2**31: "-infinity"}
 """How DuckDB stores infinite timestamps and dates."""
