@@ -1,7 +1,6 @@
 """The subcommands as click declares them. Each imports its implementation only when it runs, and returns its code."""
 
 import importlib
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
