@@ -87,7 +87,7 @@ _RANKS = (ExitCode.OK, ExitCode.RETRYABLE, ExitCode.FAILED, ExitCode.INTERRUPTED
 
 
 def worse(first: ExitCode, second: ExitCode) -> ExitCode:
-    """The exit code of a script with both results: a retry helps only if no statement failed otherwise.
+    """The exit code of a script with both results: RETRYABLE only if no statement failed for another reason.
 
     >>> worse(ExitCode.RETRYABLE, ExitCode.FAILED).name
     'FAILED'

@@ -173,7 +173,7 @@ class TransactionManager:
         return version
 
     def _committed(self, changes: list[Change], message: str | None, review: Review | None) -> int:
-        """Commit, with retries after conflicts that lose nothing; the files are removed on failure."""
+        """Commit, retrying after conflicts that discard no other change; remove the files on failure."""
         try:
             for attempt in range(_TRIES):
                 try:

@@ -209,7 +209,7 @@ def _on_host(values: Ints) -> Int64s:
 
 
 def _packed(window: int, rounds: Rounds) -> dict[str, Any]:
-    """The rounds with which a window begins, as plain values for JSON.
+    """The rounds at the start of a window, as JSON-serializable values.
 
     >>> from snapdb.types import EdgeType
     >>> knows = Relation(EdgeType("person", "knows", "person"), "IN")

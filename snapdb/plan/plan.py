@@ -81,7 +81,7 @@ class Plan(ABC):
         return plan
 
     def source(self) -> BoundQuery | None:
-        """The query that supplies its rows; None: there is none, or files are copied as they are."""
+        """The query that supplies its rows, or None if there is no such query or files are copied unchanged."""
         return None
 
     def is_read(self) -> bool:

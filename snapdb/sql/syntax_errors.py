@@ -164,7 +164,7 @@ def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
 
 
 def _room(tokens: Sequence[Token], index: int) -> str:
-    """Hint that the size of a cache is in quotes, if a number is in its place."""
+    """Return a hint to quote the cache size if a bare number was given."""
     sized = tokens[index].kind == "number" and [token.word for token in tokens[index - 2 : index]] in _ROOMS
     return "; write the size and its unit in quotes, '4GB'" if sized else ""
 

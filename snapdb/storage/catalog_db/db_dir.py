@@ -1,4 +1,4 @@
-"""The database directory: created, recognised or rejected, on a local or a network disk."""
+"""The database directory, on a local or network disk: it is created, or an existing one is recognised or rejected."""
 
 import os
 import re
