@@ -298,7 +298,7 @@ def test_a_directory_link_on_the_way_of_a_path_leads_nowhere_else(
         assert read == 0
     elif away:
         assert ended.state == "failed"
-        assert "without links links that lead out of their directory" in str(ended.error)
+        assert "without symbolic links that lead out of their directory" in str(ended.error)
         assert read == 0
         assert set((tmp_path / "secret").rglob("*")) == before
     else:
