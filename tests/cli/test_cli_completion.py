@@ -17,7 +17,20 @@ from click.testing import CliRunner
 from snapdb_cli.main import main
 from tests.support.waiting import PATIENCE
 
-COMMANDS = ["backup", "bench", "check", "completion", "demo", "export", "help", "replay", "schedule", "upgrade", "wait"]
+COMMANDS = [
+    "backup",
+    "bench",
+    "check",
+    "completion",
+    "demo",
+    "doctor",
+    "export",
+    "help",
+    "replay",
+    "schedule",
+    "upgrade",
+    "wait",
+]
 
 
 def offered(*words: str) -> list[str]:

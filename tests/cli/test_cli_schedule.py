@@ -224,7 +224,7 @@ def test_a_snapshot_is_waited_for(shop: Path) -> None:
     assert f"which does not exist; no scheduler is running; run: snapdb schedule run {shop}" in done.stderr
     done = wait(shop, "g", "--timeout", "0")
     assert done.exit_code == 1
-    assert "g is a graph" in done.stderr
+    assert "g is a property graph" in done.stderr
     assert wait(shop.parent / "typo.snapdb", "now").exit_code == 1
     assert wait(shop, "now", "--timeout", "-1").exit_code == 2
     assert wait(shop).exit_code == 2

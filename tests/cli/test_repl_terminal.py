@@ -59,7 +59,7 @@ def test_a_prompt_creates_a_database_only_in_a_directory_that_exists(tmp_path: P
         terminal.run("SHOW TABLES;")
     assert (tmp_path / "new.snapdb" / "catalog.sqlite").exists()
     with Terminal(["no/new.snapdb", "--no-config"], environment(tmp_path), tmp_path) as terminal:
-        terminal.expect("there is no directory")
+        terminal.expect("cannot create a database")
         assert terminal.end() == 1
     assert not (tmp_path / "no").exists()
 

@@ -274,7 +274,7 @@ def test_when_asked_to_end_runs_finish_or_are_rolled_back(shop: Shop) -> None:
         said = daemon.log()
     stopped, finished = shop.runs()
     assert (finished.state, stopped.state) == ("ok", "failed")
-    assert "asked to end" in str(stopped.error)
+    assert "shutting down" in str(stopped.error)
     assert stopped.retry is not None
     assert dict(shop.done()) == {("short", 1, 1): 1, ("long", 1, 1): 1}
     assert "daemon.stop why=SIGTERM finished=1 rolled_back=1" in said

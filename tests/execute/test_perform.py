@@ -137,7 +137,7 @@ def test_a_statement_that_fails_is_told_with_its_place_and_the_next_attempt_goes
     ended = worker.perform(task, run := worker.claim(task))
     assert (ended.state, ended.retry) == ("failed", ended.ended + SECOND)
     assert str(ended.error).startswith(
-        'statement 2 of 2: BindError: table or snapshot "evening" does not exist; there are'
+        'statement 2 of 2: BindError: table or snapshot "evening" does not exist; available'
     )
     assert str(ended.error).endswith("(line 1, column 64)")
     assert "^^^^^" in ended.log
@@ -239,7 +239,10 @@ def test_rows_of_a_table_that_was_replaced_count_as_removed(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("when", "error"),
     [
-        ("WHEN (7)", "QueryError: WHEN of a task asks for one truth value, found 1 of type int32; compare"),
+        (
+            "WHEN (7)",
+            "QueryError: WHEN of a task must return one BOOLEAN value, found 1 of type int32; write a comparison",
+        ),
         ("WHEN (changed('h') > 0)", 'BindError: graph "h" does not exist'),
         ("WHEN ((SELECT name FROM person) = 'p1')", "QueryError: "),
     ],
@@ -567,7 +570,7 @@ def test_a_run_that_had_done_all_when_its_process_ended_ended_well(shop: Path) -
     settled = worker.settle(task, run)
     assert settled is not None
     assert (settled.state, settled.rows) == ("ok", 2)
-    assert "its process ended when all was done" in settled.log
+    assert "its process ended after the last statement" in settled.log
     assert last(shop) == ("ok", 1, 2, None)
 
 
@@ -580,7 +583,7 @@ def test_a_run_begins_nothing_while_another_process_holds_the_lock(shop: Path, m
     ended = worker.perform(task, run)
     lock.release()
     assert (ended.state, ended.recorded) == ("failed", True)
-    assert "another process has been running this task" in str(ended.error)
+    assert "another process is still running this task" in str(ended.error)
     assert contents(shop)["log"] == []
 
 

@@ -1,6 +1,7 @@
 """The subcommands as click declares them. Each imports its implementation only when it runs, and returns its code."""
 
 import importlib
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -379,5 +380,33 @@ def _completion(ctx: click.Context, shell: str) -> None:
     click.echo(script.lstrip(), nl=False)
 
 
-COMMANDS = (_demo, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _doctor, _completion)
+@click.command(
+    "help",
+    epilog=examples(
+        "snapdb help                    list the statements",
+        "snapdb help create snapshot    the syntax of a statement, its clauses and an example",
+        "snapdb help export             the same as snapdb export --help",
+    ),
+)
+@click.argument("words", metavar="[STATEMENT | COMMAND]", nargs=-1)
+@click.pass_context
+def _help(ctx: click.Context, words: Sequence[str]) -> None:
+    """Show the syntax of a statement, or the help of a command.
+
+    Without a name it lists the statements. At the prompt \\h does the same.
+    """
+    group = ctx.find_root().command
+    assert isinstance(group, click.Group)
+    if len(words) == 1 and words[0] in group.commands:
+        command = group.commands[words[0]]
+        click.echo(command.get_help(click.Context(command, ctx.parent, words[0])))
+        return
+    reference = importlib.import_module("snapdb.sql.reference")
+    try:
+        click.echo(reference.help_text(" ".join(words), min(shutil.get_terminal_size().columns, 100)))
+    except ValueError as error:
+        raise click.UsageError(f"{error}; snapdb help lists the statements, snapdb --help the commands") from None
+
+
+COMMANDS = (_demo, _help, _check, _backup, _export, _schedule, _upgrade, _replay, _wait, _bench, _doctor, _completion)
 """The commands of `snapdb --help`."""
