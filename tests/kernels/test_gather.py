@@ -58,7 +58,7 @@ def test_rows_that_begin_anywhere_in_memory_are_gathered_too() -> None:
 def test_an_id_that_is_no_row_is_found_among_many(place: int) -> None:
     rows, ids = np.zeros((10, 100), np.float32), np.zeros(BIG // 400, np.int64)
     ids[place] = 10
-    with pytest.raises(IndexError, match="row 10 does not exist; there are 10 rows"):
+    with pytest.raises(IndexError, match="row 10 does not exist: there are 10 rows"):
         gather(rows, ids)
 
 

@@ -171,7 +171,7 @@ def test_memory_mapped_rows_and_int32_ids_are_gathered_too(tmp_path: Any) -> Non
 @pytest.mark.parametrize("wrong", [-1, 6, 2**40])
 @pytest.mark.parametrize("shape", [(6,), (6, 2)])
 def test_ids_that_are_no_rows_are_refused(wrong: int, shape: tuple[int, ...]) -> None:
-    with pytest.raises(IndexError, match=f"row {wrong} does not exist; there are 6 rows"):
+    with pytest.raises(IndexError, match=f"row {wrong} does not exist: there are 6 rows"):
         gather(np.zeros(shape), np.array([0, wrong]))
 
 
