@@ -92,6 +92,8 @@ class SnapdbError(Exception):
             self.text = text
             if self.span is None and self.placed and self.code != "interrupted":
                 self.span = span
+            if self.span is not None and self.span.stop > len(text):  # DuckDB's error is in what follows the fragment
+                self.span = Span(min(self.span.start, len(text)), len(text))
         return self
 
     @property

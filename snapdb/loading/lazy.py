@@ -89,7 +89,7 @@ class Held(dict[_K, _V]):
 
     >>> Held(seven=7)["eight"]
     Traceback (most recent call last):
-    snapdb.loading.lazy.MissingEntryError: MissingEntryError: nothing for 'eight' here, which has 'seven'
+    snapdb.loading.lazy.MissingEntryError: 'eight' does not exist here; available: 'seven'
     """
 
     def __missing__(self, key: _K) -> _V:

@@ -155,7 +155,7 @@ class NewFiles(NamedTuple):
         """A note on the other files, as the end of a message.
 
         >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
-        '; left for the next time: day3.parquet (half written)'
+        '; postponed to the next run: day3.parquet (half written)'
         """
         left = f"; postponed to the next run: {_first_names(self.unfinished)}" if self.unfinished else ""
         old = f"; changed, but not loaded again: {_first_names(self.changed)}" if self.changed else ""

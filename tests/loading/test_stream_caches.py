@@ -72,7 +72,7 @@ def test_a_stream_may_end_where_another_one_is_lent_room(db_dir: DatabaseDir) ->
 
 def test_the_page_tells_all_that_a_stream_tells_of_its_cache() -> None:
     page = (ROOT / "docs" / "language" / "caches.md").read_text(encoding="utf-8")
-    table = page.partition("| key | what it tells |")[2]
+    table = page.partition("| key | meaning |")[2]
     assert [name for name in CacheStats.__slots__ if f"`{name}`" not in table] == []
 
 

@@ -452,7 +452,7 @@ def test_what_samplers_depend_on_is_not_dropped_from_under_them(own: Database) -
     assert own.execute("DROP SNAPSHOT s CASCADE").message == "snapshot s dropped, with sampler train"
     own.execute(f"CREATE SAMPLER a AS {TRAIN.replace('FROM s ', 'FROM LATER ')}")
     dropped = own.execute("DROP GRAPH g CASCADE").message
-    assert dropped == "graph g dropped, and with it sampler a, snapshot later"
+    assert dropped == "graph g dropped, with sampler a, snapshot later"
     assert own.execute("SHOW SAMPLERS").fetchall() == own.execute("CHECK DATABASE").fetchall() == []
     again = own.execute("DROP TABLE knows")
     assert str(again.message).endswith("table knows dropped")

@@ -232,7 +232,7 @@ def shown(error: ParseError) -> str:
     ],
 )
 def test_a_mistake_is_named_and_shown(text: str, place: str, code: str) -> None:
-    assert code in PARSING
+    assert code in PARSING | {"refused"}
     with refused(code, at=place):
         parse(text)
 
@@ -245,7 +245,7 @@ def test_no_error_uses_the_names_of_the_parser() -> None:
 
 def test_an_error_in_a_script_shows_its_line() -> None:
     assert str(failure("SELECT 1;\nDROP TABLE x y;\nSELECT 2")) == (
-        "ParseError: expected CASCADE, RESTRICT or the end of the statement, found y\n"
+        "expected CASCADE, RESTRICT or the end of the statement, found y\n"
         "  line 2:\n  DROP TABLE x y;\n               ^"
     )
 

@@ -122,7 +122,7 @@ def test_explain_says_where_the_kernel_has_no_huge_pages(
     big_graph.execute("CREATE SNAPSHOT s OF g")
     monkeypatch.setattr(array_files, "_SWITCH", tmp_path / "no such switch")
     plan = explained(big_graph)
-    assert "this kernel has no huge pages for files" in plan
+    assert "no huge pages for files on this kernel" in plan
     switch = tmp_path / "enabled"
     switch.write_text("[always] madvise never\n")
     monkeypatch.setattr(array_files, "_SWITCH", switch)
