@@ -148,7 +148,7 @@ def test_methods_forms_and_back_ends_are_told_with_their_reasons(shop: Database)
     assert details["subset"]["Seeds"] == "customer, SHUFFLE, 50 percent of them per epoch"
     plain = {s["detail"].partition(" =>")[0]: s["detail"] for s in steps(explained(shop, CASES["plain"]), "Expand")}
     assert " => 3, encoding " in plain["hop 1: bought IN"]
-    assert " => 3, rows sorted by source in memory" in plain["hop 0: bought OUT"]
+    assert " => 3, reverse adjacency sorted by source in memory" in plain["hop 0: bought OUT"]
     assert " => FULL, rows of both directions merged in memory" in plain["hop 1: follows BOTH"]
 
 
