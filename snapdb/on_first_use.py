@@ -1,4 +1,4 @@
-"""Names of a package that are imported when somebody first asks for them (PEP 562), and what `dir()` lists."""
+"""Names of a package that are imported on first use (PEP 562), and what `dir()` lists."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -246,7 +246,7 @@ class _Pager(Protocol):
     """Seconds in which the pager kept this process waiting so far."""
 
     def takes_wide(self, lines: int) -> bool:
-        """Whether the next result, of so many lines, may be wider than the screen."""
+        """Whether the next result, of `lines` lines, may be wider than the screen."""
 
 
 class Output:

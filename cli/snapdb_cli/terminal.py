@@ -84,7 +84,7 @@ class Pager(io.TextIOBase):
             self._start(command)
 
     def takes_wide(self, lines: int) -> bool:
-        """Whether the next result, of so many lines, may be wider than the screen, as `less` scrolls it sideways.
+        """Whether the next result, of `lines` lines, may be wider than the screen, as `less` scrolls it sideways.
 
         `less` shows it if it is longer than the screen, too, or if the setting is `on`.
         """

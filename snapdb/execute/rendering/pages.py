@@ -11,7 +11,7 @@ from snapdb.execute.rendering.values import is_right, printable, spell, type_nam
 from snapdb.types.text import Head, bar_chart, block, html_table
 
 _LONGEST = 300
-"""A cell shows so many characters."""
+"""The number of characters that a cell shows."""
 _PAGE_WIDTH = 110
 """The cells of a line of a plan."""
 

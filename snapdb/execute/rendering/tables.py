@@ -64,7 +64,7 @@ def render(
         width: Terminal cells in a line. In a wider table long texts are cut, those of the first column last, then
             columns are dropped from the right. None shows everything. The plan of EXPLAIN is text, of which long lines
             are wrapped, at 80 cells for None.
-        max_rows: Show the first so many rows; None shows all.
+        max_rows: The number of rows to show. None shows all.
         total_rows: How many rows the result has, when `table` holds only its first ones.
         color: Mark the header, the types and NULLs with ANSI codes.
         unicode: Draw boxes and ellipses; otherwise ASCII alone.
