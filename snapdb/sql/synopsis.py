@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 _SHORT = 36
-"""The length in characters up to which a rule is expanded where it is used; a longer one is defined after the statement."""
+"""The length up to which a rule is expanded where it is used; a longer one is defined after the statement."""
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"i?|([A-Za-z_]\w*)|([()|?*+])|\s+')
 _RULE = re.compile(r"^(\w+): (.*(?:\n +\|.*)*)", re.MULTILINE)
 _PLACEHOLDERS = {
