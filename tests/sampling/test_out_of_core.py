@@ -132,7 +132,7 @@ def test_rows_that_are_asked_for_ahead_are_the_same_rows(disk: Path) -> None:
     assert np.array_equal(ArrayFeature(mapped, scarce=True).read(ids), gather(rows, ids))
     assert np.array_equal(gather_mapped(mapped[:, 0], ids), rows[ids, 0])
     assert gather_mapped(mapped, ids[:0]).shape == (0, 25)
-    with pytest.raises(IndexError, match="row 30000 was asked, but there are 30000 rows"):
+    with pytest.raises(IndexError, match="row 30000 does not exist: there are 30000 rows"):
         gather_mapped(mapped, np.array([1, 30_000]))
 
 
