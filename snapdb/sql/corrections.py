@@ -81,8 +81,9 @@ def _event_time(mistake: Mistake) -> str:
     return ""
 
 
-def _snapshot_of(mistake: Mistake) -> str:
-    if mistake.only("OF") and mistake.word() in {"AS", "FROM", "ON"} and mistake.text(1):
+def _of(mistake: Mistake) -> str:
+    listed = mistake.tokens[0].word == "SHOW" and "OF" in mistake.accepted
+    if (listed or mistake.only("OF")) and mistake.word() in {"AS", "FROM", "IN", "ON"} and mistake.text(1):
         return f"OF {mistake.text(1)}"
     return ""
 
@@ -319,7 +320,7 @@ def _graph(mistake: Mistake) -> str:
 
 
 _RULES: tuple[Callable[[Mistake], str], ...] = (
-    *(_event_time, _snapshot_of, _at, _sample, _sample_from, _value, _seeds, _fanout, _quotes, _written, _maintained),
+    *(_event_time, _of, _at, _sample, _sample_from, _value, _seeds, _fanout, _quotes, _written, _maintained),
     *(_created, _graph),
     _parentheses,
 )

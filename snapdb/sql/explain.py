@@ -48,6 +48,10 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
         yield Run("STATEMENT", first, len(tokens))
 
 
+_FOREIGN = frozenset({"EXTENDED", "FORMAT", "PLAN", "QUERY", "VERBOSE"})
+"""Words that follow EXPLAIN in other databases."""
+
+
 def _check(tokens: Sequence[Token]) -> None:
     """Raise for options of EXPLAIN that other databases have."""
     index = explained(tokens, partners(tokens))
@@ -57,6 +61,12 @@ def _check(tokens: Sequence[Token]) -> None:
     if token.word == "ANALYSE":
         raise ParseError(
             "expected ANALYZE, found ANALYSE; write EXPLAIN ANALYZE", span=token.span, code="explain-option"
+        )
+    if token.word in _FOREIGN:
+        raise ParseError(
+            f"unknown option {token.text[:40]} of EXPLAIN; write EXPLAIN statement, or EXPLAIN ANALYZE statement",
+            span=token.span,
+            code="explain-option",
         )
     inner = tokens[index + 1] if token.word == "(" else token
     if inner.word not in (*LEADING, "(") and inner is not token:

@@ -31,6 +31,7 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "GRANT": ("there are no users", "set the permissions of the database directory"),
     "IMPORT": (_ONE_DATABASE, "use COPY t FROM 'path' or CREATE TABLE t AS SELECT * FROM 'path'"),
     "INSTALL": ("extensions run code of third parties", "convert the data to Parquet or CSV first"),
+    "LIST": ("SHOW lists objects by kind", "write SHOW {}"),
     "LOCK": ("statements acquire the locks that they need", "leave it out"),
     "LOAD": ("extensions run code of third parties", "convert the data to Parquet or CSV first"),
     "MATCH": ("graph patterns are not implemented", "join a snapshot's elements: FROM q.knows k JOIN q.person p ON …"),

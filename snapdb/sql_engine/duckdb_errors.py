@@ -211,6 +211,10 @@ _KNOWN_TYPES = (
     *("TIMESTAMP", "TIMESTAMPTZ", "UUID", "VARCHAR"),
 )
 
+_NUMBERED = frozenset({"AUTOINCREMENT", "AUTO_INCREMENT", "BIGSERIAL", "IDENTITY", "SERIAL", "SMALLSERIAL"})
+"""Types and column options that number rows in other databases."""
+_NUMBER_ROWS = "columns are not numbered automatically; write BIGINT, and row_number() OVER () in the INSERT"
+
 _RELATIVE = ", which is relative to the working directory"
 
 _OPENING = frozenset({"AND", "BY", "FROM", "HAVING", "IN", "JOIN", "LIMIT", "NOT", "ON", "OR", "SELECT", "WHERE"})
@@ -244,7 +248,9 @@ def _function(match: _Match) -> str:
 
 
 def _type(match: _Match) -> str:
-    return f'type "{match[1]}" does not exist{did_you_mean(match[1], _KNOWN_TYPES)}'
+    numbered = match[1].strip('"').upper() in _NUMBERED
+    hint = f"; {_NUMBER_ROWS}" if numbered else did_you_mean(match[1], _KNOWN_TYPES)
+    return f'type "{match[1]}" does not exist{hint}'
 
 
 def _arguments(match: _Match) -> str:
@@ -288,11 +294,29 @@ def _unexpected(word: str, before: str, after: str) -> str:
         return f'syntax error at or near "{word}"; write {way} after the table'
     if before.rstrip(" \t").endswith("\n") and word.upper() in {"CREATE", "INSERT", "SAMPLE", "SELECT", "SHOW"}:
         return f'syntax error at or near "{word}"; end the statement before it with ";"'
+    ended = not after.strip(" \n;")  # DuckDB names the last word of a query that ends too early
+    if way := _elsewhere(word, earlier, before, ended):
+        return f'syntax error at or near "{word}"; {way}'
     known = earlier.upper() in _KEYWORDS or word.upper() in _KEYWORDS
     hint = "" if known else did_you_mean(earlier, _KEYWORDS) or did_you_mean(word, _KEYWORDS)
     return f'syntax error at or near "{word}"{hint}'
 
 
+def _elsewhere(word: str, earlier: str, before: str, ended: bool) -> str:
+    """The remedy for syntax that only other databases accept."""
+    if word.upper() in _NUMBERED:
+        return _NUMBER_ROWS
+    if earlier.upper() == "TOP" and word.isdecimal():
+        return f"write LIMIT {word} at the end of the query"
+    joins = [joined.upper() for joined in _JOINED.findall(before)]
+    if joins and joins[-1] == "JOIN" and (ended or word.upper() in _AFTER_JOIN):
+        return "a JOIN needs ON condition or USING (column)"
+    return ""
+
+
+_JOINED = re.compile(r"\b((?:CROSS\s+|NATURAL\s+)?JOIN|ON|USING)\b", re.IGNORECASE)
+_AFTER_JOIN = frozenset({"GROUP", "HAVING", "LIMIT", "ORDER", "UNION", "WHERE", ";", ")"})
+"""What can follow a join."""
 _TRAVEL = re.compile(
     r"\b(?:FOR\s+(?:SYSTEM_TIME|SYSTEM_VERSION|TIMESTAMP|VERSION)|AS\s+OF\s+(?:TAG|VERSION)"
     r"|(?:TIMESTAMP|VERSION)\s+AS\s+OF|AT\"?\s+(?:TAG|VERSION))\b|\w@\w",
