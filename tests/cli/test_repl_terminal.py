@@ -150,7 +150,7 @@ def test_a_wide_result_scrolls_sideways_in_less(home: Path) -> None:
         terminal.line("SELECT i, repeat('x', 100) AS x, 'end' || i AS far FROM range(30) r(i);")
         terminal.expect(r"│ i +│|│ +i │")
         assert "end0" not in terminal.text
-        terminal.send("\x1b)" * 3)  # right, as the arrow key of a terminal in any mode
+        terminal.send("\x1b)" * 2)  # half a screen to the right each; three lead beyond the column
         terminal.expect("end0")
         terminal.send("q")
         terminal.line("SELECT repeat('x', 100) AS x, 'end' || 5 AS far;")
@@ -158,7 +158,7 @@ def test_a_wide_result_scrolls_sideways_in_less(home: Path) -> None:
         terminal.line("\\pager on")
         terminal.line("SELECT repeat('x', 100) AS x, 'end' || 5 AS far;")
         terminal.expect(r"\(END\)")
-        terminal.send("\x1b)" * 3)  # right, as the arrow key of a terminal in any mode
+        terminal.send("\x1b)" * 2)  # half a screen to the right each; three lead beyond the column
         terminal.expect("end5")
         terminal.send("q")
         terminal.line("\\q")
