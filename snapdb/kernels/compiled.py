@@ -113,12 +113,11 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     """The LLVM IR of a part."""
 
     def finalize(self) -> None:
-        """Links and optimizes as numba does, so that kernels become the same code, but emits no machine code."""
+        """Links as numba does, but neither optimizes nor emits machine code: the kernel that inlines it does both."""
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._optimize_final_module()
         self._finalized = True
 
 
