@@ -141,7 +141,7 @@ def test_long_results_go_through_the_pager_and_tables_say_what_they_leave_out(pr
     prompt.line("SELECT 'row ' || i AS r FROM range(30) r(i);")
     prompt.expect("row 29")
     prompt.line("SELECT i FROM range(1000) r(i);")
-    prompt.expect(r"1,000 rows \(40 shown\); \\maxrows all and \\x show everything")
+    prompt.expect(r"1,000 rows \(40 shown\); \\x, \\maxrows all and \\pager on show all")
 
 
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")

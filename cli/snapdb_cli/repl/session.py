@@ -131,7 +131,7 @@ class ReplSession:
             screen_rows=wanted.max_rows,
             seconds=wanted.times == "seconds",
             expanded=wanted.expanded,
-            hint="\\maxrows all and \\x show everything",
+            hint="\\x, \\maxrows all and \\pager on show all",
         )
         self.shell.timing = wanted.timing
         if self._pager is not None:
