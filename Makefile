@@ -16,6 +16,8 @@ UNIT := tests/test_hygiene.py tests/test_errors.py snapdb cli $(addprefix tests/
   $(addprefix tests/sampling/test_,kept_rows.py methods_small.py negatives.py oracle.py sampling.py seeds.py) \
   $(addprefix tests/loading/test_,batch.py stream.py)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes, each of which would compile all sources to bytecode again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fmt lint types contracts unit docs soak bench gpu bench-peers clean

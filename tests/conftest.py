@@ -20,6 +20,7 @@ import snapdb
 from tests.support.processes import FreshProcess, PeerProcess
 from tests.support.refusals import NEW, record_wordings
 from tests.support.slt import SltFile
+from tests.support.thoroughness import examples
 from tests.support.waiting import PATIENCE
 
 
@@ -37,7 +38,8 @@ ROOM = 6 << 30
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let tests share the machine well: they sync thousands of small files, to memory where there is room."""
-    settings.register_profile("busy", deadline=None)  # a machine with other work to do is slow, not wrong
+    # A machine with other work to do is slow, not wrong.
+    settings.register_profile("busy", deadline=None, max_examples=examples(100))
     settings.load_profile("busy")
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)

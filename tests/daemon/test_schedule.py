@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from snapdb.schedule import add, after_a_jump, count, decide, firings, kept, newest, next_firing, stamp
 from snapdb.types import CatchUp, Period, Retention, Rule, Schedule
+from tests.support.thoroughness import examples
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -239,7 +240,7 @@ schedules = st.sampled_from(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(
     schedules,
     st.sampled_from(["none", "last", "all"]),
@@ -398,7 +399,7 @@ def reasons(index: int, those: list[tuple[int, bool]], retention: Retention, now
         yield "the newest"
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     snapshots,
     st.builds(Retention, st.lists(rules, min_size=1, max_size=5).map(tuple), st.booleans()),

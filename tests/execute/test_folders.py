@@ -19,6 +19,7 @@ from snapdb import Database
 from snapdb.errors import InputError, SnapdbError
 from tests.support.inside.sql_engine import Folders, resolved
 from tests.support.refusals import refused
+from tests.support.thoroughness import examples
 
 SECRET = 271_828
 
@@ -311,7 +312,7 @@ parts = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(parts, min_size=1, max_size=6), st.sampled_from(["", "file://", "file:", "//"]))
 def test_no_path_leads_to_the_secret(db: Database, place: Path, names: list[str], scheme: str) -> None:
     path = scheme + os.path.join(str(place), *filter(None, names))

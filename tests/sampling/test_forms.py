@@ -36,6 +36,7 @@ from tests.support.inside.kernels import (
 )
 from tests.support.inside.storage import AdjacencyRows, Patch
 from tests.support.refusals import refused
+from tests.support.thoroughness import examples
 
 Ints = npt.NDArray[np.int64]
 
@@ -50,7 +51,7 @@ GRAPHS = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     GRAPHS,
     st.lists(COUNTS, min_size=1, max_size=3),
@@ -75,7 +76,7 @@ def test_every_form_gives_the_oracles_batches(
                 assert rows.time.read(edges.position).tolist() == [times[int(e)] for e in ids]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(GRAPHS)
 def test_flat_rows_and_parts_are_those_of_the_form_sorted_anew(graph: Changing) -> None:
     for form in FORMS:
@@ -109,7 +110,7 @@ def same(found: AdjacencyRows, expected: AdjacencyRows) -> bool:
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     GRAPHS, st.sampled_from([None, -5, 0, 3]), st.sampled_from([None, 0, 4, 9, 20]), st.booleans(), st.integers(0, 99)
 )
@@ -154,7 +155,7 @@ def test_what_is_admitted_is_what_each_condition_lets_in(
             assert prefix_degrees(whole.rows, whole.time, stop).tolist() == early.tolist()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([1, 63, 64, 65, 511, 512, 513, 3000, 9000]),

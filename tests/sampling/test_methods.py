@@ -21,6 +21,7 @@ from tests.support.forms import FORMS, view_of
 from tests.support.graphs import MemoryGraph, agreed, compared, expected, sample_spec
 from tests.support.inside.sampling import SamplerInput, open_sampler
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
+from tests.support.thoroughness import examples
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 
 BACKENDS = get_args(Backend)
@@ -39,7 +40,7 @@ def test_every_method_draws_what_the_oracle_draws(drawing: str, setting: str, ba
         agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), entry, batch)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(list(DRAWINGS)),
     st.sampled_from(list(SETTINGS)),

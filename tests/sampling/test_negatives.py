@@ -18,6 +18,7 @@ from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.inside.kernels import _count_born, _rank_born, _select_born, birth_order
 from tests.support.negatives import BOUGHT, Ints, drawn, expected
 from tests.support.refusals import refused
+from tests.support.thoroughness import examples
 
 KNOWS = EdgeType("person", "knows", "person")
 STATIC = -(2**63)
@@ -258,7 +259,7 @@ def test_weighted_negatives_come_by_their_weights() -> None:
     assert sum((counts[i] - 7000 / 3) ** 2 / (7000 / 3) for i in wanted) > 13.8  # as if all were alike
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.integers(-5, 5), max_size=40), st.integers(-6, 6))
 def test_who_is_born_by_a_moment_is_found_by_rank(births: list[int], moment: int) -> None:
     order = birth_order(np.array(births, np.int64))

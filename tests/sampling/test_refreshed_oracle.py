@@ -30,6 +30,7 @@ from tests.support.inside.sampling import _row_words, row_keys
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
 from tests.support.oracle.numbers import NO_HOP
 from tests.support.refusals import refused
+from tests.support.thoroughness import examples
 from tests.support.worlds import SETTINGS, Case
 
 METHODS = ("uniform", "priority")
@@ -68,7 +69,7 @@ def test_edges_that_weigh_something_decide_whether_a_node_has_a_row(how: str) ->
         both_agree(Case(stars(3, weights), spec, vertex_input("hub", np.arange(3)), weighing))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.sampled_from(list(REFRESHES)),
     st.sampled_from(METHODS),

@@ -60,6 +60,7 @@ from tests.support.row_caches import (
     followers,
     zeros,
 )
+from tests.support.thoroughness import examples
 from tests.support.waiting import PATIENCE, until
 from tests.support.worlds import case
 
@@ -106,7 +107,7 @@ def test_batches_are_the_same_with_a_cache_of_any_size_and_state(how: str, metho
     assert hits > 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.sampled_from([None, *(refresh for name, refresh in REFRESHES.items() if "visited" not in name)]),
     st.integers(0, 120_000),
@@ -192,7 +193,7 @@ def rows_listed(rows: RowArrays) -> list[tuple[list[int], list[int]]]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.tuples(*[st.sampled_from(["full", "ends", "bitmap"])] * 2),

@@ -13,6 +13,7 @@ from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, agreed, all_seeds, sample_spec, ties
 from tests.support.inside.sampling import _LIMIT
 from tests.support.refusals import refused
+from tests.support.thoroughness import examples
 
 BOUGHT = EdgeType("customer", "bought", "product")
 KNOWS = EdgeType("customer", "knows", "customer")
@@ -59,7 +60,7 @@ def cases(draw: st.DrawFn) -> tuple[MemoryGraph, SampleSpec, list[int], int]:
     return graph, spec, seeds, draw(st.integers(0, 2**40))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cases())
 def test_every_batch_is_the_oracles(case: tuple[MemoryGraph, SampleSpec, list[int], int]) -> None:
     same_as_oracle(*case)

@@ -15,6 +15,7 @@ from snapdb.sql import parse, parse_one
 from snapdb.types import did_you_mean
 from tests.support.inside.sql import Name, SqlFragment, scan
 from tests.support.refusals import refused
+from tests.support.thoroughness import examples
 
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1]) "
 SNAPSHOT = "CREATE SNAPSHOT s OF g "
@@ -419,7 +420,7 @@ def places(value: object) -> Iterator[Name | SqlFragment]:
             yield from places(item)
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(mutated())
 def test_any_text_parses_or_fails_with_a_place(text: str) -> None:
     try:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from snapdb.errors import ParseError, Span
 from tests.support.inside.sql import bare_ats, is_complete, partners, rewrite, scan, split, time_travels
 from tests.support.refusals import refused
+from tests.support.thoroughness import examples
 
 PIECES = [
     "a",
@@ -142,7 +143,7 @@ def test_brackets_without_a_partner_are_shown() -> None:
         assert caught.value.span == span
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=examples(300), deadline=None, database=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_tokens_stand_where_they_say_and_lose_nothing_but_space_and_comments(text: str) -> None:
     try:
@@ -213,7 +214,7 @@ def test_the_at_of_a_time_travel_is_no_column() -> None:
     assert [span.start for span in bare_ats(text)] == [7, 46]
 
 
-@settings(max_examples=200, deadline=None, database=None)
+@settings(max_examples=examples(200), deadline=None, database=None)
 @given(st.lists(st.tuples(st.text("abc", max_size=4), st.text("xyz", max_size=4)), max_size=6), st.text("abc"))
 def test_a_place_in_a_rewritten_text_leads_back(parts: list[tuple[str, str]], end: str) -> None:
     text, wanted, replacements = "", "", []

@@ -29,6 +29,7 @@ from tests.support.inside.sql import (
     statements_of,
     with_counts,
 )
+from tests.support.thoroughness import examples
 from tests.support.trees import statements
 
 VALUES = {"date": "20270314", "time": "023000", "version": "41", "run": "7"}
@@ -108,7 +109,7 @@ def test_what_counts_from_a_folder_with_marks_of_globs_is_no_glob() -> None:
     assert found.places == ("/d/[1]*/",)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(statements)
 def test_nothing_but_paths_and_placeholders_changes(statement: Statement) -> None:
     text = statement.to_sql()
@@ -162,7 +163,7 @@ fragments = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(fragments, max_size=14).map(" ".join))
 def test_texts_that_are_no_statements_are_rendered_or_refused(text: str) -> None:
     try:
