@@ -1,5 +1,5 @@
-"""Physical operators by families of statements: functions of a plan and an execution context that yield Arrow batches.
+"""Physical operators, in one module or package per statement family.
 
-Nothing is imported here: the daemon uses the modules on task runs without DuckDB and Arrow, which only its workers
-need.
+An operator is a function of a plan and an execution context, and yields Arrow batches. This file imports nothing,
+because the daemon uses the modules on task runs without DuckDB and Arrow, which only its workers need.
 """

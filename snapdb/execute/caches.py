@@ -1,4 +1,7 @@
-"""Caches: the operators of CREATE CACHE and REFRESH CACHE; streams of a sampler fill its cache."""
+"""The operators of CREATE CACHE and REFRESH CACHE.
+
+CREATE CACHE samples nothing. The streams of the sampler fill its cache.
+"""
 
 from dataclasses import replace
 
@@ -10,7 +13,7 @@ from snapdb.types.text import counted, size_words
 
 
 def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
-    """CREATE CACHE: insert the row of the cache, or replace the row of the cache that the plan names."""
+    """Run CREATE CACHE: insert the catalog row of the cache, or replace the row that the plan names."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
         cache = put_name(connection, plan.cache, plan.replaces)
@@ -24,7 +27,7 @@ def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
 
 
 def refresh_cache(plan: RefreshCachePlan, context: ExecutionContext) -> Rows:
-    """REFRESH CACHE: start the sampler's next generation; open streams keep their rows."""
+    """Run REFRESH CACHE: start the next generation of the sampler; open streams keep their rows."""
     yield from ()
     cache, before = plan.cache, plan.sampler
     with context.store.catalog_db.writing(publishes=True) as connection:

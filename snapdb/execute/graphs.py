@@ -1,4 +1,4 @@
-"""CREATE PROPERTY GRAPH: assign ids to keys, check the data, and insert the definition."""
+"""The operator of CREATE PROPERTY GRAPH: assigns ids to keys, checks the data, and inserts the definition."""
 
 from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import check_vertices, graph_data
@@ -12,9 +12,9 @@ from snapdb.types.text import counted
 
 
 def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
-    """CREATE PROPERTY GRAPH: check the data as it is now, and insert the definition of the graph.
+    """Run CREATE PROPERTY GRAPH: check the current data, and insert the definition of the graph.
 
-    Later data is checked by the snapshots that include it.
+    Data that is added later is checked when a snapshot includes it.
     """
     yield from ()
     graph = plan.graph

@@ -1,4 +1,4 @@
-"""Maintenance: the operators of CHECK, VACUUM, BACKUP, EXPIRE SNAPSHOTS and SET RETENTION.
+"""The operators of CHECK, VACUUM, BACKUP, EXPIRE SNAPSHOTS and SET RETENTION.
 
 Retention is also applied after each run of a task (`apply_retentions`).
 """
@@ -44,30 +44,30 @@ _EXPIRE_FIELDS = [
 _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
 _MOVED = "it was refreshed, replaced, dropped or given a sampler concurrently, or the retention changed"
 _NAMED = 8
-"""The maximum number of snapshots that a line of a log names; the others are counted."""
+"""The maximum number of snapshots that a log line names. The others are counted."""
 
 _Decisions = Sequence[tuple[Snapshot, str | None]]
-"""Snapshots, each with the reason why it is kept; None: it expires."""
+"""Snapshots, each with the reason why it is kept, or None if it expires."""
 
 
 class _Expired(NamedTuple):
     """The ids of the snapshots that were removed from the catalog."""
 
     gone: Set[int]
-    """The ids of all that were removed."""
+    """The ids of all removed snapshots."""
     held: Set[int] = frozenset()
-    """The ids of those whose files stay until their readers close them."""
+    """The ids of the removed snapshots whose files stay until their readers close them."""
 
 
 def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
-    """CHECK DATABASE: read every file; a row for each problem."""
+    """Run CHECK DATABASE: read every file, and return one row per problem."""
     problems, checked = run_check(context.store.catalog_db, context.step)
     yield listing(PROBLEMS, problems)
     return None if problems else Outcome(intact(checked))
 
 
 def run_check(catalog_db: CatalogDb, report: Callable[[str, float | None], None]) -> tuple[list[Problem], Checked]:
-    """The problems of a database, and the files that were read; requires that the tables' lock is held."""
+    """Return the problems of a database and the files that were read. The caller must hold the lock of the tables."""
     checking, problems = check_database(catalog_db, report), []
     while True:
         try:
@@ -77,14 +77,14 @@ def run_check(catalog_db: CatalogDb, report: Callable[[str, float | None], None]
 
 
 def intact(checked: Checked) -> str:
-    """The message of a check that found no problem."""
+    """Return the message of a check that found no problem."""
     if not checked.files:
         return "the catalog is intact, and there are no files yet"
     return f"{counted(checked.files, 'file')} ({size_words(checked.bytes)}) and the catalog are intact"
 
 
 def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:
-    """VACUUM: merge small files and remove unreferenced ones; a row for each that was merged, removed or kept."""
+    """Run VACUUM: merge small files and remove unreferenced ones; return one row per merged, removed or kept file."""
     table = None if plan.table is None else plan.table.id
     steps = vacuum_database(context.store, context.tables, table, plan.grace, dry_run=plan.dry_run, report=context.step)
     yield listing(_VACUUM_FIELDS, list(steps))
@@ -92,7 +92,7 @@ def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:
 
 
 def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
-    """BACKUP DATABASE TO: copy the catalog, link or copy every file, and read all of them again."""
+    """Run BACKUP DATABASE TO: copy the catalog, link or copy every file, and verify all of them by reading."""
     yield from ()
     target = Path(os.path.abspath(os.path.expanduser(plan.path)))
     try:
@@ -109,7 +109,7 @@ def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
 
 
 def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -> Rows:
-    """EXPIRE SNAPSHOTS: a row for each snapshot that the statement covers, with its action and the reason."""
+    """Run EXPIRE SNAPSHOTS: return each snapshot that the statement covers, with the action and the reason."""
     decisions = _decisions(context, plan)
     by_retention = isinstance(plan, RetainPlan)
     done = _expected(decisions) if plan.dry_run else _expire(context, decisions, by_retention=by_retention)
@@ -119,7 +119,7 @@ def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -
 
 
 def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
-    """Return every snapshot with a retention and why it stays or would be removed, and a sentence with the count."""
+    """Return every snapshot with a retention and why it is kept or would expire, and a sentence with the count."""
     decisions = _decisions(context, plan)
     done = _expected(decisions)
     return listing(_EXPIRE_FIELDS, list(_rows(decisions, done))), _summary(decisions, done, dry_run=True)
@@ -133,15 +133,16 @@ def _expire(
     Args:
         context: The context of the statement.
         decisions: The snapshots, each with the reason why it is kept.
-        by_retention: Whether retention made the decisions; it is then applied again with the current rules and tags.
-        publishes: Whether the removal is a statement's effect, rather than a side effect of a run.
+        by_retention: Whether the decisions follow from retention, which is then applied again with the current rules
+            and tags.
+        publishes: Whether the removal is the effect of a statement, rather than a side effect of a task run.
     """
     going = [snapshot for snapshot, stays in decisions if stays is None]
     if not going:
         return _Expired(frozenset())
     with context.store.catalog_db.writing(publishes=publishes) as connection:
         if by_retention:
-            # Decisions were made outside the transaction: a tag or a sampler may protect a snapshot by now.
+            # The decisions were made outside the transaction. A tag or a sampler may protect a snapshot by now.
             going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
         forget_deleted(connection, context.store.db_dir)
@@ -162,7 +163,7 @@ def _expected(decisions: _Decisions) -> _Expired:
 
 
 def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the snapshots that retention removes at this time."""
+    """Return the snapshots that retention still removes, by the current catalog."""
     catalog = load(context.store.catalog_db, context.catalog)
     graphs = {snapshot.graph.name.lower() for snapshot in going}
     retentions = {graph: retention for graph, retention in catalog.retentions.items() if graph in graphs}
@@ -187,7 +188,7 @@ def _summary(decisions: _Decisions, done: _Expired, dry_run: bool) -> str:
 
 
 def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
-    """ALTER PROPERTY GRAPH … SET and DROP RETENTION: write the rules; no snapshot is removed.
+    """Run ALTER PROPERTY GRAPH … SET or DROP RETENTION: write the rules; no snapshot is removed yet.
 
     DRY RUN lists the snapshots that the rules would remove.
     """
@@ -208,7 +209,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
 
 
 def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
-    """Return how many snapshots the rules would remove now, as text."""
+    """Return as text how many snapshots the rules would remove now."""
     going = sum(
         reason is None for _, reason in _retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
@@ -221,9 +222,9 @@ def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
 def _retained(
     catalog: Catalog, catalog_db: CatalogDb, retentions: Mapping[str, Retention]
 ) -> list[tuple[Snapshot, str | None]]:
-    """The snapshots of the graphs, oldest first, each with the reason why it is kept; None: it expires.
+    """Return the snapshots of the graphs, oldest first, each with the reason why it is kept, or None if it expires.
 
-    A snapshot that a sampler reads is kept too.
+    A snapshot that a sampler reads is always kept.
 
     Args:
         catalog: The catalog.
@@ -246,11 +247,11 @@ def _retained(
 
 
 def apply_retentions(context: ExecutionContext) -> list[str]:
-    """Expire the snapshots that retention does not keep; return a line for the log per graph that lost some.
+    """Expire the snapshots that retention does not keep; return a log line per graph that lost some.
 
-    Also deletes the files of snapshots that expired earlier and have no readers any more. If no other process uses the
-    tables at this moment, it also deletes shared directories that no snapshot uses and that are older than an hour. A
-    conflict with another process is not an error: the next run removes the rest.
+    Also delete the files of snapshots that expired earlier and have no readers any more. If no other process uses the
+    tables at this moment, also delete shared directories that no snapshot uses and that are older than an hour. A
+    conflict with another process is not an error, because the next run removes the rest.
     """
     catalog = context.catalog
     decisions = _retained(catalog, context.store.catalog_db, catalog.retentions)
@@ -271,7 +272,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
 
 
 def _remove_shared(context: ExecutionContext) -> int:
-    """Remove unreferenced shared directories; none while another process has the tables open and may use one."""
+    """Remove unreferenced shared directories, unless another process has the tables open and may use one."""
     if not context.tables.alone(0.0):
         return 0
     try:

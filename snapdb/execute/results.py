@@ -1,4 +1,4 @@
-"""What a statement returns: Arrow batches while they are made, read once, or all rows at once."""
+"""The result of a statement: Arrow batches that can be iterated once, or all rows at once."""
 
 import importlib
 import shutil
@@ -15,24 +15,24 @@ from snapdb.sql_engine.values import empty, plain, plain_schema, python_rows
 from snapdb.types.text import block
 
 _AHEAD = 1000
-"""Rows that `fetchone` turns into Python values at once: one at a time would take a query each."""
+"""The number of rows that `fetchone` converts to Python values at once, because each conversion runs a query."""
 
 
 class Outcome(NamedTuple):
-    """What a statement that is not a query did."""
+    """The effect of a statement that is not a query."""
 
     message: str
-    """One line for a person."""
+    """One line of text for the user."""
     rows: int = 0
-    """Rows added or removed."""
+    """The number of rows added or removed."""
 
 
 Rows = Generator[pa.RecordBatch, None, Outcome | None]
-"""A query yields at least one batch, which tells its schema; any other statement yields none and returns an Outcome."""
+"""A query yields at least one batch, for its schema. Any other statement yields none and returns an Outcome."""
 
 
 class Result:
-    """The rows of a query, or the message of any other statement. `print` shows it as a table.
+    """The rows of a query, or the message of any other statement. `print` shows a table.
 
     Read the rows completely, as often as you like (`arrow`, `df`, `pl`, `fetchall`), or iterate once over Arrow record
     batches while the query runs.
@@ -66,12 +66,12 @@ class Result:
 
     @property
     def is_query(self) -> bool:
-        """Whether the result is a table, which may be empty, and not a message."""
+        """Whether the result is a table, which may be empty, rather than a message."""
         return self._outcome is None or bool(self._given.names)
 
     @property
     def message(self) -> str | None:
-        """What the statement did, in one line. None for a query."""
+        """One line that describes what the statement did, or None for a query."""
         return None if self._outcome is None else self._outcome.message
 
     @property
@@ -88,14 +88,14 @@ class Result:
 
     @property
     def rowcount(self) -> int:
-        """The number of rows of a query, or of rows that the statement added or removed."""
+        """The number of rows of a query, or of the rows that the statement added or removed."""
         return self.arrow().num_rows if self._outcome is None or self.is_query else self._outcome.rows
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield Arrow record batches, at least one for a query.
 
         Raises:
-            QueryError: They were iterated before, and not kept by a call of `arrow`.
+            QueryError: The batches have already been iterated, without a call of `arrow` that keeps them.
         """
         if self._table is not None:
             yield from self._table.to_batches() or [empty(self.schema)]
@@ -154,15 +154,15 @@ class Result:
         return _frame("polars", self.arrow(), polars.from_arrow)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return the rows that `fetchone` and `fetchmany` have not returned, as tuples of Python values.
+        """Return the rows that `fetchone` and `fetchmany` have not returned yet, as tuples of Python values.
 
-        The values have the types of DuckDB's Python client: int for HUGEINT, timedelta for INTERVAL, dict for MAP,
-        tuple for ARRAY, str for a date outside the range of Python's, and so on.
+        The values have the types of DuckDB's Python client, such as int for HUGEINT, timedelta for INTERVAL, dict for
+        MAP, tuple for ARRAY, and str for a date outside the range of Python's `date`.
         """
         return python_rows(self._whole().slice(self._fetched))
 
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
-        """Return the next rows, at most `size`, as tuples of Python values. The list is empty after the last row."""
+        """Return at most `size` further rows as tuples of Python values. The list is empty after the last row."""
         if size < 0:
             raise ValueError(f"size must be 0 or more, found {size}")
         while len(self._ready) < size:
@@ -176,25 +176,25 @@ class Result:
         return taken
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """Return the next row as a tuple of Python values. None after the last row."""
+        """Return the next row as a tuple of Python values, or None after the last row."""
         return next(iter(self.fetchmany()), None)
 
     def show(self, *, max_rows: int | None = 40, max_width: int | None = None) -> None:
         """Print the table.
 
         Args:
-            max_rows: The number of rows to print at most. None: all.
-            max_width: The width of the table in cells of the terminal. None: no limit.
+            max_rows: The maximum number of rows to print, or None for all.
+            max_width: The maximum width of the table in terminal cells, or None for no limit.
         """
         print(self._rendered(max_rows, max_width))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the rows as an Arrow C stream, batch by batch, for polars, DuckDB, pyarrow and others."""
+        """Return the rows as an Arrow C stream, batch by batch, for polars, DuckDB, pyarrow and other libraries."""
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return reader.__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
-        """Stop the query. The rows that were not read are lost."""
+        """Stop the query and discard the rows that were not read."""
         self._rows.close()
         self._started, self._first = True, None
 
@@ -202,7 +202,7 @@ class Result:
         return self._rendered(40, None)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return the HTML that notebooks show."""
         return block(words) if (words := self._words()) is not None else page(self.arrow())
 
     def _rendered(self, max_rows: int | None, width: int | None) -> str:
@@ -213,7 +213,7 @@ class Result:
         return render(self.arrow(), width=width, max_rows=max_rows)
 
     def _words(self) -> str | None:
-        """Return the message that replaces a table; None where there is a table."""
+        """Return the message that is shown instead of a table, or None if the result is a table."""
         if not self.is_query:
             return str(self.message)
         if self._started and self._table is None:
@@ -230,16 +230,16 @@ class Result:
 
 
 def _frame(library: str, table: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
-    """The table as a data frame of another library.
+    """Return the table as a data frame of another library.
 
     Raises:
-        QueryError: the library has no such values as one of the columns.
+        QueryError: The library cannot represent the values of a column.
     """
     try:
         return convert(table)
     except ModuleNotFoundError:
         raise
-    except Exception as error:  # each library raises errors of its own
+    except Exception as error:  # each library raises its own errors
         column = next((n for i, n in enumerate(table.column_names) if not _converts(table.select([i]), convert)), None)
         raise QueryError(
             f"{library} cannot represent {'this result' if column is None else f'column {column}'}: {error}; cast it "
@@ -252,6 +252,6 @@ def _frame(library: str, table: pa.Table, convert: Callable[[pa.Table], Any]) ->
 def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
     try:
         convert(table)
-    except Exception:  # the caller has it, and raises it
+    except Exception:  # the caller already has this error and raises it
         return False
     return True

@@ -1,6 +1,7 @@
-"""The session, which runs the statements of one user of a database, and the context that each of them runs in.
+"""The session, which runs the statements of one user of a database, and the context of each statement.
 
-An operator is a function of a plan and an execution context that returns `Rows`, in the module of its family.
+An operator is a function of a plan and an execution context that returns `Rows`. It is defined in the module of its
+family.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,24 +41,24 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext(BuildContext):
-    """The context of an operator: an open database, and the state of the statement that runs."""
+    """The context of an operator: an open database, and the state of the running statement."""
 
     bind_context: BindContext
-    """The catalog as it was when the statement was bound."""
+    """The catalog at the time when the statement was bound."""
     transactions: TransactionManager
-    """The transaction manager, which commits changes at once, or adds them to the open transaction."""
+    """The transaction manager, which commits changes immediately or adds them to the open transaction."""
     tables: TablesLock
-    """The lock of the tables, shared and acquired before the catalog was read."""
+    """The lock of the tables. It is shared, and was acquired before the catalog was read."""
     caches: CacheBudget
     """The memory that streams of this process may use for caches."""
     rules: Sequence[Rule] | None
-    """The rules of the optimizer; None: all."""
+    """The optimizer rules, or None for all of them."""
     threads: int | None
-    """The maximum number of threads; None: one per core."""
+    """The maximum number of threads, or None for one per core."""
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog as it was when the statement was bound."""
+        """The catalog at the time when the statement was bound."""
         return self.bind_context.catalog
 
     def publish(
@@ -69,7 +70,7 @@ class ExecutionContext(BuildContext):
             changes: The changes.
             message: The commit message.
             did: A description of the changes, for the user.
-            rows: The number of rows that they add or remove.
+            rows: The number of rows that the changes add or remove.
             review: Called before the commit with the number of new keys per id map of the tables.
         """
         version = self.transactions.add(changes, message, review)
@@ -77,12 +78,12 @@ class ExecutionContext(BuildContext):
 
 
 def _next_firing(planned: Schedule, after: int) -> int | None:
-    """The next scheduled run; only lists of tasks need it."""
+    """Return the next scheduled run, which only lists of tasks need."""
     return schedule.next_firing(planned, after)
 
 
 def query(plan: QueryPlan, context: ExecutionContext) -> Rows:
-    """SELECT: stream the rows of a query that DuckDB runs over the views of what it names."""
+    """Run a query: DuckDB executes it over views of the tables that it names, and the rows are streamed."""
     with context.bind_context.session(plan.query) as session:
         yield from session.exact_reader(plan.query.text, plan.query.parameters)
     return None
@@ -101,13 +102,13 @@ def run(plan: Plan, context: ExecutionContext) -> Rows:
 
 
 def _operator_of(plan: type) -> Any:
-    """The operator that runs plans of a type; its module is imported first, so that a SELECT loads no numba."""
+    """Return the operator of a plan type. Its module is imported only now, so a SELECT does not load numba."""
     module, _, name = operator_of(plan).partition(":")
     return getattr(import_module(module), name)
 
 
 class DatabaseSession:
-    """One user's statements on an open database: text → bind → optimize → run → result."""
+    """The statements of one user on an open database: text → bind → optimize → run → result."""
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class DatabaseSession:
         rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """Open the database at `path`; the arguments are those of `snapdb.Database`."""
+        """Open the database at `path`. The arguments are those of `snapdb.Database`."""
         db_dir = open_db_dir(Path(path), read_only=read_only, disk=disk)
         catalog_db = CatalogDb(db_dir)
         if verify:
@@ -137,7 +138,7 @@ class DatabaseSession:
         self._head: Catalog | None = None
 
     def run(self, statement: Statement, params: Parameters = None) -> Result:
-        """Run a parsed statement; retried where a snapshot that it reads is replaced while it is opened."""
+        """Run a parsed statement, and retry if a snapshot that it reads is replaced while it is opened."""
         return retry_if_replaced(lambda: self._run(statement, params))
 
     def _run(self, statement: Statement, params: Parameters) -> Result:
@@ -151,7 +152,7 @@ class DatabaseSession:
                 context = self._context(params, lock)
                 plan = optimize(bind(statement, context.bind_context), self._rules)
                 self.check_allowed(plan, statement)
-            rows = run(plan, context)  # inside the `try`: Ctrl-C may interrupt the import of the operator
+            rows = run(plan, context)  # inside the `try`, because Ctrl-C may interrupt the import of the operator
         except BaseException:
             self.transactions.fail()
             lock.release()
@@ -159,14 +160,15 @@ class DatabaseSession:
         return Result(rows, lambda unread: self._guarded(unread, statement, lock))
 
     def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
-        """The same rows; an error gets the statement's text and position, and aborts an open transaction."""
+        """Yield the rows. An error gets the statement's text and position, and aborts an open transaction."""
         try:
             with diagnose_corruption(self.store.catalog_db), reporting_compilation(self.progress):
                 return (yield from rows)
         except SnapdbError as error:
             self.transactions.fail()
             raise error.located(statement.source, statement.span) from error.__cause__
-        except GeneratorExit:  # the reader closed the result early: no error, so an open transaction stays valid
+        # The reader closed the result early, which is no error, so an open transaction stays valid.
+        except GeneratorExit:
             raise
         except BaseException:
             self.transactions.fail()
@@ -175,18 +177,18 @@ class DatabaseSession:
             lock.release()
 
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
-        """The optimized plan of a statement, which does not run; an open transaction is not changed."""
+        """Return the optimized plan of a statement without running it. An open transaction does not change."""
         with self.reading(params) as context:
             return optimize(bind(statement, context.bind_context), self._rules)
 
     def check_allowed(self, plan: Plan, statement: Statement) -> None:
-        """Check that a plan may run here: a read-only database rejects writes, a transaction some statements."""
+        """Raise if the plan may not run here: in a read-only database, or in an open transaction."""
         in_transaction = self.transactions.state != "idle"
         plan.check_allowed(statement, read_only=self.store.db_dir.read_only, in_transaction=in_transaction)
 
     @contextmanager
     def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[ExecutionContext]:
-        """A context manager that yields a context for reading; meanwhile no file that the catalog names is removed.
+        """Yield a context for reading, as a context manager. No file that the catalog names is removed in the block.
 
         Args:
             params: The values of parameters.
@@ -200,7 +202,7 @@ class DatabaseSession:
             lock.release()
 
     def read_head(self, read: Callable[[ExecutionContext], _T], params: Parameters = None) -> _T:
-        """The result of `read` at the head, for calls that are not statements; an earlier interrupt is cleared."""
+        """Return the result of `read` at the head, for calls that are not statements; clear an earlier interrupt."""
         self._stopped.clear()
         with self.reading(params, committed=True) as context:
             return read(context)
@@ -223,16 +225,16 @@ class DatabaseSession:
         )
 
     def catalog(self) -> Catalog:
-        """The catalog, with the changes of an open transaction."""
+        """Return the catalog, including the changes of an open transaction."""
         return self.transactions.catalog or self.head()
 
     def head(self) -> Catalog:
-        """The committed catalog; the same object until the next commit."""
+        """Return the committed catalog, which is the same object until the next commit."""
         self._head = load(self.store.catalog_db, self._head)
         return self._head
 
     def interrupt(self) -> None:
-        """Stop the running statement; it raises QueryError 'interrupted'."""
+        """Stop the running statement, which raises QueryError with code 'interrupted'."""
         self.store.sql_engine.interrupt()
 
     def close(self) -> None:

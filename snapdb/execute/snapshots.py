@@ -1,4 +1,7 @@
-"""CREATE SNAPSHOT and REFRESH SNAPSHOT: publish the files of a snapshot, then the row that names them."""
+"""The operators of CREATE SNAPSHOT and REFRESH SNAPSHOT.
+
+They publish the files of a snapshot first, and then the catalog row that names them.
+"""
 
 import dataclasses
 from typing import Any
@@ -26,7 +29,7 @@ from snapdb.types.text import counted
 
 
 def create_snapshot(plan: CreateSnapshotPlan, context: ExecutionContext) -> Rows:
-    """CREATE SNAPSHOT: publish the directory of a snapshot, then the row that names it."""
+    """Run CREATE SNAPSHOT: publish the directory of the snapshot, and then the catalog row that names it."""
     yield from ()
     snapshot, built = publish_snapshot(context, plan)
     skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in built.skipped.items())
@@ -44,10 +47,10 @@ def publish_snapshot(
     Args:
         context: The context of the statement.
         plan: The snapshot.
-        full: Whether to build shared artifacts from the tables, even where they exist.
+        full: Whether to build shared artifacts from the tables even if they exist.
 
     Raises:
-        CommitConflict: the snapshot to replace was replaced or dropped meanwhile, or its graph was dropped.
+        CommitConflict: The snapshot to replace was replaced or dropped concurrently, or its graph was dropped.
     """
     built = build_files(context, plan, full=full)
     try:
@@ -56,13 +59,13 @@ def publish_snapshot(
         context.store.disk.remove(built.path)
         raise
     if plan.replaces is not None:
-        # Files with readers are in the list of pending deletes, and are deleted later.
+        # If the files have readers, they stay in the list of pending deletes and are deleted later.
         delete_unless_held(context.store.db_dir, plan.replaces.path)
     return snapshot, built
 
 
 def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
-    """The snapshot of a plan without files or counts."""
+    """Return the snapshot that a plan describes, without files or counts."""
     before = plan.replaces
     moment = now()
     return Snapshot(
@@ -86,7 +89,7 @@ def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
 
 
 def snapshot_record(context: ExecutionContext, plan: CreateSnapshotPlan, built: SnapshotFiles) -> Snapshot:
-    """The snapshot of a plan with its files and counts, and without an id."""
+    """Return the snapshot that a plan describes, with its files and counts but without an id."""
     layout = built.layout
     return dataclasses.replace(
         moved_to(plan),
@@ -137,9 +140,9 @@ _DRY = [
 
 
 def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
-    """REFRESH SNAPSHOT: build the snapshot again from the current tables, and publish it under its name.
+    """Run REFRESH SNAPSHOT: rebuild the snapshot from the current tables, and publish it under its name.
 
-    Open readers keep the old files; later readers open the new ones.
+    Open readers keep the old files. Later readers open the new ones.
     """
     if plan.dry_run:
         yield listing(_DRY, _would(context, plan))
@@ -158,7 +161,7 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
 
 
 def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]]:
-    """The rows of DRY RUN: the changes of each element, and how its artifacts would be built."""
+    """Return the rows of DRY RUN: the changes of each element, and how its artifacts would be built."""
     create, root = plan.create, context.store.db_dir.path
     tables = tables_at(context.store.catalog_db, plan.before.version)
     before = snapshot_rows(plan.before, tables, root)

@@ -1,4 +1,4 @@
-"""The transactions of one open database: a version per statement, or one for all between BEGIN and COMMIT."""
+"""The transactions of one open database: one version per statement, or one for all between BEGIN and COMMIT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Review = Callable[[Mapping[int, int]], None]
 
 _TRIES = 40
 _FIRST_WAIT = 0.002
-"""Seconds before the first retry after a conflict, doubled up to 64 times, with jitter."""
+"""The number of seconds before the first retry after a conflict. It doubles up to 64 times this value, with jitter."""
 
 
 @dataclass(slots=True)
@@ -33,11 +33,12 @@ class _Open:
     """An open transaction."""
 
     began: Catalog
-    """The head at which it began."""
+    """The head at which the transaction began."""
     catalog: Catalog
     """That catalog with the transaction's own changes."""
     lock: TablesLock
-    """A shared lock until the end, so that its files, which no version names, do not count as orphans."""
+    """A lock that is shared until the end, so that the transaction's files, which no version names, do not count as
+    orphans."""
     changes: list[Change] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     failed: bool = False
@@ -60,7 +61,7 @@ class TransactionManager:
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that an open transaction sees; None outside one."""
+        """The catalog that an open transaction sees, or None outside a transaction."""
         return None if self._open is None else self._open.catalog
 
     def begin(self, catalog: Catalog) -> None:
@@ -68,11 +69,11 @@ class TransactionManager:
         if self._open is not None:
             raise QueryError("a transaction is already open; COMMIT or ROLLBACK it first", code="transaction-open")
         self._open = _Open(catalog, catalog, TablesLock(self._store.db_dir))
-        # As in PostgreSQL, now() is the start of the transaction in all of its statements.
+        # As in PostgreSQL, now() returns the start of the transaction in all of its statements.
         self._store.sql_engine.set_clock(datetime.now(UTC))
 
     def add(self, changes: Sequence[Change], message: str | None, review: Review | None = None) -> int | None:
-        """Commit the changes as a version and return its number, or None after adding them to the open transaction."""
+        """Commit the changes as a version and return its number, or None if they were added to the open transaction."""
         self.brought += sum(file.bytes for change in changes for file in files_of(change))
         if (opened := self._open) is None:
             return self._publish(list(changes), message, review)
@@ -82,7 +83,7 @@ class TransactionManager:
         return None
 
     def commit(self, message: str | None) -> int | None:
-        """Commit the transaction as one version; returns its number, or None where nothing was changed."""
+        """Commit the transaction as one version. Return its number, or None if nothing was changed."""
         opened = self._ending("COMMIT")
         if opened.failed:
             self._drop()
@@ -103,7 +104,7 @@ class TransactionManager:
         self._drop()
 
     def fail(self) -> None:
-        """Abort an open transaction after an error: its changes are discarded, and ROLLBACK or COMMIT ends it."""
+        """Abort an open transaction after an error. Its changes are discarded, and ROLLBACK or COMMIT ends it."""
         if self._open is not None and not self._open.failed:
             self._discard(self._open.changes)
             self._open.changes, self._open.failed = [], True
@@ -118,23 +119,23 @@ class TransactionManager:
             )
 
     def close(self) -> bool:
-        """Roll back an open transaction; returns whether there was one."""
+        """Roll back an open transaction, and return whether there was one."""
         was_open = self._open is not None
         self._drop()
         return was_open
 
     def next_table(self) -> int:
-        """A temporary id for a new table, negative and unique within the session."""
+        """Return a temporary id for a new table, which is negative and unique within the session."""
         self._tables -= 1
         return self._tables
 
     def added(self, table_id: int) -> list[Append]:
-        """The rows that the open transaction has added to a table."""
+        """Return the rows that the open transaction has added to a table."""
         changes = [] if self._open is None else self._open.changes
         return [change for change in changes if isinstance(change, Append) and change.table_id == table_id]
 
     def removal(self, table: Table, file: Segment, base: int) -> RemoveRows:
-        """The change that removes rows, which a statement bound at version `base` has selected."""
+        """Return the change that removes rows selected by a statement that was bound at version `base`."""
         change = RemoveRows(table.id, file, base, base)
         if self._open is None or not any(isinstance(c, Append) and c.table_id == table.id for c in self._open.changes):
             return change
@@ -142,7 +143,7 @@ class TransactionManager:
         with self._store.sql_engine.session() as session:
             files = parquet_files([change.file], self._store.db_dir.path)
             (last,) = session.rows(f"SELECT max(row_id) FROM {files}")[0]
-        # Rows that the transaction itself appended have ids from the table's next row at BEGIN on.
+        # Rows that the transaction itself appended have ids from the table's next row at BEGIN.
         return change._replace(own=last >= began.get(table.id, 0))
 
     def _ending(self, word: str) -> _Open:
@@ -179,8 +180,8 @@ class TransactionManager:
                 try:
                     return self._try(changes, message, review)
                 except CommitConflict as conflict:
-                    # Other writers only assigned ids or deleted rows: after a comparison of row ids the change is still
-                    # valid.
+                    # Other writers only assigned ids or deleted rows. After a comparison of row ids, the change is
+                    # still valid.
                     if attempt == _TRIES - 1 or conflict.code not in ("ids-moved", "deletes-moved"):
                         raise
                 changes = [self._compared(c) if isinstance(c, RemoveRows) else c for c in changes]
@@ -191,9 +192,9 @@ class TransactionManager:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _merge_small(self, table: int) -> None:
-        """Merge the small files of a table that has too many, as the writer that exceeds the limit does.
+        """Merge the small files of a table that has too many. The writer that exceeds the limit does this.
 
-        The version is committed: an error here must not make the statement fail.
+        The version is already committed, so an error here must not make the statement fail.
         """
         with suppress(SnapdbError, OSError):
             if not self._small_merges(table):
@@ -215,7 +216,7 @@ class TransactionManager:
                 appended.setdefault(change.table_id, []).append(change)
         if not any(tables.IdMaps(self._store.catalog_db).of_table(table_id) for table_id in appended):
             return commit(self._store.catalog_db, changes, message)
-        # Of two assignments at once the catalog would reject one, which would start over.
+        # The catalog would reject one of two concurrent assignments, which would have to start over.
         with assigning_ids(self._store.db_dir):
             changes_made: list[Change] = []
             try:
@@ -234,7 +235,7 @@ class TransactionManager:
         assigned = []
         with self._store.sql_engine.session() as session:
             for id_map in tables.IdMaps(self._store.catalog_db).of_table(table_id):
-                # Key columns are found by field ids, as the transaction may have renamed or dropped them.
+                # Key columns are identified by field ids, because the transaction may have renamed or dropped them.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
                 query = table_rows(keys, self._store.db_dir.path)
                 assigned.append(tables.assign_ids(self._store.db_dir, session, table_id, id_map, query, rows))
@@ -249,10 +250,10 @@ class TransactionManager:
         return ids.file.rows - int(self._store.catalog_db.rows(sql, tuple(ids.merged))[0]["rows"])
 
     def _compared(self, change: RemoveRows) -> RemoveRows:
-        """The change, after a comparison of its rows with those that other writers have removed meanwhile.
+        """Return the change after comparing its rows with those that other writers have removed concurrently.
 
         Raises:
-            CommitConflict: some rows are the same.
+            CommitConflict: Some rows are the same.
         """
         mine = parquet_files([change.file], self._store.db_dir.path)
         rows = self._store.catalog_db.rows(
@@ -277,7 +278,7 @@ class TransactionManager:
             )
 
 
-# Recovery from events outside a statement: a snapshot that was replaced meanwhile, or a damaged catalog.
+# Recovery from events outside a statement: a snapshot that was replaced concurrently, or a damaged catalog.
 
 
 _T = TypeVar("_T")
@@ -286,7 +287,7 @@ _OPENINGS = 8
 
 
 def retry_if_replaced(act: Callable[[], _T]) -> _T:
-    """The result of `act`, retried when a snapshot that it reads was replaced while it was opened."""
+    """Return the result of `act`, and retry it if a snapshot that it reads was replaced while it was opened."""
     for _ in range(_OPENINGS):
         try:
             return act()
@@ -298,7 +299,7 @@ def retry_if_replaced(act: Callable[[], _T]) -> _T:
 
 @contextmanager
 def diagnose_corruption(catalog_db: CatalogDb) -> Iterator[None]:
-    """Raise CorruptError in place of an unexpected error if the catalog is damaged, as damage can cause any error."""
+    """Raise CorruptError instead of an unexpected error if the catalog is damaged, which can cause any error."""
     try:
         yield
     except SnapdbError:

@@ -1,4 +1,4 @@
-"""Versions: the operators of CREATE TAG, BEGIN, COMMIT and ROLLBACK."""
+"""The operators of CREATE TAG, BEGIN, COMMIT and ROLLBACK."""
 
 from snapdb.errors import moved
 from snapdb.execute.results import Outcome, Rows
@@ -7,7 +7,7 @@ from snapdb.plan.versions import BeginPlan, CommitPlan, CreateTagPlan, RollbackP
 
 
 def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
-    """CREATE TAG: write the row of the tag."""
+    """Run CREATE TAG: write the catalog row of the tag."""
     yield from ()
     tag = plan.tag
     with context.store.catalog_db.writing(publishes=True) as connection:
@@ -20,21 +20,21 @@ def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
 
 
 def begin(_: BeginPlan, context: ExecutionContext) -> Rows:
-    """BEGIN: open a transaction at the head."""
+    """Run BEGIN: open a transaction at the head."""
     yield from ()
     context.transactions.begin(context.catalog)
     return Outcome(f"transaction begun at version {context.catalog.version}")
 
 
 def commit(plan: CommitPlan, context: ExecutionContext) -> Rows:
-    """COMMIT: publish the changes of the open transaction as one version."""
+    """Run COMMIT: publish the changes of the open transaction as one version."""
     yield from ()
     version = context.transactions.commit(plan.message)
     return Outcome("nothing to commit" if version is None else f"version {version}: committed")
 
 
 def rollback(_: RollbackPlan, context: ExecutionContext) -> Rows:
-    """ROLLBACK: discard the changes of the open transaction."""
+    """Run ROLLBACK: discard the changes of the open transaction."""
     yield from ()
     context.transactions.rollback()
     return Outcome("rolled back; nothing was changed")

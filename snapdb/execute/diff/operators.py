@@ -1,4 +1,7 @@
-"""DIFF TABLE, DIFF SNAPSHOT and DIFF GRAPH: a summary, the drift of each component, or the rows that differ."""
+"""The operators of DIFF TABLE, DIFF SNAPSHOT and DIFF GRAPH.
+
+The result is a summary, the drift of each component, or the rows that differ.
+"""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -52,7 +55,7 @@ _ID = quote(ROW_ID)
 
 
 def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
-    """DIFF TABLE: the rows of one version that the other lacks, at a cost proportional to the difference."""
+    """Run DIFF TABLE: find the rows that only one version has, at a cost proportional to the difference."""
     with context.store.sql_engine.session() as session:
         gone = rows_beyond(session, context.store.db_dir.path, plan.before, plan.after)
         come = rows_beyond(session, context.store.db_dir.path, plan.after, plan.before)
@@ -64,7 +67,7 @@ def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
 
 
 def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
-    """SELECT change and the columns of the later table: first rows removed, then rows added, each by row id."""
+    """Return a SELECT of the change and the columns of the later table: removed rows first, each part by row id."""
     shown = plan.after or plan.before
     assert shown is not None
     names = ", ".join(quote(c.name) for c in shown.columns)
@@ -73,7 +76,8 @@ def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
         if rows is not None:
             assert table is not None
             values = ", ".join(f"{_value(c, table, shown)} AS {quote(c.name)}" for c in shown.columns)
-            label = f"""{order} AS "snapdb part", '{change}' AS "snapdb change", {_ID}"""  # no column is called so
+            # No user column has these names.
+            label = f"""{order} AS "snapdb part", '{change}' AS "snapdb change", {_ID}"""
             parts.append(f"SELECT {label}, {values} FROM ({rows})")
     if not parts:
         nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in shown.columns)
@@ -105,7 +109,7 @@ def _count(session: SqlSession, rows: str | None) -> int:
 
 
 def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
-    """Return the columns of one table that the other lacks; a column dropped and added again is another."""
+    """Return the columns that only one of two tables has; a column dropped and added again is a new column."""
     if one is None or other is None:
         return [] if one is None else [c.name for c in one.columns]
     same_table = one.id == other.id
@@ -114,7 +118,7 @@ def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
 
 
 def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
-    """DIFF SNAPSHOT: elements of one snapshot that the other lacks, and the drift of degrees and features."""
+    """Run DIFF SNAPSHOT: compare the elements of two snapshots, and the drift of their degrees and features."""
     with ExitStack() as stack:
         before, after = (snapshot_side(context, s, stack) for s in (plan.before, plan.after))
         with context.store.sql_engine.session() as session:
@@ -123,7 +127,7 @@ def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
 
 
 def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
-    """DIFF GRAPH: the same for a whole graph at two versions, read from its tables only."""
+    """Run DIFF GRAPH: compare a whole graph at two versions, read from its tables only."""
     with ExitStack() as stack, context.store.sql_engine.session() as session:
         before, after = (
             _GraphAt(context, session, stack, plan.graph, tables).side
@@ -135,7 +139,7 @@ def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
 
 @dataclass(frozen=True)
 class _GraphAt:
-    """A graph over the tables of a version."""
+    """A graph at one version of its tables."""
 
     context: ExecutionContext
     session: SqlSession
@@ -190,7 +194,7 @@ class _GraphAt:
         return Degrees(int(nodes.sum()), int((degrees * nodes).sum()), bins)
 
     def _values(self, rows: ElementRows) -> dict[str, Values]:
-        """Every feature, built as for a snapshot, in a directory that is deleted when the statement ends."""
+        """Build every feature as for a snapshot, in a directory that is deleted when the statement ends."""
         assert isinstance(rows, VertexRows)
         element, count = rows.element, self._count(rows)
         if not element.features:
@@ -207,7 +211,10 @@ class _GraphAt:
         return {name: values_of(feature, np.arange(count)) for name, feature in features.items()}
 
     def _source(self, rows: VertexRows, count: int) -> tuple[list[FeatureSpec], FeatureSource]:
-        """The vertices, numbered from 0, with the columns of all features; features with a history have last values."""
+        """Return the features and the vertices that they are read from.
+
+        The vertices are numbered from 0. A feature with a history is replaced by columns of its last values.
+        """
         element = rows.element
         specs, joins, columns = [], "", list(rows.table.columns)
         for number, spec in enumerate(element.features):
@@ -234,7 +241,7 @@ class _GraphAt:
 
 
 def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tuple[str, list[Column]]:
-    """Return the SELECT of keys k0, k1, … and a feature's last values, and the columns that hold the values."""
+    """Return the SELECT of the keys k0, k1, … and of a feature's last values, and the columns of these values."""
     assert spec.history is not None
     time = table.column(spec.history.event_time)
     assert time is not None
@@ -248,7 +255,7 @@ def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tu
     return f"SELECT {keys}, {values} FROM ({rows}) {last}", columns
 
 
-# The report on two sides, shared by snapshots and graphs.
+# The report on two sides, for snapshots and graphs alike.
 
 
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
@@ -276,7 +283,7 @@ class _Element(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """The numbers of rows of an element, and of those that differ."""
+    """The number of rows of an element, and the number of rows that differ."""
 
     added: int
     removed: int
@@ -292,7 +299,7 @@ def _report(
     after: Side,
     detail: Literal["SUMMARY", "ROWS", "FEATURES"],
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of the result, at least one."""
+    """Yield the batches of the result, at least one."""
     elements = _elements(session, before, after)
     match detail:
         case "ROWS":
@@ -305,7 +312,7 @@ def _report(
 
 
 def _elements(session: SqlSession, before: Side, after: Side) -> list[_Element]:
-    """Return the elements of the later side in its order, then those only the earlier side has."""
+    """Return the elements of the later side in its order, followed by those that only the earlier side has."""
     names = {Key("vertex", e.name.lower()): e.name for side in (before, after) for e in side.graph.vertices}
     names |= {Key("edge", e.name.lower()): e.name for side in (before, after) for e in side.graph.edges}
     keys = sorted(dict.fromkeys((*after.rows, *before.rows)), key=lambda key: key.kind == "edge")
@@ -332,7 +339,7 @@ def _summary(
 
 
 def _counts(session: SqlSession, before: Side, after: Side, e: _Element) -> _Counts:
-    """Count the rows added, removed and changed, without reading rows where the sides' counts decide."""
+    """Count the rows added, removed and changed; read rows only where the sides' counts do not suffice."""
     then = before.count(e.key) if e.before else 0
     now = after.count(e.key) if e.after else 0
     if not e.difference.removed:
@@ -375,7 +382,10 @@ def _mean(side: Side, e: _Element) -> float | None:
 
 
 def _greatest(before: Side, after: Side, e: _Element) -> tuple[Any, ...]:
-    """Return the component with the greatest drift and a note; only the note where no value can have changed."""
+    """Return the component with the greatest drift and its statistics.
+
+    If no value can have changed, only the PSI is set, to 0.
+    """
     element = e.after.element if e.after else None
     if not element or not element.features or not e.before:
         return (None,) * 6

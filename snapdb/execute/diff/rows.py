@@ -1,7 +1,7 @@
-"""The rows of an element that one side has and the other lacks, at a cost proportional to the difference.
+"""The rows of an element that only one side has, at a cost proportional to the difference.
 
 Rows are identified by their ids. Where both sides select rows by the same rules and only their tables or windows
-differ, only the files and times that differ are read; otherwise all rows of both sides are read and compared.
+differ, only the files and times that differ are read. Otherwise all rows of both sides are read and compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ ElementRows = EdgeRows | VertexRows
 
 
 class Key(NamedTuple):
-    """The identity of an element across snapshots."""
+    """The identity of an element in any snapshot."""
 
     kind: Literal["vertex", "edge"]
     name: str
@@ -27,30 +27,31 @@ class Key(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """SELECTs of rows with their ids; the SELECTs are disjoint."""
+    """SELECTs of rows with their ids. No row is in two of the SELECTs."""
 
     added: tuple[str, ...]
     """SELECTs of the rows of `after` that `before` lacks."""
     removed: tuple[str, ...]
     """SELECTs of the rows of `before` that `after` lacks."""
     key: tuple[str, ...]
-    """The columns by which an added row replaces a removed one; empty for edges, and for different tables."""
+    """The key columns that match an added row to the removed row it replaces; empty for edges and for different
+    tables."""
 
 
 def difference(session: SqlSession, before: ElementRows | None, after: ElementRows | None) -> Difference:
-    """Return the rows added to and removed from an element; None: the element does not exist there."""
+    """Return the rows added to and removed from an element. A side is None if the element does not exist on it."""
     added, removed = _beyond(session, after, before), _beyond(session, before, after)
     same = isinstance(after, VertexRows) and before is not None and _same_thing(after, before)
     return Difference(added, removed, after.element.key if same and isinstance(after, VertexRows) else ())
 
 
 def row_count(session: SqlSession, parts: Sequence[str]) -> int:
-    """The total number of rows of the SELECTs."""
+    """Return the total number of rows of the SELECTs."""
     return sum(int(session.rows(f"SELECT count(*) FROM ({part})")[0][0]) for part in parts)
 
 
 def replaced(session: SqlSession, changes: Difference) -> int:
-    """Count the added rows that replace a removed one: the same vertex, in another row."""
+    """Count the added rows that replace a removed one, which is another row of the same vertex."""
     if not (changes.added and changes.removed and changes.key):
         return 0
     keys = quote_all(changes.key)
@@ -62,7 +63,7 @@ def replaced(session: SqlSession, changes: Difference) -> int:
 
 
 def tally(session: SqlSession, changes: Difference) -> tuple[int, int, int]:
-    """Count the rows added, the rows removed, and the vertices among both that changed."""
+    """Count the added rows, the removed rows, and the vertices that changed, which are among both."""
     return row_count(session, changes.added), row_count(session, changes.removed), replaced(session, changes)
 
 
@@ -72,7 +73,7 @@ def _id_of(rows: ElementRows) -> str:
 
 
 def _beyond(session: SqlSession, one: ElementRows | None, other: ElementRows | None) -> tuple[str, ...]:
-    """SELECTs of the rows of `one` that `other` lacks."""
+    """Return SELECTs of the rows of `one` that `other` lacks."""
     if one is None or one == other:
         return ()
     if other is None or not _same_thing(one, other):
@@ -96,7 +97,7 @@ def _numbered(rows: ElementRows) -> str:
 
 
 def _same_thing(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether rows of the two can be equal; a replaced table, or another key, makes a different element."""
+    """Return whether rows of the two can be equal; a replaced table or another key makes a different element."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return one.table.id == other.table.id and one.element.key == other.element.key
     return type(one) is type(other) and one.table.id == other.table.id
@@ -134,12 +135,15 @@ def _same_rules(one: EdgeRows, other: EdgeRows) -> bool:
 
 
 def _chosen_by_row(rows: VertexRows) -> bool:
-    """Return whether each row is selected by its own values; among duplicates, the other rows decide too."""
+    """Return whether each row is selected by its own values alone; if duplicates are removed, other rows count too."""
     return rows.element.on_duplicate == "ERROR"
 
 
 def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether filters and event times mean the same on both sides; a filter depends on the columns it names."""
+    """Return whether filters and event times mean the same on both sides.
+
+    A filter depends on the columns of its table, so equal texts are not enough.
+    """
     if [f.condition for f in one.filters] != [f.condition for f in other.filters]:
         return False
     if one.filters and (one.table.columns != other.table.columns or one.element.name != other.element.name):
@@ -160,7 +164,7 @@ def _same_end(session: SqlSession, edges: EdgeRows, one: VertexRows, other: Vert
 
 
 def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
-    """Conditions on rows that are in their own window and not in `window`; the conditions exclude each other."""
+    """Yield conditions on rows that are in their own window but not in `window`; no row satisfies two of them."""
     time, own = rows.time, rows.window
     if time is None:
         return
@@ -181,7 +185,10 @@ def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
 
 
 def _is(column: Column, sign: str, moment: int | None) -> str:
-    """Return a comparison of event times, written twice where that lets a scan skip files by their statistics."""
+    """Return a comparison of event times.
+
+    If the type allows it, the plain column is compared too, so that a scan can skip files by their statistics.
+    """
     if moment is None:
         return "true"
     name = quote(column.name)
@@ -190,7 +197,7 @@ def _is(column: Column, sign: str, moment: int | None) -> str:
     return f"{exact} AND {name} {sign} {plain[column.type]}" if column.type in plain else exact
 
 
-# Rows of a difference as batches: the removed rows of each element, then the added ones
+# Rows of a difference as batches: first the removed rows of each element, then the added ones.
 
 
 _E_ID = Column("e_id", "BIGINT")
@@ -200,7 +207,7 @@ _Changed = tuple[str, ElementRows | None, ElementRows | None, Difference]
 
 
 def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[pa.RecordBatch]:
-    """Batches of `change`, `element` and the columns that any of the elements has, by name; at least one batch."""
+    """Yield batches of `change`, `element` and the union of the elements' columns by name; at least one batch."""
     columns = _union([column for _, before, after, _ in elements for column in _columns(after or before)])
     queries = [
         query
@@ -220,7 +227,7 @@ def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[
 
 
 def column_value(column: Column, table: Table, shown: Table) -> str | None:
-    """A column of the shown table, read from another version of it or its replacement; None where that lacks it."""
+    """Return a column of the shown table as read from another version of it, or None if that version lacks it."""
     same_table = table.id == shown.id
     for c in table.columns:
         if c.type == column.type and (c.field == column.field if same_table else c.name == column.name):
@@ -235,7 +242,7 @@ def _columns(rows: ElementRows | None) -> tuple[Column, ...]:
 
 
 def _union(columns: Sequence[Column]) -> list[Column]:
-    """Return one column per name; VARCHAR where the types differ."""
+    """Return one column per name, as VARCHAR where the types differ."""
     by_name: dict[str, Column] = {}
     for column in columns:
         known = by_name.setdefault(column.name.lower(), Column(column.name, column.type))
@@ -252,7 +259,7 @@ def _side(
     parts: Sequence[str],
     columns: Sequence[Column],
 ) -> list[str]:
-    """Yield the rows added to or removed from one element, in the order of row ids."""
+    """Return the SELECTs of the rows added to or removed from one element, in the order of row ids."""
     if rows is None or shown is None or not parts:
         return []
     own = {c.name.lower(): c for c in _columns(shown)}

@@ -1,4 +1,4 @@
-"""The two sides of a difference, snapshots or graphs at a version, and the drift between their distributions."""
+"""The two sides of a difference: snapshots, or graphs at a version, and the drift between their distributions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Degrees(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The elements of one side, and functions that measure them by case-folded name."""
+    """The elements of one side, and functions that measure them. Elements are identified by case-folded name."""
 
     graph: PropertyGraph
     """The property graph."""
@@ -52,19 +52,19 @@ class Side(NamedTuple):
     values: Callable[[str], Mapping[str, Values]]
     """Returns the features of a vertex type."""
     origin: Callable[[str], object]
-    """Returns the source of a vertex type's features: where sources are equal, equal vertices have equal features."""
+    """Returns the source of a vertex type's features. Equal vertices with equal sources have equal features."""
 
 
 def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, ElementRows]:
-    """The rows of elements by their keys: vertex types, then edge types."""
+    """Return the rows of elements by key: vertex types first, then edge types."""
     vertices = {Key("vertex", v.name.lower()): rows[v.name] for v in graph.vertices}
     return vertices | {Key("edge", e.name.lower()): rows[e.name] for e in graph.edges}
 
 
 def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStack) -> Side:
-    """A snapshot as a side; its files are locked from the first read until the stack is closed."""
+    """Return a snapshot as one side; its files are locked from the first read until the stack is closed."""
     graph = snapshot.graph
-    context.bind_context.views(snapshot)  # reports tables and files that are missing
+    context.bind_context.views(snapshot)  # reports missing tables and files
     tables = tables_at(context.store.catalog_db, snapshot.version)
     rows = keyed(snapshot_rows(snapshot, tables, context.store.db_dir.path), graph)
     with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
@@ -104,19 +104,19 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
     view = opened.view
     in_degrees = view.adjacency(Relation(edge.type, "IN")).degrees()
     alive, count = view.alive[edge.destination], view.node_counts[edge.destination]
-    # Vertices that were added after the topology was built, and have no edges, may have no row.
+    # Vertices without edges that were added after the topology was built may have no row.
     degrees = np.pad(in_degrees[:count], (0, max(0, count - in_degrees.size)))
     nodes = degrees if alive is None else degrees[np.flatnonzero(alive)]
     return Degrees(nodes.size, int(nodes.sum()), np.bincount(degree_bins(nodes)))
 
 
-# Drift of features: mean, standard deviation and stability index of each component
+# Drift of features: mean, standard deviation and stability index of each component.
 
 
 _NUMBERS = 1 << 21
-"""Numbers that are read at once."""
+"""The number of values that are read at once."""
 _SAMPLE = 1 << 17
-"""The maximum number of rows that quantiles are computed from, evenly spaced where there are more."""
+"""The maximum number of rows from which quantiles are computed. More rows are sampled at even distances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,12 @@ class Values:
     blocks: Callable[[], Iterator[Float64s]]
     """Yields every row once, as float64 blocks [rows, width]; each call starts from the first row."""
     pairs: Callable[[], Iterator[Csr]] | None = None
-    """Yields the same as CSR blocks, for sparse features; quantiles are not informative there, as most values are 0."""
+    """Yields the same rows as CSR blocks, or None for dense features. Most values of sparse features are 0, so their
+    quantiles are not informative."""
 
 
 class Drift(NamedTuple):
-    """The drift of one component of a feature; None for a statistic without values."""
+    """The drift of one component of a feature. A statistic without values is None."""
 
     feature: str
     """The name of the feature."""
@@ -149,7 +150,7 @@ class Drift(NamedTuple):
 
 @dataclass(slots=True)
 class _Measure:
-    """Running moments of the values of a feature (Welford's algorithm, in blocks)."""
+    """The running mean and variance of a feature's values, by Welford's algorithm in blocks."""
 
     width: int
     count: int = 0
@@ -167,7 +168,7 @@ class _Measure:
             self._join(len(block), mean, ((block - mean) ** 2).sum(axis=0))
 
     def add_sparse(self, rows: Csr) -> None:
-        """Add a block of sparse rows, zeros included."""
+        """Add a block of sparse rows, including their zeros."""
         count, values = rows.indptr.size - 1, np.asarray(rows.values, np.float64)
         if count:
             mean = np.bincount(rows.indices, values, self.width) / count
@@ -176,21 +177,21 @@ class _Measure:
             self._join(count, mean, apart + (count - full) * mean**2)
 
     def _join(self, count: int, mean: Float64s, squares: Float64s) -> None:
-        """Merge moments by the parallel formula of Chan et al., which loses less precision than sums of squares."""
+        """Merge moments by the parallel formula of Chan et al., which is more precise than sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift**2 * (self.count * count / total)
         self.mean += shift * (count / total)
         self.count = total
 
     def of(self, component: int) -> tuple[float | None, float | None]:
-        """The mean and the standard deviation of a component."""
+        """Return the mean and the standard deviation of a component."""
         if not self.count or component >= self.width:
             return None, None
         return float(self.mean[component]), float(np.sqrt(self.squares[component] / self.count))
 
 
 def values_of(feature: Feature, ids: Int64s) -> Values:
-    """The rows of the given ids, read in blocks."""
+    """Return the rows of the given ids, to be read in blocks."""
     width = int(np.prod(feature.shape[1:], dtype=np.int64))
     step = max(1, _NUMBERS // max(width, 1))
     sparse = feature.read_sparse if isinstance(feature, SparseReader) else None
@@ -209,13 +210,13 @@ def values_of(feature: Feature, ids: Int64s) -> Values:
 
 
 def drifts(feature: str, before: Values | None, after: Values | None, *, same: bool = False) -> list[Drift]:
-    """The drift of each component of a feature.
+    """Return the drift of each component of a feature.
 
     Args:
         feature: The name of the feature.
-        before: Its values on the earlier side, None where it does not exist.
-        after: Its values on the later side, None where it does not exist.
-        same: Whether both sides are known to have the same values, so that they are read once.
+        before: Its values on the earlier side, or None if it does not exist there.
+        after: Its values on the later side, or None if it does not exist there.
+        same: Whether both sides are known to have the same values, which are then read only once.
     """
     first = _Measure(before.width if before else 0)
     sample = _read(before, first, sampled=True)
@@ -237,7 +238,7 @@ def _paired(
 
 
 def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) -> Float64s:
-    """Measure all rows, or with `sampled` evenly spaced ones, and return them."""
+    """Measure all rows, and with `sampled` return evenly spaced ones."""
     chosen: list[Float64s] = []
     if values is None:
         return np.empty((0, 0))
@@ -279,14 +280,14 @@ def _histograms(values: Values, edges: Sequence[Float64s]) -> list[Int64s]:
 
 
 _LEAST = 1e-4
-"""The share that is assumed for an empty bin; without it the index would be infinite."""
+"""The minimum share of a bin. An empty bin would make the index infinite."""
 
 
 def stability(before: Int64s, after: Int64s) -> float | None:
-    """The population stability index (PSI) of two histograms over the same bins; None when either is empty.
+    """Return the population stability index (PSI) of two histograms over the same bins, or None if either is empty.
 
-    PSI is the sum of (q - p) ln(q / p) over the shares p and q of each bin, none taken as less than 0.0001. It is 0 for
-    equal shares; by convention, more than 0.2 is a shift that matters.
+    PSI is the sum of (q - p) ln(q / p) over the shares p and q of each bin, which are at least 0.0001. It is 0 for
+    equal shares. By convention, more than 0.2 is a significant shift.
 
     >>> stability(np.array([50, 50]), np.array([500, 500]))
     0.0
@@ -302,7 +303,7 @@ def stability(before: Int64s, after: Int64s) -> float | None:
 
 
 def degree_bins(degrees: Array) -> Int64s:
-    """The bin of each degree: 0, 1, 2, 3-4, 5-8, 9-16, and so on.
+    """Return the bin of each degree: 0, 1, 2, 3-4, 5-8, 9-16, and so on.
 
     >>> degree_bins(np.array([0, 1, 2, 3, 4, 5, 8, 9])).tolist()
     [0, 1, 2, 3, 3, 4, 4, 5]
@@ -313,7 +314,7 @@ def degree_bins(degrees: Array) -> Int64s:
 
 
 def _quantile_bins(sample: Float64s) -> Float64s:
-    """The edges of ten bins with equally many of these values; a value that would fill a bin gets one.
+    """Return the edges of ten bins with equally many of these values. A value that would fill a bin gets its own bin.
 
     >>> _quantile_bins(np.arange(11.0)).tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
@@ -322,7 +323,7 @@ def _quantile_bins(sample: Float64s) -> Float64s:
     """
     if not sample.size:
         return np.empty(0)
-    # Edges are observed values, not interpolated ones, so that equal distributions of few values have equal bins.
+    # Edges are observed values rather than interpolated ones, so equal distributions of few values have equal bins.
     cuts = np.quantile(sample, np.linspace(0.1, 0.9, 9), method="inverted_cdf")
     edges, times = np.unique(cuts, return_counts=True)
     return np.unique(np.concatenate([edges, np.nextafter(edges[times > 1], np.inf)]))

@@ -1,1 +1,1 @@
-"""EXPLAIN: the plan of a statement as a tree of operators, with estimates and, after ANALYZE, measured numbers."""
+"""EXPLAIN: the plan of a statement as a tree of operators, with estimates and, for ANALYZE, measurements."""

@@ -1,4 +1,4 @@
-"""The detail of each operator of a sample: the back end, the method and the layout of the rows, with the reason."""
+"""The detail line of each operator of a sample, such as its back end, method or encoding, and the reason for it."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ _UNITS = (
 
 
 def method(drawing: Drawing) -> str:
-    """The method, with its cost.
+    """Return the sampling method, with its cost.
 
     >>> method(Drawing("FULL"))
     'METHOD FULL: every eligible edge'
@@ -53,7 +53,7 @@ def method(drawing: Drawing) -> str:
 
 
 def refresh(policy: Refresh, *, auto: bool) -> str:
-    """The resolved REFRESH clause; `auto` where AUTO chose the period.
+    """Return the resolved REFRESH clause; `auto` means that AUTO chose the period.
 
     >>> from fractions import Fraction
     >>> refresh(Refresh("OTF", 50, Fraction("0.15"), fetch=Fraction("0.6"), above=30), auto=True)
@@ -71,7 +71,7 @@ def refresh(policy: Refresh, *, auto: bool) -> str:
 
 
 def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
-    """The edges that may be sampled, and the nodes that a hop expands; `unit` is that of event times."""
+    """Return which edges may be sampled and which nodes a hop expands; `unit` is the unit of event times."""
     words = ["each hop expands all nodes so far" if spec.layout == "BLOCKS" else "each hop expands the new nodes"]
     if spec.temporal is not None:
         sign = "<=" if spec.temporal.inclusive else "<"
@@ -99,7 +99,7 @@ def _length(within: int, unit: TimeUnit | None) -> str:
 def row_form(
     context: ExecutionContext, layout: EdgeLayout, relation: Relation, backend: str, hints: ExecutionHints
 ) -> str:
-    """The encoding of the rows of a relation, with the reason."""
+    """Return the encoding of the rows of a relation, with the reason for it."""
     if relation in hints.idle:
         return "not reachable from the seeds, not opened"
     if backend == "torch":
@@ -118,12 +118,12 @@ def row_form(
 
 
 def count_words(count: int) -> str:
-    """A fanout as it is written in SQL."""
+    """Return a fanout as it is written in SQL."""
     return "FULL" if count == FULL else str(count)
 
 
 def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> str:
-    """A feature, and the way its rows are read."""
+    """Return a feature, and how its rows are read."""
     how = "rows"
     if isinstance(feature, HistoryFeature):
         how = "the last value before the seed's time or the window's end"
@@ -134,12 +134,12 @@ def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> st
 
 
 def gathered(hints: ExecutionHints) -> str:
-    """When features are read."""
+    """Return when features are read."""
     return "together with sampling" if hints.fused else "after sampling, by batch"
 
 
 def back_end(spec: SampleSpec, hints: ExecutionHints) -> tuple[str, str]:
-    """'numba' or 'torch', with the reason."""
+    """Return 'numba' or 'torch', and the reason for the choice."""
     on_gpu = (spec.device or "").startswith("cuda")
     if spec.backend is not None:
         return spec.backend, "set by WITH"
@@ -149,7 +149,7 @@ def back_end(spec: SampleSpec, hints: ExecutionHints) -> tuple[str, str]:
 
 
 def negatives(spec: SampleSpec) -> str:
-    """The distribution of negative samples."""
+    """Return the distribution of negative samples."""
     link = spec.link
     if link is None or link.negatives is None:
         return "none"
@@ -161,14 +161,14 @@ def negatives(spec: SampleSpec) -> str:
 
 
 def seed_order(spec: SampleSpec) -> str:
-    """The order of the seeds of an epoch, and the seeds that it leaves out."""
+    """Return the order of an epoch's seeds, and the share that an epoch uses."""
     what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
     share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them per epoch"
     return f"{what}, {spec.order}{share}"
 
 
 def rows(tables: Sequence[RowTable]) -> str:
-    """The rows of a pool: one per node, their size, and the relations and hops that share them."""
+    """Return the rows of a pool: their size, and the relations and hops that share them."""
     if not tables:
         return "no hop uses pool rows"
     lines = [
@@ -180,6 +180,6 @@ def rows(tables: Sequence[RowTable]) -> str:
 
 
 def cache(kept: Cache, *, serves: bool) -> str:
-    """Where a cache keeps rows, and whether batches read them."""
+    """Return where a cache stores its rows, and whether batches read them."""
     room = "room for all rows" if kept.room is None else f"room for {kept.room:,} bytes"
     return f"{kept.name} IN {kept.place}, {room}{'' if serves else '; not used by batches'}"

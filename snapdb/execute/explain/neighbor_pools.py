@@ -1,7 +1,7 @@
-"""EXPLAIN SAMPLE of neighbor pools (REFRESH) and their caches: the cost of drawing, the reads saved, the rows cached.
+"""EXPLAIN SAMPLE for neighbor pools (REFRESH) and their caches: sampling cost, saved reads and cached rows.
 
-Counts follow from the expected number of accesses of each node. Seconds are extrapolated from some rows and one batch,
-which are actually drawn.
+Counts follow from the expected number of accesses of each node. Seconds are extrapolated from a few rows and one batch,
+which are actually sampled.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _RowCosts:
-    """The costs of all rows that batches draw from, at the expected number of accesses."""
+    """The cost of all rows that batches sample from, at the expected number of accesses."""
 
     rows: int = 0
     """The number of rows, one per node and slot."""
     aliased: int = 0
-    """The number of nodes with edges but without a row: batches draw from all of their edges."""
+    """The number of nodes with edges but without a row. Batches sample from all of their edges."""
     drawn: float = 0.0
-    """The number of rows that are redrawn per period."""
+    """The number of rows that are resampled per period."""
     bytes: float = 0.0
-    """The bytes of neighbours that are read to redraw these; PRIORITY reads all edges of a node."""
+    """The bytes of neighbours that are read to resample these rows. PRIORITY reads all edges of a node."""
     age: float = 0.0
-    """The average age of a row when a batch draws from it, in batches."""
+    """The average age of a row when a batch samples from it, in batches."""
     variance: float = 1.0
-    """The variance of a mean over the draws from an unchanged row, relative to that of FBL."""
+    """The variance of the mean of repeated draws from an unchanged row, relative to FBL."""
 
 
 def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses) -> _RowCosts:
-    """The costs of the rows of these tables.
+    """Return the cost of the rows of these tables.
 
     Raises:
-        CorruptError: a row points outside its arrays.
+        CorruptError: A row points outside its arrays.
     """
     refresh = spec.refresh
     assert refresh is not None
@@ -82,12 +82,12 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
 
 
 def _life(refresh: Refresh) -> float:
-    """The number of batches for which a row stays the same; under SCOPE VISITED, if it is read in each period."""
+    """Return the number of batches for which a row stays unchanged; under SCOPE VISITED, if every period reads it."""
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 
 def _chances(refresh: Refresh, visited: Float64s) -> Float64s:
-    """The probability that each row is redrawn in a period, given its expected number of accesses."""
+    """Return the probability that each row is resampled in a period, given its expected number of accesses."""
     if refresh.visited:
         probabilities: Float64s = -np.expm1(-visited * refresh.period)
         return probabilities
@@ -95,20 +95,20 @@ def _chances(refresh: Refresh, visited: Float64s) -> Float64s:
 
 
 def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
-    """Return the age of each row when a batch reads it; under SCOPE VISITED, rows also age while unvisited."""
+    """Return the age of each row when a batch reads it. Under SCOPE VISITED, rows also age while unvisited."""
     if not refresh.visited:
         return np.full(drawn.size, (_life(refresh) - 1) / 2)
     idle = np.divide(1 - drawn, drawn, out=np.zeros_like(drawn), where=drawn > 0)
     return (refresh.period - 1) / 2 + refresh.period * idle
 
 
-# Caches of pools in an epoch: estimates from counts, and the statistics of a stream.
+# Pool caches in an epoch: estimates from counts, and the statistics of a stream.
 
 
 SERVING_CACHE = "serving cache"
-"""The key of the node of the cache that serves the batches."""
+"""The key of the plan node of the cache that the batches read."""
 _LOOKS = 64
-"""The number of times per epoch at which the ages of a cache's rows are recorded."""
+"""The number of times per epoch that the ages of a cache's rows are recorded."""
 
 _Numbers = dict[str, Any]
 
@@ -116,7 +116,7 @@ _Numbers = dict[str, Any]
 def _cache_numbers(
     spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Accesses, batches: int, seconds: float
 ) -> _Numbers:
-    """The size of a full cache of these rows, its hit rate, and the reads that fill it in an epoch.
+    """Return the size of a full cache of these rows, its hit rate, and the reads that fill it in an epoch.
 
     Args:
         spec: The sampler.
@@ -124,7 +124,7 @@ def _cache_numbers(
         choices: The rows that are cached.
         visits: The expected accesses.
         batches: The number of batches of the epoch.
-        seconds: The time to draw and copy each row once.
+        seconds: The time to sample and copy each row once.
     """
     looked, read = _lookups(spec, walks, visits)
     hits = saved = drawn = filled = 0.0
@@ -149,7 +149,7 @@ def _cache_numbers(
 
 
 class CacheWatch:
-    """The statistics of the cache of a stream, recorded while the stream makes an epoch."""
+    """The statistics of a stream's cache, recorded while the stream runs an epoch."""
 
     def __init__(self, stream: MeteredStream) -> None:
         self._stream, self._apart = stream, max(1, len(stream) // _LOOKS)
@@ -157,7 +157,7 @@ class CacheWatch:
         self._ages: list[float] = []
 
     def batch(self) -> None:
-        """Called after every batch; at intervals it records the ages of the rows."""
+        """Record the ages of the rows at regular intervals. Call this after every batch."""
         self._batches += 1
         if self._batches % self._apart == 0:
             stats = self._stream.cache_stats()
@@ -165,7 +165,7 @@ class CacheWatch:
                 self._ages.append(stats["age"])
 
     def numbers(self) -> _Numbers | None:
-        """The statistics of the batches so far; None: the stream has no cache."""
+        """Return the statistics of the batches so far, or None if the stream has no cache."""
         stats = self._stream.cache_stats()
         if stats is None:
             return None
@@ -190,7 +190,7 @@ def _hops(spec: SampleSpec, walk: Walk) -> list[int]:
 
 
 def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Accesses) -> tuple[float, float]:
-    """Return the number of rows with edges that a batch looks up, and the bytes that it reads of them."""
+    """Return the number of rows with edges that a batch looks up, and the bytes that it reads from them."""
     looked = read = 0.0
     for walk in walks:
         degrees = walk.adjacency.degrees()
@@ -216,28 +216,28 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Accesses, batches: int) ->
 
 
 def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _Numbers:
-    """Return the average number of batches for which a row stays the same in the first epoch, if counts decide it."""
+    """Return the average age of a row over the first epoch, in batches, or nothing if it depends on visits."""
     if refresh is None or refresh.visited or all(choice.table is None for choice in choices):
         return {}
     number = np.arange(batches, dtype=np.float64)
     if refresh.strategy == "FCR":
         ages = number % refresh.period
-    else:  # rows that were not redrawn yet are as old as the epoch
+    else:  # rows that have not been resampled yet are as old as the epoch
         since = np.minimum(number, _life(refresh))
         ages = since - since**2 / (2 * _life(refresh))
     return {"age": round(float(ages.mean()), 1)} if batches else {}
 
 
 _TRIED = 1 << 13
-"""Rows that are drawn to measure the time per row."""
+"""The number of rows that are sampled to measure the time per row."""
 _RUN = 512
-"""Consecutive nodes per measured run, as a cache is filled in the order of nodes."""
+"""The number of consecutive nodes per measured run. A cache is filled in the order of nodes, so runs are realistic."""
 
 
 def pool_nodes(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream
 ) -> list[PlanNode]:
-    """A node for REFRESH and one for each cache, with their estimates; empty for a sampler with neither."""
+    """Return a node for REFRESH and one for each cache, with their estimates; empty if the sampler has neither."""
     caches = () if opened.cache is None else opened.cache.caches
     if opened.spec.refresh is None and not caches:
         return []
@@ -248,7 +248,7 @@ def pool_nodes(
 
 
 class _PoolEstimates:
-    """Estimates of a sampler's neighbor pools and caches, made without an epoch."""
+    """Estimates of a sampler's neighbor pools and caches, computed without running an epoch."""
 
     def __init__(self, context: ExecutionContext, opened: StreamSource, stream: MeteredStream) -> None:
         self._spec, self._stream, self._check = stream.spec, stream, context.check_stopped
@@ -262,7 +262,7 @@ class _PoolEstimates:
         self._recent = stream.recent() if stream.sampler.backend.name == "numba" else None
 
     def refresh(self, *, auto: bool) -> PlanNode:
-        """The cost of drawing all rows, and the benefit."""
+        """Return the plan node of REFRESH: the cost of sampling all rows, and the seconds saved."""
         spec = self._spec
         assert spec.refresh is not None
         tables = row_tables(spec, self._walks)
@@ -287,7 +287,7 @@ class _PoolEstimates:
         return PlanNode("Refresh", detail, estimates=numbers)
 
     def cache(self, cache: Cache) -> PlanNode:
-        """The size of a cache when it is full, and the reads of batches that it cannot serve."""
+        """Return the plan node of a cache: its size when full, and the reads that it does not save."""
         choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
         numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
@@ -305,11 +305,11 @@ class _PoolEstimates:
         tried = sum(choice.nodes.size for choice in some)
         if not tried:
             return 0.0
-        self._filled([choice.only(slice(1)) for choice in some], 0)  # loads the kernels
+        self._filled([choice.only(slice(1)) for choice in some], 0)  # loads the kernels, so that this is not measured
         return self._filled(some, 0).stats(None).seconds * rows / tried
 
     def _gain(self) -> float:
-        """Return the seconds per batch saved over FBL with a cache that has every row that the batch needs."""
+        """Return the seconds per batch saved over FBL by a cache with every row that the batch needs."""
         if self._recent is None:
             return 0.0
         kept = self._near(self._all, self._recent)

@@ -1,4 +1,4 @@
-"""EXPLAIN: the bound plan, the rules that changed it, and the estimates of every operator; ANALYZE also runs it."""
+"""The operator of EXPLAIN: the bound plan, the applied rules, and estimates of every operator. ANALYZE also runs it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from snapdb.storage.gc import size_of
 
 
 def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
-    """EXPLAIN: the bound plan of any statement, the rules that changed it, and the operators that run it."""
+    """Run EXPLAIN: return the bound plan of a statement, the rules that changed it, and the operators that run it."""
     bound = (plan.plan if plan.bound is None else plan.bound).describe()
     root = _explained(context, plan.plan, analyze=plan.analyze)
     if plan.json:
@@ -43,7 +43,7 @@ def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
 
 
 def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
-    """Return the operators of a plan with their estimates; `analyze` runs it."""
+    """Return the operators of a plan with their estimates; `analyze` also runs the plan."""
     match plan:
         case SamplePlan():
             return explain_sample(context, plan, analyze=analyze)
@@ -70,7 +70,7 @@ def _explained_query(context: ExecutionContext, query: BoundQuery, *, analyze: b
 
 
 def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
-    """A plan with the queries that supply its rows; `analyze` runs it."""
+    """Return a plan and the queries that supply its rows; `analyze` also runs the plan."""
     root = plan.describe()
     if isinstance(plan, AuditPlan):
         root.children = (explain_sample(context, plan.sample, analyze=False),)
@@ -91,7 +91,7 @@ def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) ->
 
 
 def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
-    """Run the plan, and set the measured rows, bytes and files beside the estimates."""
+    """Run the plan, and set the measured rows, bytes and seconds beside the estimates."""
     started, before, rows, size = time.perf_counter(), context.transactions.brought, 0, 0
     outcome: Outcome | None = None
     while True:
@@ -110,7 +110,7 @@ def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
 def _explain_snapshot(
     context: ExecutionContext, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool
 ) -> PlanNode:
-    """Return the estimates of a snapshot's build; `analyze` builds it."""
+    """Return the estimates of building a snapshot; `analyze` also builds it."""
     with context.store.sql_engine.session() as session:
         data = graph_data(context, session, create.graph, create.tables)
         sketches = sketched(context, session, create, data, full)
@@ -144,7 +144,7 @@ def _element(sketch: Sketch) -> PlanNode:
 
 
 def _fill(root: PlanNode, built: SnapshotFiles, seconds: float) -> None:
-    """Set the actual numbers beside the estimates, by the keys of the nodes."""
+    """Set the measurements beside the estimates, matched by the keys of the nodes."""
     vertices, edges = built.layout.vertices, built.layout.edges
     size = sum(e.bytes for e in edges) + sum(v.count for v in vertices if v.nodes < v.count)
     rows = sum(v.nodes for v in vertices) + sum(e.edges for e in edges)
@@ -163,22 +163,22 @@ _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
 """The operators that EXPLAIN ANALYZE itself adds."""
 _ESTIMATE = "Estimated Cardinality"
 _BITMAP = "get_bit('"
-"""The function in the condition that excludes deleted rows, one bit per row, which is not shown."""
+"""The function in the condition that excludes deleted rows. Its argument has one bit per row, so it is not shown."""
 _LIVE = "the row is not deleted"
 
 
 def _node_json(node: PlanNode, *, numbers: bool = True) -> dict[str, Any]:
-    """A node and its children as plain values for JSON; an unknown number is None."""
+    """Return a node and its children as JSON-serializable values. An unknown number is None."""
     shown = {"estimates": {**_UNKNOWN, **node.estimates}, "actual": node.actual} if numbers else {}
     children = [_node_json(child, numbers=numbers) for child in node.children]
     return {"operator": node.operator, "detail": node.detail, **shown, "children": children}
 
 
 def _tree_lines(node: PlanNode, before: str = "  ", *, last: bool = True) -> list[str]:
-    """A node and its children as a tree: a line for each operator, then one for its estimates and its measurements.
+    """Return a node and its children as a tree, each with a line for its estimates and one for its measurements.
 
-    Lines have any length; `render` wraps them to the width of a terminal. The last child of a node has `└`, its
-    siblings `├`, and `│` joins a node to its next sibling or to its first child.
+    Lines have any length; `render` wraps them to the width of a terminal. The last child of a node is marked with `└`,
+    its siblings with `├`, and `│` joins a node to its next sibling or to its first child.
 
     >>> scan = PlanNode("Scan", "of t", estimates={"rows": 1200})
     >>> scan.measure({"rows": 1500})
@@ -229,7 +229,7 @@ def _value_text(value: Any) -> str:
 
 
 def _query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
-    """The operators of a query in DuckDB, one tree per root; `analyze` runs it. Empty where DuckDB reports none."""
+    """Return DuckDB's operators of a query, one tree per root, or none if it reports none; `analyze` also runs it."""
     explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
     with context.bind_context.session(query) as session, context.watching(session, "running the query"):
         ((_, text),) = session.wrap(explain, query.text, "", query.parameters)
@@ -269,7 +269,7 @@ def _name(node: Mapping[str, Any]) -> str:
 
 
 def _detail(facts: Mapping[str, Any]) -> str:
-    """Return DuckDB's details of an operator on one line."""
+    """Return DuckDB's details of an operator as one line."""
     facts_text = (
         (name, ", ".join(map(str, value)) if isinstance(value, list) else value) for name, value in facts.items()
     )

@@ -1,7 +1,7 @@
 """EXPLAIN SAMPLE: the operators of one epoch, estimated from a few batches that are actually built.
 
-A batch is a function of its number, so the probed batches are the ones that a trainer would get. ANALYZE builds the
-whole epoch as a stream does, and discards the batches.
+A batch is a function of its number, so the measured batches are the ones that a trainer would get. ANALYZE builds the
+whole epoch in the same way as a stream, and discards the batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts of some batches; scaled ones are rounded to whole numbers."""
+    """Counts over a number of batches. Scaled counts are rounded to integers."""
 
     batches: int = 0
     """The number of batches."""
@@ -57,7 +57,7 @@ class _Tally:
     negatives: int = 0
     """The number of negative samples."""
     missing: int = 0
-    """The number of negatives that were requested and could not be found."""
+    """The number of negatives that were requested but could not be found."""
 
     def add(self, batch: Batch) -> None:
         """Add a batch to the counts."""
@@ -78,7 +78,7 @@ class _Tally:
         self.bytes += sum(_size(tensor) for tensor in batch.tensors())
 
     def scaled(self, seeds: int, batches: int) -> _Tally:
-        """The counts, extrapolated to another number of seeds and batches."""
+        """Return the counts, extrapolated to another number of seeds and batches."""
         factor = seeds / self.seeds if self.seeds else 0.0
 
         def each(counts: Counter[Any]) -> Counter[Any]:
@@ -98,7 +98,7 @@ class _Tally:
 
 
 def _size(tensor: Any) -> int:
-    """Return the bytes of a tensor; of a sparse one the sum of its three parts."""
+    """Return the size of a tensor in bytes; for a sparse tensor, the sum of its three parts."""
     if tensor.layout.__repr__() != "torch.sparse_csr":
         return int(tensor.nbytes)
     return sum(int(part.nbytes) for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values()))
@@ -106,9 +106,9 @@ def _size(tensor: Any) -> int:
 
 _PROBES = 4
 _PATIENCE = 1.0
-"""Seconds after which no further batch is probed."""
+"""The number of seconds after which no further batch is measured."""
 _EDGE = 24
-"""Bytes per edge: two local ids and a position."""
+"""The bytes per edge: two local ids and a position."""
 
 _Expanded = tuple[EdgeType, int]
 """The edge type of a batch, and a hop."""
@@ -116,20 +116,20 @@ _Expanded = tuple[EdgeType, int]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The contents of batches, and the seconds that it took to build them."""
+    """The contents of some batches, and the seconds that it took to build them."""
 
     tally: _Tally
-    """The contents."""
+    """The counts of the batches."""
     making: float
-    """Seconds of work of all threads together."""
+    """The CPU seconds of all threads together."""
     sampling: float
-    """Seconds of that spent on sampling neighbourhoods."""
+    """The part of `making` that was spent on sampling neighbours."""
     shares: dict[_Expanded, float]
-    """The share of each step in the seconds of sampling; the shares add up to 1."""
+    """The share of each step in the seconds of sampling. The shares add up to 1."""
 
 
 def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> PlanNode:
-    """The operators of one epoch; `analyze` runs it."""
+    """Return the operators of one epoch; `analyze` also runs it."""
     started = time.perf_counter()
     opened = open_sample(context, plan)
     reading = time.perf_counter() - started
@@ -141,7 +141,7 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
             _fill(root, expected, stream.options.threads_of(1), reading)
             if analyze and opened.cache is None:
                 _analyze(context, root, stream, expected.shares)
-        if analyze and opened.cache is not None:  # the probed batches do not need the rows that the cache keeps
+        if analyze and opened.cache is not None:  # the measured batches do not need cached rows
             with plan.places.under(), _metered(context, opened, opened.cache) as stream:
                 _analyze(context, root, stream, expected.shares)
     finally:
@@ -150,12 +150,12 @@ def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool
 
 
 def _metered(context: ExecutionContext, opened: StreamSource, cache: CacheSource | None = None) -> MeteredStream:
-    # Several streams may read the source one after another, so that none of them releases it.
+    # Several streams read the source one after another, so none of them may release it.
     return loading.MeteredStream(opened._replace(cache=cache, lease=None), StreamOptions(max_threads=context.threads))
 
 
 def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
-    """The work of an epoch, extrapolated from a few of its batches, and the number of these."""
+    """Return the work of an epoch, extrapolated from a few of its batches, and the number of these batches."""
     batches, seeds = len(stream), _epoch_seeds(stream)
     tally, places = _Tally(), _places(stream)
     if places:
@@ -170,7 +170,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
             break
     context.check_stopped()
     steps: Mapping[_Expanded, float] = stream.steps(_PATIENCE)
-    if not sum(steps.values()):  # too short to be timed: the same for all edges
+    if not sum(steps.values()):  # a warm-up batch, so that loading kernels and page faults are not measured
         steps = tally.edges
     total = sum(steps.values())
     shares = {step: amount / total for step, amount in steps.items()} if total else {}
@@ -181,7 +181,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
 
 
 def _places(stream: MeteredStream) -> list[int]:
-    """Return the batches to measure: spread over the epoch, or the first ones where each depends on those before."""
+    """Return the batches to measure: spread over the epoch, or the first ones if batches depend on earlier ones."""
     batches, refresh = len(stream), stream.spec.refresh
     if refresh is not None and refresh.visited:
         return list(range(min(_PROBES, batches)))
@@ -196,7 +196,7 @@ def _epoch_seeds(stream: MeteredStream) -> int:
 def _root(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, stream: MeteredStream, looked: int
 ) -> PlanNode:
-    """The operators, without numbers."""
+    """Return the operators, without numbers."""
     spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.hints)
     unit = event_unit(plan.snapshot.graph, read_tables(context, plan.snapshot), None)
     threads = stream.options.threads_of(1)
@@ -228,7 +228,7 @@ def _batches(number: int) -> str:
 
 
 def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[PlanNode]:
-    """A node for each hop and relation, the last one first, in the order in which they are nested."""
+    """Return a node for each hop and relation, the last hop first, in the order in which they are nested."""
     layouts = {edge.name: edge for edge in read_layout(context.store.db_dir, plan.snapshot).edges}
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.hints.idle
     nodes = []
@@ -247,7 +247,7 @@ def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredSt
 
 
 def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
-    """Set the estimates of every node: CPU seconds, and elapsed seconds of Stream."""
+    """Set the estimates of every node, as CPU seconds; for the node Stream, as elapsed seconds."""
     seconds = work.making / max(1, threads)
     for node in root.walk():
         if _is_measured(node):
@@ -255,12 +255,12 @@ def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
 
 
 def _is_measured(node: PlanNode) -> bool:
-    """Return whether a node's numbers are measured; those of pools and caches are computed."""
+    """Return whether a node's numbers are measured. Those of pools and caches are computed."""
     return node.key not in (None, SERVING_CACHE)
 
 
 def _numbers(key: Hashable, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
-    """The measurements or estimates of the node with a key."""
+    """Return the measurements or estimates of the node with a key."""
     tally, gathering = work.tally, max(0.0, work.making - work.sampling)
     size, edges = sum(tally.features.values()), sum(tally.edges.values())
     match key:

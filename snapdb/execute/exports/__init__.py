@@ -1,1 +1,1 @@
-"""COPY TO: the rows of a query, a snapshot or the batches of a sampler, written into files."""
+"""COPY TO: writes the rows of a query, a snapshot, or the batches of a sampler to files."""

@@ -1,6 +1,6 @@
 """COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: a folder of arrays and a manifest, with vertices numbered from 0.
 
-Arrays are read and written one part at a time, so that memory does not grow with the snapshot.
+Arrays are read and written in parts, so memory use does not grow with the snapshot.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ if TYPE_CHECKING:
 _Read = Callable[[Int64s], Array]
 
 _PART = 1 << 24
-"""The bytes of an array that are in memory at once."""
+"""The number of bytes of an array that are in memory at once."""
 
 
 class _OutputArray(NamedTuple):
-    """An array that is read lazily, from its beginning at each call."""
+    """An array that is read lazily. Each call reads it from the beginning."""
 
     name: str
-    """The name of the array, with a dot in the arrays of a compound value: `ids.region`, `x.indptr`."""
+    """The name of the array. Arrays of a compound value have a dot in their names, such as `ids.region` or
+    `x.indptr`."""
     dtype: np.dtype[Any]
     """The dtype of the array."""
     shape: tuple[int, ...]
@@ -67,7 +68,7 @@ class _OutputArray(NamedTuple):
     """Yields the values in C order, in parts."""
 
     def whole(self) -> Array:
-        """The whole array in memory."""
+        """Read the whole array into memory."""
         values = np.empty(self.shape, self.dtype)
         flat, at = values.reshape(-1), 0
         for part in self.parts():
@@ -78,28 +79,28 @@ class _OutputArray(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Numbering:
-    """The vertices of one type that are in a snapshot, numbered from 0 in the order of their dense ids."""
+    """The vertices of one type in a snapshot, numbered from 0 in the order of their dense ids."""
 
     count: int
     """The number of vertices."""
     dense: Int64s | None = None
-    """[count] dense ids, int64; None: the dense ids have no gaps."""
+    """[count] dense ids, int64, or None if the dense ids have no gaps."""
     places: Int64s | None = None
-    """[dense ids] the number of each vertex, int64; -1 for ids that are not in the snapshot. None: they have no
+    """[dense ids] the number of each vertex, int64, or -1 for ids that are not in the snapshot. None if there are no
     gaps."""
 
     def parts(self, width: int) -> Iterator[Int64s]:
-        """The dense ids in order, in parts of as many as fill `_PART` with rows of `width` bytes."""
+        """Yield the dense ids in order, in parts whose rows of `width` bytes fill `_PART`."""
         step = max(1, _PART // max(1, width))
         for start in range(0, self.count, step):
             stop = min(start + step, self.count)
             yield np.arange(start, stop) if self.dense is None else self.dense[start:stop]
 
     def of(self, dense: Array) -> Int64s:
-        """The numbers of dense ids, int64.
+        """Return the numbers of dense ids, int64.
 
         Raises:
-            CorruptError: an id belongs to no vertex of the snapshot.
+            CorruptError: An id belongs to no vertex of the snapshot.
         """
         limit = self.count if self.places is None else self.places.size
         inside = not dense.size or (int(dense.min()) >= 0 and int(dense.max()) < limit)
@@ -133,7 +134,7 @@ def _per_vertex(
 def _edge_arrays(
     view: GraphView, edge: EdgeElement, source: _Numbering, destination: _Numbering
 ) -> Iterator[_OutputArray]:
-    """The arrays of an edge type, by destination, then event time and edge id, as PyG's `is_sorted=True` requires."""
+    """Yield the arrays of an edge type, sorted as PyG's `is_sorted=True` requires: destination, event time, edge id."""
     rows = view.adjacency(Relation(edge.type, "IN"))
     count = rows.edges
 
@@ -177,15 +178,15 @@ def _bytes(dtype: np.dtype[Any], width: tuple[int, ...]) -> int:
 
 
 _NATIVE = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_date)
-"""Tests for the key types that numpy supports; other keys are written as text."""
+"""Predicates for the key types that numpy supports. Other keys are written as text."""
 _SPARSE = 1 << 8
-"""The assumed bytes of a sparse row."""
+"""The assumed number of bytes per sparse row."""
 _SPLITS = 32
 """The maximum number of distinct values of a split column."""
 
 
 def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[_OutputArray]:
-    """The arrays of a vertex type except its splits, in the graph's order of features."""
+    """Yield the arrays of a vertex type, except for its splits, with features in the order of the graph."""
     view = reading.view
     yield from _ids(view.keys[vertex.name], vertex.key, numbering)
     for name, feature in view.node_features.get(vertex.name, {}).items():
@@ -203,10 +204,13 @@ def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numberin
 
 
 def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[_OutputArray]:
-    """One mask per value of a text column, such as `train_mask`: [count] bool, true for the vertices with that value.
+    """Return one mask per value of a text column, such as `train_mask`.
+
+    Each mask has [count] bools, true for the vertices with that value.
 
     Raises:
-        DataError: the values are not usable as splits: too many, or with characters other than letters, digits and _.
+        DataError: The values are not usable as splits, because there are too many or they contain characters other than
+            letters, digits and _.
     """
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
@@ -233,14 +237,14 @@ def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> li
 
 
 def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
-    """Return the distinct values of a column in order, at most one more than the maximum."""
+    """Return the distinct values of a column in order, up to one more than the maximum."""
     distinct = f"SELECT DISTINCT {text} AS v FROM ({rows.sql}) WHERE v IS NOT NULL ORDER BY v LIMIT {_SPLITS + 1}"
     with reading.context.store.sql_engine.session() as session:
         return [value for (value,) in session.rows(distinct)]
 
 
 def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator[_OutputArray]:
-    """Return the user's ids; a composite key has one array per column."""
+    """Yield the user's ids. A composite key has one array per column."""
     whole = len(key) == 1
     kinds = keys.read(np.empty(0, np.int64)).type
     for i, name in enumerate(key):
@@ -254,7 +258,7 @@ def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator
 
 
 def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> _OutputArray:
-    """Return keys in numpy's type, or as text of fixed width where numpy has none."""
+    """Return keys in numpy's type, or as text of fixed width if numpy has no such type."""
     if any(is_one(kind) for is_one in _NATIVE):
         dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
         return _per_vertex(name, numbering, dtype, (), lambda ids: read(ids).to_numpy(zero_copy_only=False))
@@ -264,14 +268,14 @@ def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """Return keys as text; bytes as hexadecimal digits."""
+    """Return keys as text, and bytes as hexadecimal digits."""
     if pa.types.is_binary(keys.type):
         return pa.array([value.hex() for value in keys.to_pylist()], pa.string())
     return keys.cast(pa.string())
 
 
 def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[_OutputArray]:
-    """Sparse rows as the arrays of a CSR matrix, and its shape."""
+    """Yield sparse rows as the arrays of a CSR matrix, and its shape."""
     indptr = np.zeros(numbering.count + 1, np.int64)
     at = 0
     for ids in numbering.parts(_SPARSE):
@@ -288,7 +292,7 @@ def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator
 
 
 def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
-    """Return the text of each class of a text target; None for a numeric target."""
+    """Return the text of each class of a text target; empty for a numeric target."""
     layout = read_layout(reading.context.store.db_dir, reading.snapshot)
     return list(
         classes_of(reading.context.store.db_dir, next(v for v in layout.vertices if v.name == vertex.name)) or ()
@@ -336,7 +340,7 @@ class _Filled(NamedTuple):
 
 
 def _tables(export: _Export) -> list[_Written]:
-    """Write each element as Parquet, with the columns that the snapshot shows."""
+    """Write each element as Parquet, with the columns that the snapshot's view has."""
     context, plan, entries = export.context, export.plan, []
     views = context.bind_context.views(plan.snapshot)
     for element in plan.snapshot.graph.elements:
@@ -380,7 +384,7 @@ _WRITERS: Mapping[SnapshotFormat, Callable[[_Export], list[_Written]]] = {
     "npz": _archives,
     "pyg": _pyg,
 }
-"""Format → the function that writes the folder's files."""
+"""Format → the function that writes the files of the folder."""
 
 
 def _as_written(array: _OutputArray) -> _OutputArray:
@@ -388,7 +392,7 @@ def _as_written(array: _OutputArray) -> _OutputArray:
 
 
 def _as_pyg(array: _OutputArray) -> _OutputArray:
-    """Convert an array of edges for PyG: its loaders call an edge's position e_id, its layers multiply by weights."""
+    """Convert an edge array for PyG: its loaders use the name e_id otherwise, and its layers need float32 weights."""
     if array.name == "e_id":
         return array._replace(name="edge_id")
     if array.name != "edge_weight":
@@ -398,7 +402,7 @@ def _as_pyg(array: _OutputArray) -> _OutputArray:
 
 
 def _elements(export: _Export, changed: Callable[[_OutputArray], _OutputArray] = _as_written) -> Iterator[_Filled]:
-    """Yield every element with its arrays, unread; those of edges are converted."""
+    """Yield every element with its arrays, which are not read yet; `changed` converts the arrays of edges."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: _numbering_of(view, vertex.name) for vertex in graph.vertices}
     for vertex in graph.vertices:
@@ -414,7 +418,7 @@ def _elements(export: _Export, changed: Callable[[_OutputArray], _OutputArray] =
 
 
 def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering) -> list[_OutputArray]:
-    """Return the masks of a split; none where the split is the default and the column is no split."""
+    """Return the masks of a split, or none if SPLIT was not written and the default column has no usable values."""
     try:
         return masks(export.reading, vertex_type, column, numbering)
     except DataError as error:
@@ -424,7 +428,7 @@ def _masks(export: _Export, vertex_type: str, column: str, numbering: _Numbering
 
 
 def _reporting(export: _Export, element: str, arrays: list[_OutputArray]) -> list[_OutputArray]:
-    """The arrays, which report progress while they are read, and check for a request to stop."""
+    """Return the arrays, wrapped to report progress and to check for a stop request while they are read."""
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
         raise BindError(
@@ -460,10 +464,10 @@ def _file(element: _Element, suffix: str) -> str:
 
 @contextmanager
 def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:
-    """A context manager that yields a folder to fill; the block publishes it with `finish`, else it is removed.
+    """Yield a folder to fill, as a context manager. The block publishes it with `finish`; otherwise it is removed.
 
     Raises:
-        InputError: the path is not writable or not allowed, or the disk reports an error.
+        InputError: The path is not writable or not allowed, or the disk reports an error.
     """
     target = Path(os.path.expanduser(path))
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(context.store.db_dir.path)):
@@ -480,7 +484,7 @@ def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrit
 
 
 def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
-    """COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, as arrays or as PyG's data."""
+    """Run COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, arrays or PyG data."""
     yield from ()
     snapshot = plan.snapshot
     opened = open_snapshot(context.store.catalog_db, snapshot)
@@ -500,7 +504,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
 
 
 def _manifest(plan: CopySnapshotPlan, written: Sequence[_Written]) -> dict[str, Any]:
-    """Return the folder's manifest: each element's file, number of rows, and fields."""
+    """Return the manifest of the folder, with the file, number of rows and fields of each element."""
     schema: dict[str, dict[str, Any]] = {"vertices": {}, "edges": {}}
     for element, rows, file, fields in written:
         entry = {"file": file, "rows": rows, "fields": fields}
@@ -513,7 +517,7 @@ def _manifest(plan: CopySnapshotPlan, written: Sequence[_Written]) -> dict[str, 
 
 
 def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
-    """COPY (SAMPLE …) TO: write the batches of some epochs into a folder, one file each, as a stream builds them."""
+    """Run COPY (SAMPLE …) TO: write each batch of some epochs into one file of a folder, as a stream builds it."""
     yield from ()
     with _export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
         opened = open_sample(context, plan.sample)
@@ -528,7 +532,7 @@ def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
 def _write_batches(
     plan: CopySamplePlan, context: ExecutionContext, opened: StreamSource, writer: BatchWriter
 ) -> tuple[int, int]:
-    """Writes the batches, on the threads that build them; returns their number and bytes."""
+    """Write the batches on the threads that build them; return their number and bytes."""
     sample, what, done, size = plan.sample, f"writing {plan.path}", 0, 0
     with (
         sample.places.under(),
@@ -539,7 +543,7 @@ def _write_batches(
         lineage = stream.lineage
         for epoch in range(sample.epochs if len(stream) else 0):
             total = len(stream)
-            # A transform's results replace the batches: here the bytes that it wrote.
+            # The results of a transform replace the batches; here they are the numbers of bytes written.
             sizes: Iterator[Any] = iter(stream)
             for number, written in enumerate(sizes):
                 context.step(what, (epoch + number / total) / sample.epochs)

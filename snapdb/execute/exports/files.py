@@ -1,4 +1,4 @@
-"""COPY … TO: rows written to one file, which gets its name by an atomic rename once it is complete."""
+"""COPY … TO: writes rows to one file, which is complete before an atomic rename gives it its name."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ _LINKS = 40
 
 
 def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
-    """COPY (query) TO: write the rows beside the file, then rename it to the name of the file."""
+    """Run COPY (query) TO: write the rows to a temporary file beside the target, then rename it."""
     yield from ()
     target = _target(context, plan)
     with (
@@ -40,7 +40,7 @@ def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
 
 
 def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
-    """The path to write to, with links resolved; InputError where no file may be written."""
+    """Return the path to write to, with links resolved. Raise InputError if no file may be written there."""
     expanded = os.path.expanduser(plan.path)
     target = Path(os.path.realpath(expanded))
     if os.path.isdir(target):
@@ -64,7 +64,7 @@ def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
 
 
 def _is_device(path: str) -> bool:
-    """Return whether a path, or a link on its way, is a device such as /dev/stdout."""
+    """Return whether a path, or a link that it leads through, is a device such as /dev/stdout."""
     place = os.path.abspath(path)
     for _ in range(_LINKS):
         folder = os.path.realpath(os.path.dirname(place))
@@ -78,11 +78,11 @@ def _is_device(path: str) -> bool:
 
 @contextmanager
 def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterator[Path]:
-    """Yield a temporary path in the target's folder; it is renamed to the target on success, else removed."""
+    """Yield a temporary path in the target's folder. It is renamed to the target on success, and removed otherwise."""
     path = hidden_beside(target)
     try:
         yield path
-        # Synced before the rename, so that a crash leaves the old file or the whole new one.
+        # Synced before the rename, so that a crash leaves either the old file or the complete new one.
         context.store.disk.settle(path)
         context.store.disk.rename(path, target)
     except OSError as error:
@@ -97,17 +97,17 @@ def _refused(plan: CopyToPlan, message: str) -> InputError:
 
 
 def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: FileFormat, writer: str) -> int:
-    """The number of rows that DuckDB's writer wrote.
+    """Write the rows of a query with DuckDB's COPY, and return their number.
 
     Args:
-        session: A session with the query's names.
+        session: A session with the names that the query uses.
         query: The query that returns the rows.
         path: The file to create or overwrite.
         format_: The file format.
-        writer: The options of DuckDB's COPY, in parentheses.
+        writer: The options of DuckDB's COPY, without parentheses.
 
     Raises:
-        OSError: the disk reports an error.
+        OSError: The disk reports an error.
     """
     # DuckDB writes HUGEINT to Parquet as DOUBLE, so such columns are cast to an exact type first.
     before, after = _exact(session, query) if format_ == "parquet" else ("", "")
@@ -122,7 +122,7 @@ def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: File
 
 
 def _exact(session: SqlSession, query: BoundQuery) -> tuple[str, str]:
-    """Return the SQL around a query that keeps its values exact in Parquet: sums of integers would become fractions."""
+    """Return SQL to wrap a query so that Parquet keeps its values exact; sums of integers would become fractions."""
     columns = session.describe(query.text, query.parameters)
     if all(parquet_form(c.type) == c.type for c in columns):
         return "", ""
@@ -134,7 +134,7 @@ def _exact(session: SqlSession, query: BoundQuery) -> tuple[str, str]:
 
 
 def _packed(context: ExecutionContext, session: SqlSession, plan: CopyToPlan, path: Path) -> int:
-    """Write batches to a file of Arrow's, and return the number of rows."""
+    """Write batches to an Arrow IPC file, and return the number of rows."""
     rows, writer = 0, None
     _check_zones(session, plan)
     batches = map(plain, session.exact_reader(plan.query.text, plan.query.parameters))
@@ -150,9 +150,9 @@ def _packed(context: ExecutionContext, session: SqlSession, plan: CopyToPlan, pa
 
 
 def _check_zones(session: SqlSession, plan: CopyToPlan) -> None:
-    """Raise for a time of day with a zone, which no type of Arrow represents."""
+    """Raise for a time of day with a time zone, which no Arrow type represents."""
     for column in session.describe(plan.query.text, plan.query.parameters):
-        if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose instants Arrow keeps
+        if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose instants Arrow represents
             cast = f"CAST({quote_odd(column.name)} AS VARCHAR)"
             raise BindError(
                 f"Arrow cannot represent the time zone of {column.name}, of type {column.type}; write {cast}",

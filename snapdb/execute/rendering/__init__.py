@@ -1,4 +1,4 @@
-"""Results as text: values of Arrow columns, a text table and a table in HTML, which report what they leave out."""
+"""Renders results as text: Arrow values, a text table, and an HTML table. Tables report what they omit."""
 
 from snapdb.execute.rendering.pages import page
 from snapdb.execute.rendering.plans import PLAN, is_plan

@@ -1,4 +1,4 @@
-"""A table as HTML, for notebooks: its first rows and columns, with a line that counts all of them."""
+"""Renders a table as HTML for notebooks: its first rows and columns, and a line with the total counts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,13 @@ from snapdb.execute.rendering.values import is_right, printable, spell, type_nam
 from snapdb.types.text import Head, bar_chart, block, html_table
 
 _LONGEST = 300
-"""The number of characters that a cell shows."""
+"""The maximum number of characters in a cell."""
 _PAGE_WIDTH = 110
-"""The cells of a line of a plan."""
+"""The width of a plan, in character cells."""
 
 
 def page(table: pa.Table, *, max_rows: int = 40, max_columns: int = 60) -> str:
-    """The table as HTML, its first rows and columns, with a line that counts all of them.
+    """Return the table as HTML: its first rows and columns, and a line with the total counts.
 
     >>> page(pa.table({"name": ["<ann>", None]})).count("&lt;ann&gt;")
     1
@@ -43,16 +43,16 @@ def _cut(text: str | None) -> str | None:
 
 
 _BARS = "▁▂▃▄▅▆▇█"
-"""The bars of a chart as text; the first one is also drawn for nothing."""
+"""The bars of a chart as text. The first one is also drawn for 0."""
 
 
 def _is_summary(table: pa.Table) -> bool:
-    """Whether a table is that of SUMMARIZE SNAPSHOT, whose charts are drawn."""
+    """Return whether a table is the result of SUMMARIZE SNAPSHOT, whose charts are drawn."""
     return {"element", "chart", "growth", "from_time", "to_time"} <= set(table.schema.names)
 
 
 def _charts(table: pa.Table) -> list[str | None]:
-    """The chart of each element: how many there were in each part of the time, else vertices by their degrees."""
+    """Return the chart of each element: its growth over time, or the degree histogram of its vertices."""
     return [_chart(row) for row in table.select(["element", "chart", "growth", "from_time", "to_time"]).to_pylist()]
 
 

@@ -1,4 +1,4 @@
-"""The plan of EXPLAIN as text: long lines of its tree are wrapped under their nodes."""
+"""Renders the plan of EXPLAIN as text. Long lines of its tree are wrapped under their nodes."""
 
 import re
 import textwrap
@@ -10,24 +10,24 @@ from snapdb.execute.rendering.values import printable, text_width
 
 _SHOWN = b"snapdb.shown"
 PLAN = pa.schema([pa.field("plan", pa.string(), metadata={_SHOWN: b"plan"})])
-"""The schema of EXPLAIN: lines of text, or one value of JSON."""
+"""The schema of EXPLAIN: lines of text, or one JSON value."""
 _LEAD = re.compile("[ │├└]*")
 _HEADINGS = ("Bound", "Plan")
 _TEXT = 12
-"""The least cells of text in a line, however deep its node is."""
+"""The minimum width of the text in a line, in cells, regardless of the depth of its node."""
 PLAN_WIDTH = 80
-"""The cells of a line where no width is known."""
+"""The width of a line in cells if the width of the output is unknown."""
 ASCII_TREE = str.maketrans("│├└", "|+`")
-"""The marks of the tree for terminals without boxes."""
+"""Maps the box-drawing characters of the tree to ASCII."""
 
 
 def is_plan(schema: pa.Schema) -> bool:
-    """Whether a result is the plan that EXPLAIN shows, and not a table that has a column of that name."""
+    """Return whether a result is an EXPLAIN plan, rather than a table with a column of that name."""
     return len(schema) == 1 and (schema.field(0).metadata or {}).get(_SHOWN) == b"plan"
 
 
 def wrap_plan(lines: Sequence[str], width: int) -> list[str]:
-    """The lines of a plan's tree in `width` cells: a longer one goes on under its own node.
+    """Return the lines of a plan's tree wrapped to `width` cells; a longer line continues under its own node.
 
     >>> for line in wrap_plan(["└ Join of two tables by key", "  ├ Scan of all rows of t", "  └ Values"], 24):
     ...     print(line)
@@ -42,7 +42,7 @@ def wrap_plan(lines: Sequence[str], width: int) -> list[str]:
         if text_width(line) <= width:
             wrapped.append(line)
             continue
-        lead = _LEAD.match(line)[0]  # type: ignore[index]  # it matches nothing, too
+        lead = _LEAD.match(line)[0]  # type: ignore[index]  # the pattern also matches the empty string
         under = lead.replace("├", "│").replace("└", " ") + "  "
         if under[: len(lead)] != lead:  # the line of a node, which is joined to its first child
             joined = following[len(lead) : len(lead) + 1] in tuple("│├└")
@@ -58,7 +58,7 @@ def wrap_plan(lines: Sequence[str], width: int) -> list[str]:
 
 
 def plan_text(table: pa.Table, width: int, bold: Callable[[str], str] = str) -> str:
-    """A plan in lines of at most `width` cells, its headings marked by `bold`; JSON as it is."""
+    """Return a plan in lines of at most `width` cells, with headings marked by `bold`. JSON is not wrapped."""
     lines = [printable(str(line)) for line in table.column(0).to_pylist()]
     if not lines or lines[0].startswith("{"):
         return "\n".join(lines)

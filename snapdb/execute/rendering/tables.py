@@ -1,4 +1,4 @@
-"""A table as text: what does not fit the width is cut, dropped or turned, and the footer counts it."""
+"""Renders a table as text. Cells and columns that do not fit are cut, dropped or transposed, and counted."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from snapdb.on_first_use import module_on_first_use
 from snapdb.types.text import counted
 
 _NARROWEST = 12
-"""A column of long texts is cut to this many cells at most before other columns are dropped."""
+"""The width to which a column of long texts is cut before other columns are dropped, in cells."""
 _SHORT_TEXT, _SHORT_VALUE = 20, 32
-"""Texts, and numbers and times, of up to this many cells are never cut: a part of a number misleads."""
+"""The widths, in cells, up to which texts, and numbers and times, are never cut. A truncated number misleads."""
 _TURNED_ROWS = 12
-"""The most rows that are turned into columns."""
+"""The maximum number of rows that are transposed into columns."""
 _TURNED_WIDTH = 21
-"""The cells of a turned row, at least."""
+"""The minimum width of a transposed row, in cells."""
 _rich_style = module_on_first_use("rich.style")
 _PLAIN, _BOLD, _DIM = "none", "bold", "dim"
-"""Styles of rich."""
+"""Style names of rich."""
 
 
 class _Column(NamedTuple):
     name: str
     type: str
     cells: tuple[tuple[str, ...], ...]
-    """Per row, the lines of its text."""
+    """The lines of text of each row."""
     nulls: frozenset[int]
     right: bool
     wanted: int
-    """The width of the name, the values and the type."""
+    """The preferred width, which fits the name, the values and the type."""
     needed: int
     """The width without the type, which is cut first."""
     least: int
@@ -57,21 +57,22 @@ def render(
     seconds: bool = False,
     turn: bool = False,
 ) -> str:
-    """The table as text with a footer that counts rows, and columns and cells where some are not shown whole.
+    """Return the table as text, with a footer that counts the rows and everything that is cut or not shown.
 
     Args:
-        table: What to show.
-        width: Terminal cells in a line. In a wider table long texts are cut, those of the first column last, then
-            columns are dropped from the right. None shows everything. The plan of EXPLAIN is text, of which long lines
-            are wrapped, at 80 cells for None.
-        max_rows: The number of rows to show. None shows all.
-        total_rows: How many rows the result has, when `table` holds only its first ones.
+        table: The table to show.
+        width: The width of a line in terminal cells. If the table is wider, long texts are cut, those of the first
+            column
+            last, and then columns are dropped from the right. None shows everything. The plan of EXPLAIN is text whose
+            long lines are wrapped, at 80 cells if the width is None.
+        max_rows: The maximum number of rows to show, or None for all.
+        total_rows: The number of rows of the result, if `table` has only the first ones.
         color: Mark the header, the types and NULLs with ANSI codes.
-        unicode: Draw boxes and ellipses; otherwise ASCII alone.
-        null: What stands for NULL; a text that is the same is shown in quotes.
-        hint: How to see everything, for the footer where something is left out.
-        seconds: Show times to the second.
-        turn: Show a line for each column of a table that is too wide and has few rows.
+        unicode: Draw boxes and ellipses; otherwise use ASCII only.
+        null: The text for NULL. An equal text value is shown in quotes.
+        hint: How to see everything; appended to the footer if something is omitted.
+        seconds: Round times down to seconds.
+        turn: Transpose a table that is too wide and has few rows, with one line per column.
 
     >>> print(render(pa.table({"name": ["ann", None], "age": [31, 9]}), width=80))
     ┌─────────┬────────┐
@@ -115,7 +116,7 @@ def render(
 
 
 def footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
-    """The line under a table: how many rows there are, and whatever is not shown.
+    """Return the line under a table, which counts its rows and everything that is not shown.
 
     >>> footer(100, 40, 9, 2, 1)
     '100 rows (40 shown), 9 columns (7 shown), 1 cell cut'
@@ -150,13 +151,14 @@ def _lines(text: str | None, null: str) -> tuple[str, ...]:
 
 
 def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[int]:
-    """How wide each column is drawn; fewer numbers than columns where the rest does not fit.
+    """Return the width of each column. The list is shorter than `sizes` if the last columns do not fit.
 
-    Columns are dropped from the right until each of the others has its least width. Then the values of the narrowest
-    columns are shown whole first, and types last.
+    Columns are dropped from the right until all others have their minimum width. The remaining space first completes
+    the values of the narrowest columns, and then the types.
 
     Args:
-        sizes: The width that each column wants, needs for its name and values, and may be cut to.
+        sizes: The preferred width, the width of name and values, and the minimum width of each column.
+        width: The width of a line in cells, or None for no limit.
 
     >>> _widths([(7, 4, 4), (60, 60, 12), (30, 30, 12)], 61), _widths([(40, 40, 20)] * 20, 60)
     ([5, 23, 23], [25, 24])
@@ -183,12 +185,12 @@ def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[in
 
 
 def _capped(sizes: Sequence[tuple[int, int, int]], cap: int) -> list[int]:
-    """The widths that values need, each at most `cap` unless its least width is greater."""
+    """Return the widths that the values need, each limited to `cap` or to its minimum width if that is greater."""
     return [max(min(needed, cap), least) for _, needed, least in sizes]
 
 
 def _drawn(widths: Sequence[int]) -> int:
-    """Return the cells of a line of columns with these widths, padding and borders included."""
+    """Return the width of a line of columns with these widths, including padding and borders."""
     return sum(widths) + 3 * len(widths) + 1
 
 
@@ -202,7 +204,7 @@ class _Page:
         return str(_rich_style.Style.parse(style).render(text)) if self.color and text else text
 
     def needs_cut(self, column: _Column, width: int) -> int:
-        """How many cells of the column do not fit."""
+        """Return how many cells of the column do not fit."""
         return sum(any(text_width(line) > width for line in lines) for lines in column.cells)
 
     def draw(self, columns: Sequence[_Column], widths: Sequence[int], rows: int, more: bool) -> list[str]:
@@ -230,7 +232,7 @@ class _Page:
         return side + side.join(cells) + side
 
     def _fit(self, text: str, width: int, right: bool, style: str) -> str:
-        """Return the text in exactly `width` cells, cut with an ellipsis where it is longer."""
+        """Return the text padded or cut to exactly `width` cells. A cut text ends with an ellipsis."""
         length = text_width(text)
         if length > width:
             keep = max(width - text_width(self.ellipsis), 0)
@@ -242,9 +244,9 @@ class _Page:
 
 
 def _turned(columns: Sequence[_Column], width: int, page: _Page) -> list[str]:
-    """A line for each column but the first, whose values are the names of the rows; long values are wrapped.
+    """Return the transposed table: one line per column except the first, whose values are the headings.
 
-    Rows that do not fit beside each other are drawn in several tables, each with the names of the columns.
+    Long values are wrapped. Rows that do not fit side by side are drawn in several tables, each with the column names.
     """
     names, values = columns[0], columns[1:]
     labels = tuple((column.name,) for column in values)
@@ -263,7 +265,7 @@ def _turned(columns: Sequence[_Column], width: int, page: _Page) -> list[str]:
 
 
 def _turned_row(names: _Column, values: Sequence[_Column], row: int, room: int) -> _Column:
-    """A row as a column of the turned table, at most `room` cells wide."""
+    """Return a row as a column of the transposed table, at most `room` cells wide."""
     cells = tuple(
         tuple(part for line in column.cells[row] for part in (textwrap.wrap(line, room) or [""])) for column in values
     )

@@ -1,4 +1,4 @@
-"""Values of Arrow columns as text, for tables, delimited files and JSON, and the SQL names of their types."""
+"""Renders Arrow values as text for tables, delimited files and JSON, and names their types in SQL."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from snapdb.on_first_use import module_on_first_use
 pc = module_on_first_use("pyarrow.compute")
 
 _INFINITE = {2**63 - 1: "infinity", 1 - 2**63: "-infinity", 2**31 - 1: "infinity", 1 - 2**31: "-infinity"}
-"""How DuckDB stores infinite timestamps and dates."""
+"""The integers by which DuckDB represents infinite timestamps and dates, and their texts."""
 _TRAILING_ZEROS = re.compile(r"\.?0+(?=$|[+-]\d{4}$|Z$)")
 _FRACTION = re.compile(r"\.\d+")
 _HOURS = re.compile(r"([+-]\d\d):00$")
-"""A zone of whole hours."""
+"""A UTC offset of whole hours."""
 _OFFSET = re.compile(r"([+-]\d\d)(\d\d)$")
 _SQL_NAMES = {
     "bool": "boolean",
@@ -49,20 +49,20 @@ _SQL_NAMES = {
 
 
 class Spelling(NamedTuple):
-    """How one output writes the values that formats disagree about."""
+    """An output format's choices for values that formats write differently."""
 
     string: Callable[[str], str]
-    """Applied to strings, times, UUIDs and whatever else is no number."""
+    """Applied to strings, times, UUIDs and all other values that are not numbers."""
     blob: str
-    """What stands before the hexadecimal digits of a blob."""
+    """The prefix of the hexadecimal digits of a blob."""
     separator: str
-    """What stands between a date and a time."""
+    """The separator between a date and a time."""
     not_finite: dict[str, str | None]
-    """Texts of nan, inf and -inf; None is written as a null."""
+    """The texts of nan, inf and -inf. None writes a null."""
     nested: Spelling | None = None
-    """The spelling inside lists, structs and maps; None: this one."""
+    """The spelling inside lists, structs and maps, or None for the same one."""
     seconds: bool = False
-    """Whether times end at the second, and zones of whole hours at the hour."""
+    """Whether times are cut to seconds, and UTC offsets of whole hours to hours."""
 
 
 def _quoted(value: str) -> str:
@@ -70,17 +70,17 @@ def _quoted(value: str) -> str:
 
 
 JSON = Spelling(_quoted, "", "T", {"nan": None, "inf": None, "-inf": None})
-"""Strict JSON: what has no JSON number is null, blobs are hexadecimal strings, times are ISO 8601."""
+"""Strict JSON: non-finite numbers are null, blobs are hexadecimal strings, and times are ISO 8601."""
 
 _WORDS: dict[str, str | None] = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 PLAIN = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS))
-"""For eyes: values as they stand, and nested ones like JSON."""
+"""The spelling for people: plain values without quotes, and nested values like JSON."""
 SECONDS = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS, seconds=True), seconds=True)
-"""The same with times to the second, for terminals."""
+"""Like `PLAIN`, with times cut to seconds, for terminals."""
 
 
 def spell(column: pa.Array | pa.ChunkedArray, spelling: Spelling = PLAIN) -> list[str | None]:
-    """One text per value of `column`; None for NULL.
+    """Return one text per value of `column`, or None for NULL.
 
     >>> spell(pa.array([1.0, None, float("nan")]))
     ['1.0', None, 'NaN']
@@ -100,7 +100,7 @@ def spell(column: pa.Array | pa.ChunkedArray, spelling: Spelling = PLAIN) -> lis
 
 def _scalars(column: pa.Array, spelling: Spelling) -> list[str | None]:
     text = next(text for fits, text in _SCALARS if fits(column.type))
-    # Python's dates end at year 9999 and its times at microseconds, so Arrow itself writes them
+    # Python's dates end at year 9999 and its times have microseconds, so Arrow writes them.
     values = pc.cast(column, pa.string()) if text is _time else column
     return [None if value is None else text(value, spelling) for value in values.to_pylist()]
 
@@ -119,7 +119,7 @@ def _double(value: Any, spelling: Spelling) -> str | None:
 
 
 def _float(value: Any, spelling: Spelling) -> str | None:
-    text = repr(float(str(np.float32(value))))  # the shortest text that reads back as the same float
+    text = repr(float(str(np.float32(value))))  # the shortest text that parses to the same float
     return spelling.not_finite.get(text, text)
 
 
@@ -142,7 +142,7 @@ def _iso(text: str, separator: str) -> str:
         return _INFINITE.get(int(number), number)
     if "." in text:
         text = _TRAILING_ZEROS.sub("", text, count=1)
-    if text.endswith("Z"):  # Arrow spells the zone UTC this way, and Etc/UTC as an offset
+    if text.endswith("Z"):  # Arrow writes the zone UTC this way, and Etc/UTC as an offset
         text = f"{text[:-1]}+00:00"
     return _OFFSET.sub(r"\1:\2", text).replace(" ", separator) if ":" in text else text
 
@@ -152,7 +152,7 @@ def _interval(value: Any, spelling: Spelling) -> str:
 
 
 def _interval_words(value: Any) -> str:
-    """Return months, days and time of an interval, e.g. `1 month 2 days 00:00:03`."""
+    """Return the months, days and time of an interval, such as `1 month 2 days 00:00:03`."""
     parts = [
         f"{n} {word}{'' if abs(n) == 1 else 's'}" for n, word in ((value.months, "month"), (value.days, "day")) if n
     ]
@@ -182,7 +182,7 @@ def _nested(column: pa.Array, outer: Spelling) -> list[str | None]:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [_quoted(kind.field(i).name) for i in range(kind.num_fields)]
-        # Not flatten(): where the struct is NULL it would mask a union, which has no mask, and end the process
+        # Not flatten(): where the struct is NULL, it would mask a union, which has no mask, and crash the process.
         parts = (column.field(i) for i in range(kind.num_fields))
         fields = [[text or "null" for text in spell(part, spelling)] for part in parts]
         rows: Iterable[tuple[str, ...]] = zip(*fields, strict=True) if fields else [()] * len(column)
@@ -209,7 +209,7 @@ def _map(column: pa.Array, spelling: Spelling) -> list[str | None]:
 
 
 def _union(column: pa.UnionArray, spelling: Spelling) -> list[str | None]:
-    """Return each value of a union's members; a dense union has offsets, a sparse one has none."""
+    """Return the value of each row of a union. A dense union has offsets, a sparse one has none."""
     kind = column.type
     members = {code: spell(column.field(i), spelling) for i, code in enumerate(kind.type_codes)}
     codes = _buffer(column, pa.int8(), 1)
@@ -218,7 +218,7 @@ def _union(column: pa.UnionArray, spelling: Spelling) -> list[str | None]:
 
 
 def _buffer(column: pa.Array, kind: pa.DataType, number: int) -> list[int]:
-    """Return the integers of a buffer; pyarrow's own properties of a union ignore a slice's offset."""
+    """Return the integers of a buffer. pyarrow's own properties of a union ignore the offset of a slice."""
     values = pa.Array.from_buffers(kind, len(column), [None, column.buffers()[number]], offset=column.offset)
     integers: list[int] = values.to_pylist()
     return integers
@@ -229,7 +229,7 @@ def _where_valid(texts: list[str], column: pa.Array) -> list[str | None]:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """The SQL name of an Arrow type, in lower case.
+    """Return the SQL name of an Arrow type, in lower case.
 
     >>> type_name(pa.list_(pa.float32(), 128)), type_name(pa.timestamp("us", "UTC"))
     ('float[128]', 'timestamptz')
@@ -272,12 +272,12 @@ _NAMES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str]], ...] =
 
 
 def is_right(kind: pa.DataType) -> bool:
-    """Whether values of a type are right-aligned, as numbers are."""
+    """Return whether values of a type are right-aligned, as numbers are."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def printable(text: str) -> str:
-    """The text with control characters written as escapes; line ends stay and tabs become spaces.
+    """Return the text with control characters escaped. Line ends are kept, and tabs become spaces.
 
     >>> printable("a\\tb\\x1b[31m")
     'a   b\\\\x1b[31m'
@@ -289,5 +289,5 @@ def printable(text: str) -> str:
 
 
 def text_width(text: str) -> int:
-    """The cells of a terminal that a text takes."""
+    """Return the width of a text in terminal cells."""
     return len(text) if text.isascii() else cell_len(text)

@@ -1,6 +1,6 @@
 """Samples: the streams, rows and audits of a snapshot.
 
-The names that a database uses are imported on first use, so that a SELECT does not load numba and torch.
+The functions that `Database` calls are imported on first use, so a SELECT does not load numba and torch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AUDIT SAMPLE: every batch of a sampler compared with the tables by SQL, rule by rule; violations are counted.
+"""AUDIT SAMPLE: compares every batch of a sampler with the tables in SQL, and counts violations by rule.
 
-The batches are those that a trainer gets. The check is independent of the sampler: edges are found by their ids in the
+The batches are those that a trainer gets. The check is independent of the sampler: edges are looked up by id in the
 snapshot's views, times are read from the tables, and values with a history are looked up again.
 """
 
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 
 _CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
-"""The checks, in the order of the result. 'time': edges and vertices later than their seed's time; 'feature time':
-values that were not known then; 'snapshot': edges and vertices that the snapshot lacks; 'exclusion': edges that seeds
-must not see; 'target horizon': targets of nodes other than seeds, and seeds that did not exist yet."""
+"""The checks, in the order of the result. 'time': edges and vertices later than their seed's time. 'feature time':
+values that were not known at that time. 'snapshot': edges and vertices that the snapshot lacks. 'exclusion': edges that
+seeds must not see. 'target horizon': targets of nodes other than seeds, and seeds that did not exist yet."""
 
 _FIELDS = [("batch", pa.int64()), ("check", pa.string()), ("violations", pa.int64())]
 _CHUNK = 1 << 21
-"""The rows of evidence that are compared at once: each comparison reads the tables once."""
+"""The number of evidence rows that are compared at once. Each comparison reads the tables once."""
 _Counts = Counter[tuple[int, str]]
 """(batch, check) → violations."""
 
 
 def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
-    """AUDIT SAMPLE: sample the batches of the epochs, and return a row for each batch and check."""
+    """Run AUDIT SAMPLE: sample the batches of the epochs, and return one row per batch and check."""
     sample = plan.sample
     yield listing(_FIELDS, [])
     truth = _snapshot_truth(context, sample)
@@ -73,7 +73,7 @@ def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
 def _audited(
     truth: _Truth, opened: StreamSource, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
-    """`batch, check, violations` for each of the batches, numbered from 0; about `chunk` rows are compared at once."""
+    """Yield `batch, check, violations` for the batches, numbered from 0; about `chunk` rows are compared at once."""
     evidence, violations, first, number = _Evidence(), _Counts(), 0, -1
     for number, batch in enumerate(batches):
         evidence.add(number, batch, opened.seeds, relations)
@@ -93,7 +93,7 @@ def _batches(context: ExecutionContext, stream: BatchStream, epochs: int) -> Ite
 
 
 def _of_batch(number: int, batch: Batch, opened: StreamSource) -> _Counts:
-    """Return the violations that are found without SQL."""
+    """Return the violations that can be detected without SQL."""
     targets = 0 if batch.y is None else max(0, len(batch.y) - batch.batch_size)
     violations = {"feature time": _wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}
     return Counter({(number, check): count for check, count in violations.items()})
@@ -107,7 +107,7 @@ def _listed(start: int, stop: int, violations: _Counts) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    """The snapshot as SQL reads it, and the statement whose batches are compared with it."""
+    """The snapshot as SQL reads it, and the sampler whose batches are compared with it."""
 
     context: ExecutionContext
     spec: SampleSpec
@@ -117,7 +117,7 @@ class _Truth:
     """Vertex type → SELECT k0, k1, …, dense."""
 
     def violations(self, evidence: _Evidence) -> _Counts:
-        """The violations that the tables prove."""
+        """Count the violations by comparing the evidence with the tables."""
         counts: _Counts = Counter()
         for name, tables in evidence.edges.items():
             counts += self._edges(name, pa.concat_tables(tables), evidence.seeds)
@@ -129,7 +129,7 @@ class _Truth:
         return counts
 
     def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> _Counts:
-        """Edges that the snapshot lacks, or has between other vertices or at other times; edges between seed ends."""
+        """Count edges that differ from the snapshot or from their seed's time, and edges between the ends of a seed."""
         link = self.spec.link
         own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
         wanted = pa.concat_tables([table.select(["e_id"]) for table in (drawn, *(seeds if own else ()))])
@@ -147,7 +147,7 @@ class _Truth:
         return counts
 
     def _true_edges(self, name: str) -> str:
-        """Return SELECT e_id, source, destination (dense), t, u of the wanted edges; t is NULL for a static edge."""
+        """Return SELECT e_id, source, destination (dense), t, u of the wanted edges. t is NULL for a static edge."""
         rows = self.rows[name]
         assert isinstance(rows, EdgeRows)
         element = rows.element
@@ -162,7 +162,7 @@ class _Truth:
             FROM (SELECT * FROM ({rows.sql}) WHERE e_id IN (SELECT e_id FROM wanted)) v {" ".join(joined)}"""
 
     def _nodes(self, name: str, nodes: pa.Table) -> _Counts:
-        """Return the seeds with their times, and of trees all other nodes."""
+        """Count the nodes that the snapshot lacks, and those that did not exist yet at their seed's time."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         key = rows.element.key
@@ -178,7 +178,7 @@ class _Truth:
         return _counted(self._ask(query, {"nodes": nodes}))
 
     def _known(self, negatives: pa.Table) -> _Counts:
-        """Return the negatives that are known edges of their seed's source."""
+        """Count the negatives that are known edges of their seed's source."""
         link = self.spec.link
         assert link is not None
         selects = " UNION ALL ".join(self._known_by(edge.edge) for edge in link.known_types)
@@ -186,7 +186,7 @@ class _Truth:
         return _counted(self._ask(query, {"negatives": negatives}))
 
     def _known_by(self, name: str) -> str:
-        """SELECT batch, n: the negatives that are edges of one of the known types."""
+        """Return SELECT batch, n of the negatives that are edges of one of the known types."""
         link, rows = self.spec.link, self.rows[name]
         assert link is not None
         assert link.negatives is not None
@@ -216,10 +216,10 @@ class _Truth:
 
 
 def _snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> _Truth:
-    """The snapshot of a sampler as SQL reads it.
+    """Return the snapshot of a sampler as SQL reads it.
 
     Raises:
-        CorruptError: a file of its tables is missing.
+        CorruptError: A file of its tables is missing.
     """
     snapshot = plan.snapshot
     context.bind_context.views(snapshot)  # reports tables and files that are missing
@@ -230,18 +230,18 @@ def _snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> _Truth:
 
 
 def _untimely(spec: SampleSpec) -> str:
-    """Return SQL that is true where an edge valid from v.t to v.u must be invisible at d.s."""
+    """Return SQL that is true if an edge valid from v.t to v.u must be invisible at d.s."""
     assert spec.temporal is not None
     inclusive, within = spec.temporal.inclusive, spec.temporal.within
     late = "v.t > d.s" if inclusive else "v.t >= d.s"
-    # HUGEINT, as a seed's time minus an interval may exceed 64 bits.
+    # HUGEINT, because a seed's time minus an interval may exceed 64 bits.
     least = "d.s::HUGEINT" + (f" - {within}" if within is not None else "" if inclusive else " - 1")
     old = "false" if within is None else f"v.t < {least}"
     return f"{late} OR CASE WHEN v.lasting THEN v.t IS NOT NULL AND v.u <= {least} ELSE {old} END"
 
 
 def _seen_pairs(spec: SampleSpec) -> str:
-    """Return SELECT batch, exclusion: edges between the ends of a seed, either way; in trees, of the tree's seed."""
+    """Return SELECT batch, exclusion, which counts edges between the ends of a seed; in trees, of the tree's seed."""
     link = spec.link
     assert link is not None
     pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"
@@ -255,7 +255,7 @@ def _seen_pairs(spec: SampleSpec) -> str:
 
 
 def _moments(rows: EdgeRows) -> str:
-    """Return SQL of when an edge starts (t) and ends (u): NULL for a static edge, and for one without an end."""
+    """Return SQL for the start (t) and the end (u) of an edge; NULL for a static edge or one without an end."""
     t = "NULL::BIGINT" if rows.time is None else time_expression(rows.time, "v.")
     u = "NULL::BIGINT" if rows.end is None else end_expression(rows.end, "v.")
     return f"{t} AS t, {u} AS u, {str(rows.end is not None).lower()} AS lasting"
@@ -273,7 +273,7 @@ def _counted(table: pa.Table) -> _Counts:
 
 
 def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
-    """Return how many nodes have a value other than the last before their seed's time and the window's end."""
+    """Return how many nodes have a value other than the last one before their seed's time and the window's end."""
     wrong = 0
     for kind, features in view.node_features.items():
         for name, feature in features.items():
@@ -285,7 +285,7 @@ def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
 
 
 def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> Int64s:
-    """[nodes] The time before which each node's value must be."""
+    """Return, [nodes], the time before which each node's value must be."""
     stop = FOREVER if feature.stop is None else feature.stop
     times = _seed_times(batch, seeds)
     if times is None or not batch.batch:
@@ -295,7 +295,7 @@ def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> I
 
 
 def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> Array:
-    """Return the negatives that are known edges of their seed's source."""
+    """Return the last value of each node before a time, or the default if there is none."""
     start, stop = feature.arrays.indptr[ids], feature.arrays.indptr[ids + 1]
     lengths = stop - start
     node = np.repeat(np.arange(ids.size), lengths)
@@ -309,7 +309,7 @@ def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> Array:
 
 
 def _bytes(values: Array) -> UInt8s:
-    """[nodes, bytes] the values as bytes, so that NaN equals NaN."""
+    """Return the values as bytes, [nodes, bytes], so that NaN equals NaN."""
     return np.ascontiguousarray(values).view(np.uint8)
 
 
@@ -320,15 +320,15 @@ def _array(tensor: Any) -> Array:
 
 @dataclass(slots=True)
 class _Evidence:
-    """Tables of facts about some batches, to be compared with SQL.
+    """Tables of facts about some batches, which SQL compares with the user's tables.
 
-    `batch` is the number of a batch, `tree` the index of a seed in it (-1 without trees), `s` the seed's time (NULL
-    without one); vertices are dense ids.
+    `batch` is the number of a batch, `tree` the index of a seed in it (-1 without trees), and `s` the seed's time (NULL
+    without one). Vertices are dense ids.
     """
 
     edges: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
-    """Edge type → batch, tree, s, e_id, source, destination, and two flags. `either`: the ends may be swapped;
-    `crosses`: the edge joins two trees."""
+    """Edge type → batch, tree, s, e_id, source, destination, and two flags: `either` if the ends may be swapped, and
+    `crosses` if the edge joins two trees."""
     seeds: list[pa.Table] = field(default_factory=list)
     """Seed edges: batch, tree, s, e_id."""
     negatives: list[pa.Table] = field(default_factory=list)
@@ -339,7 +339,7 @@ class _Evidence:
     """The number of rows of all tables."""
 
     def add(self, number: int, batch: Batch, seeds: Seeds, relations: Iterable[Relation]) -> None:
-        """Add a batch; its seeds are taken from the seed set, not from the batch itself."""
+        """Add a batch. Its seeds are taken from the seed set, not from the batch."""
         times = _seed_times(batch, seeds)
         for relation in relations:
             self._keep(self.edges[relation.edge.edge], number, _edges(batch, relation, times))
@@ -356,7 +356,7 @@ class _Evidence:
 
 
 def _seed_times(batch: Batch, seeds: Seeds) -> Int64s | None:
-    """[batch_size] the times of a batch's seeds from the seed set; None without times."""
+    """Return, [batch_size], the times of a batch's seeds from the seed set, or None without times."""
     return None if seeds.time is None else seeds.time[_array(batch.input_id)]
 
 
@@ -398,7 +398,7 @@ def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
 
 
 def _nodes(batch: Batch, times: Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Return the seeds with their times, and of trees all other nodes."""
+    """Yield the seeds and negatives with their times, and in trees also the other nodes."""
     for kind, role, seed, local in _entered(batch):
         yield kind, _roles(role, _array(batch.n_id[kind])[local], times, seed)
     for kind, trees in batch.batch.items():
@@ -419,7 +419,7 @@ def _entered(batch: Batch) -> Iterable[tuple[str, str, Int64s, Int64s]]:
 
 
 def _drawn(batch: Batch) -> tuple[Int64s, Int64s]:
-    """Return each negative's seed and local id."""
+    """Return the seed and the local id of each negative."""
     if batch.dst_neg_index is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     local = _array(batch.dst_neg_index).reshape(batch.batch_size, -1)

@@ -1,4 +1,4 @@
-"""`db.infer`: a snapshot opened for batches of all its vertices, and the statement that stores the result."""
+"""`db.infer`: opens a snapshot for batches of all its vertices, and stores the result with a statement."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Inference:
 
     snapshot: str
     node_type: str | None
-    """The vertex type; None: the only one."""
+    """The vertex type, or None for the only one."""
     layers: Layers
     fanout: str | None
-    """The FANOUT text; None: all edges that lead to a vertex."""
+    """The text of FANOUT, or None for all edges that lead to a vertex."""
     batch: int
     into: str | None
-    """The name of the table to create; None: none."""
+    """The name of the table to create, or None for no table."""
     replaces: bool
-    """Whether that table may exist already."""
+    """Whether the table may already exist."""
     column: str
     transform: Callable[[Any], Any] | None
     threads: int | None
@@ -64,10 +64,10 @@ class Inference:
             raise ValueError(f"batch must be 1 or more vertices, found {self.batch!r}")
 
     def trial(self, catalog: Catalog) -> Statement:
-        """A statement that creates an empty table of that name, to check before the work whether it is possible.
+        """Return a statement that creates an empty table of that name, which checks in advance that this is possible.
 
         Raises:
-            BindError: the name is taken, or the snapshot depends on the table.
+            BindError: The name is taken, or the snapshot depends on the table.
         """
         assert self.into is not None
         if catalog.kind_of(self.into) == "table":
@@ -83,18 +83,18 @@ class Inference:
         return self.statement(f"SELECT 1 AS {quote(self.column)}")
 
     def statement(self, query: str) -> Statement:
-        """The statement that creates the table from a SELECT."""
+        """Return the statement that creates the table from a SELECT."""
         assert self.into is not None
         create = "CREATE OR REPLACE TABLE" if self.replaces else "CREATE TABLE"
         (statement,) = parse(f"{create} {quote_odd(self.into)} AS {query}")
         return statement
 
     def opened(self, context: ExecutionContext) -> _OpenInference:
-        """The snapshot, opened without the rules that skip what one hop from the seeds cannot reach.
+        """Open the snapshot without the rules that skip types beyond one hop from the seeds.
 
         Raises:
-            BindError: a name does not exist, the vertex type is ambiguous, or a fanout is not FULL.
-            CorruptError: a file of the snapshot is missing or damaged.
+            BindError: A name does not exist, the vertex type is ambiguous, or a fanout is not FULL.
+            CorruptError: A file of the snapshot is missing or damaged.
         """
         snapshot = context.catalog.snapshot(self.snapshot)
         element = self._element(snapshot)
@@ -129,7 +129,7 @@ class Inference:
         return snapshot.graph.vertices[0]
 
     def _text(self, snapshot: Snapshot, element: VertexElement) -> str:
-        """Return the SAMPLE statement of a layer's batches, without seeds: every vertex is one."""
+        """Return the SAMPLE statement of a layer's batches, without seeds, because every vertex is a seed."""
         name, keys = quote_odd(element.name), ", ".join(map(quote_odd, element.key))
         return (
             f"SAMPLE FROM {quote_odd(snapshot.name)} SEEDS (SELECT {keys} FROM {name} WHERE false) "
@@ -138,7 +138,7 @@ class Inference:
 
 
 def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
-    """The states of all vertices, stored in a table if one is named; errors are those of `Database.infer`."""
+    """Return the states of all vertices, and store them if a table is named; errors are those of `Database.infer`."""
     if wanted.into is not None:  # reports problems with the table before the work, not after it
         session.transactions.check()
         trial = wanted.trial(session.catalog())
@@ -155,7 +155,7 @@ def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
 
 
 def _check_full(statement: Sample) -> None:
-    """Raise InputError unless every fanout is FULL."""
+    """Raise BindError unless every fanout is FULL."""
     for clause in statement.fanouts.value:
         if any(count != FULL for count in clause.counts):
             edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
@@ -176,13 +176,13 @@ class _OpenInference(NamedTuple):
     opened: StreamSource
     element: VertexElement
     key: dict[str, str]
-    """The columns of the key, with their types."""
+    """The key columns, with their types."""
 
     def inferred(self) -> Inferred:
-        """The last layer's states of all vertices of the type; the snapshot is always released.
+        """Return the last layer's states of all vertices of the type. The snapshot is always released.
 
         Raises:
-            InputError: a layer does not return a row of numbers for each seed.
+            InputError: A layer does not return a row of numbers for each seed.
         """
         inference, view, path = self.inference, self.opened.view, self.context.store.db_dir.path
         passes = train.Passes(
@@ -205,7 +205,7 @@ class _OpenInference(NamedTuple):
 
     @property
     def statement(self) -> Statement:
-        """The statement that creates the table of the states, with the key columns of the vertex table."""
+        """The statement that creates the table of states, with the key columns of the vertex table."""
         keys = [f"CAST({quote(name)} AS {type_}) AS {quote(name)}" for name, type_ in self.key.items()]
         return self.inference.statement(
             f"SELECT {', '.join(keys)}, {quote(self.inference.column)} FROM {quote(_INFERRED)}"

@@ -1,4 +1,4 @@
-"""The lineage of batches: the part that a statement adds when it is opened, and its parser for a replay."""
+"""The lineage of batches: the part that is added when a sampler is opened, and its parser for a replay."""
 
 import json
 import math
@@ -42,7 +42,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "generation": (int,),
 }
-"""The fields of every lineage of a batch, with their types."""
+"""The required fields of a batch's lineage, with their types."""
 _MORE: dict[str, tuple[type, ...]] = {
     "epoch": (int,),
     "seed_query": (str,),
@@ -57,7 +57,7 @@ _CODINGS = ("classes", "widths")
 
 
 def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, object]:
-    """The origin of a sampler's seeds, as plain values for JSON."""
+    """Return the origin of a sampler's seeds, as JSON-serializable values."""
     version = context.catalog.version
     outside = {"seed_query": plan.outside} if plan.outside else {}
     return {
@@ -70,18 +70,18 @@ def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, obj
 
 
 def tables_digest(context: ExecutionContext, version: int) -> str | None:
-    """The hash of a version, which covers all earlier versions through the hash chain; None when it does not exist."""
+    """Return the hash of a version, which covers all earlier versions, or None if the version does not exist."""
     rows = context.store.catalog_db.rows("SELECT hash FROM versions WHERE version = ?", (version,))
     return rows[0]["hash"] if rows else None
 
 
 def named_parameters(*texts: str | None) -> set[str]:
-    """The parameters in some texts, as they are written: $name, ?, $1."""
+    """Return the parameters in some texts, as they are written: $name, ? or $1."""
     return {token.text for text in texts if text for token in scan(text) if token.kind == "parameter"}
 
 
 def _parameters(given: Parameters, named: set[str]) -> dict[str, object]:
-    """Return the given values that the statement names; None where one has no plain form."""
+    """Return the given values that the statement uses, or none if a value is not JSON-serializable."""
     if given is None or not named:
         return {}
     try:
@@ -94,7 +94,7 @@ def _parameters(given: Parameters, named: set[str]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A state of a database, and a sampler on it."""
+    """A past state of a database, and a sampler on it."""
 
     database: str
     """The path of the database directory."""
@@ -103,7 +103,7 @@ class Past:
     window: Window
     pinned: Pinned
     tables_version: int
-    """The version of the tables that the seeds were read from."""
+    """The version of the tables from which the seeds were read."""
     tables_digest: str
     sampler: Sample
     given_seeds: bool
@@ -114,40 +114,40 @@ class Past:
     """The digest of the seed set."""
     parameters: Parameters
     generation: int
-    """The generation of the rows of a neighbor pool."""
+    """The generation of a neighbor pool's rows."""
     zero_weight: ZeroWeight
-    """Whether edges of weight 0 are delivered."""
+    """Whether edges of weight 0 are sampled."""
     ids: IdType
     """The type of node ids."""
     epoch: int | None
-    """The epoch; None: every epoch."""
+    """The epoch, or None for every epoch."""
     codings: Codings | None
-    """The classes behind codes, and the widths of sparse features; None: an older snapdb wrote the lineage without
+    """The classes behind codes and the widths of sparse features, or None if an older snapdb wrote the lineage without
     them."""
 
     def drawn(self, spec: SampleSpec) -> SampleSpec:
-        """The spec, with the fields that only the lineage records."""
+        """Return the spec with the fields that only the lineage records."""
         drawing = replace(spec.drawing, zero_weight=self.zero_weight)
         return replace(spec, generation=self.generation, drawing=drawing, ids=self.ids)
 
     def fits(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot of any name has the content that this lineage names."""
+        """Return whether a snapshot, of any name, has the content that this lineage describes."""
         window = Window(snapshot.window.start, snapshot.window.stop)
         return (snapshot.version, window, pinned(snapshot)) == (self.version, self.window, self.pinned)
 
 
 def codings_in(lineage: Mapping[str, object]) -> Codings | None:
-    """The classes and widths that a lineage records; None where an older snapdb wrote it without them."""
+    """Return the classes and widths in a lineage, or None if an older snapdb wrote it without them."""
     recorded = {name: value for name in _CODINGS if isinstance(value := lineage.get(name), Mapping)}
     return recorded if len(recorded) == len(_CODINGS) else None
 
 
 def read_lineage(lineage: object) -> Past:
-    """The parsed lineage of a batch, of a stream or of a manifest.
+    """Parse the lineage of a batch, a stream or a manifest.
 
     Raises:
-        InputError: the value is not a lineage of batches, or is incomplete or changed.
-        FormatError: the lineage has another rng scheme.
+        InputError: The value is not a lineage of batches, or it is incomplete or was changed.
+        FormatError: The lineage has another RNG scheme.
     """
     if isinstance(lineage, Mapping) and isinstance(lineage.get("lineage"), Mapping):
         lineage = lineage["lineage"]
@@ -189,7 +189,7 @@ def _check_scheme(lineage: Mapping[Any, Any]) -> None:
 
 
 def _check_fields(lineage: Mapping[Any, Any]) -> None:
-    """Raise InputError unless all required fields are present and have their types."""
+    """Raise InputError unless all required fields are present and have the right types."""
     if "definition" in lineage and "sampler" not in lineage:
         raise InputError(
             f"this is the lineage of snapshot {lineage.get('snapshot')}, not of a batch; {_GIVE}", code="lineage"
@@ -257,7 +257,7 @@ def _damaged(what: str) -> InputError:
 
 
 class _Kind(NamedTuple):
-    """A type of values that JSON lacks."""
+    """The conversions of a type that JSON lacks."""
 
     type: type
     text: Callable[[Any], str]
@@ -275,18 +275,18 @@ _KINDS = {
     "UUID": _Kind(UUID, str, UUID),
     "BLOB": _Kind(bytes, bytes.hex, bytes.fromhex),
 }
-"""Type name in SQL → its conversions. The first match counts, as a datetime is also a date."""
+"""Type name in SQL → its conversions. The first match counts, because a datetime is also a date."""
 _STRUCT = "STRUCT"
 
 
 def plain(value: object) -> object:
-    """A value as plain data for JSON, which `_valued` reverses: itself where JSON has the type, else type and text.
+    """Return a value as JSON-serializable data: unchanged if JSON has its type, otherwise its type and text.
 
     >>> plain([5, "a", date(2026, 7, 1)])
     [5, 'a', {'DATE': '2026-07-01'}]
 
     Raises:
-        TypeError: the type has no such representation.
+        TypeError: The type has no such representation.
     """
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -301,13 +301,13 @@ def plain(value: object) -> object:
 
 
 def _valued(plain: Any) -> Any:
-    """The value that `plain` converted.
+    """Return the value that `plain` converted.
 
     >>> _valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
     {'day': datetime.date(2026, 7, 1), 'least': 5}
 
     Raises:
-        ValueError, ArithmeticError: the text is not a value of its type.
+        ValueError, ArithmeticError: The text is not a value of its type.
     """
     if isinstance(plain, list):
         return [_valued(one) for one in plain]

@@ -1,4 +1,4 @@
-"""Opening a sampler or a stream: its snapshot and seeds, and those of the next publication."""
+"""Opens the snapshot and the seeds of a sampler or a stream, and reopens them at the next publication."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from snapdb.storage.artifacts import find_or_build
 from snapdb.types import IdType, Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000
-"""The number of edges from which out-neighbours are stored on disk; fewer are sorted in memory on demand."""
+"""The number of edges from which out-neighbours are stored on disk. Fewer edges are sorted in memory on demand."""
 _CALLER = 5
-"""The number of frames from a warning to the caller that renews the stream."""
+"""The number of stack frames from a warning up to the caller that triggers the refresh of the stream."""
 
 
 def open_statement(
@@ -54,14 +54,14 @@ def open_statement(
     Args:
         context: The context of the statement.
         statement: The statement.
-        seeds: A SELECT or ids that replace the statement's seed set; None: the statement's.
+        seeds: A SELECT or ids that replace the seeds of the statement, or None.
         delivers: Whether rows or batches are read.
         restore: Sets the fields of the spec that only a lineage records.
 
     Raises:
-        BindError: a name in it does not exist.
-        CorruptError: a file of the snapshot is missing or damaged.
-        DataError: the seeds or weights are not valid.
+        BindError: A name in the statement does not exist.
+        CorruptError: A file of the snapshot is missing or damaged.
+        DataError: The seeds or weights are not valid.
     """
     try:
         plan = bind(statement, context.bind_context)
@@ -77,11 +77,11 @@ def open_statement(
 
 
 def open_sample(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
-    """Open the plan's snapshot and read its seeds.
+    """Open the snapshot of the plan, and read its seeds.
 
     Raises:
-        CorruptError: a file of the snapshot is missing or damaged.
-        DataError: the seeds or weights are not valid.
+        CorruptError: A file of the snapshot is missing or damaged.
+        DataError: The seeds or weights are not valid.
     """
     with plan.places.under():
         return _open(context, plan)
@@ -118,14 +118,14 @@ def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSo
 
 
 def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
-    """Replace EVERY AUTO by a number of batches, computed from counts of the snapshot."""
+    """Replace EVERY AUTO with a number of batches, computed from counts of the snapshot."""
     if spec.refresh is None or spec.refresh.every is not None:
         return spec
     return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
 
 
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
-    """Store the edges sorted by source for reverse sampling, where that is worth the disk space and allowed."""
+    """Store the edges sorted by source for reverse sampling, if they are many and the database is writable."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link
@@ -166,7 +166,7 @@ def open_stream(
     params: Parameters,
     follow: bool,
 ) -> BatchStream[Given]:
-    """The batches of a sampler; the arguments and errors are those of `Database.stream`."""
+    """Return the batches of a sampler. The arguments and errors are those of `Database.stream`."""
     if not isinstance(query, str):
         raise TypeError(
             f"the argument of stream must be a sampler's name or the text of a SAMPLE statement, found {query!r}"
@@ -198,12 +198,12 @@ def open_stream(
 
 
 class _Mark(NamedTuple):
-    """The state that a stream follows; it is renewed when this changes."""
+    """The state that a stream follows. The stream is reopened when it changes."""
 
     published: Published
     """The publication of the snapshot."""
     sampler: tuple[str, int] | None
-    """The text of a named sampler, and the generation of its rows; None for a statement."""
+    """The text of a named sampler and the generation of its rows, or None for a statement."""
 
     def same(self, other: _Mark) -> bool:
         return self.sampler == other.sampler and self.published.content == other.published.content
@@ -218,17 +218,17 @@ class _Following:
     seeds: object
     parameters: Parameters
     limited: bool
-    """Whether the caller set the memory: an error about it is then not located in the statement."""
+    """Whether the caller set the memory limit. Errors about it then have no position in the statement."""
     typed: bool
     """Whether the caller set the type of ids."""
 
     def opened(self) -> StreamSource:
-        """The newest publication, opened.
+        """Open the newest publication.
 
         Raises:
-            BindError: a name does not exist, or the text is not a sampler's statement.
-            CorruptError: a file of the snapshot is missing or damaged.
-            DataError: the seeds are not valid.
+            BindError: A name does not exist, or the text is not a sampler's statement.
+            CorruptError: A file of the snapshot is missing or damaged.
+            DataError: The seeds are not valid.
         """
         with streamed(self.query) as statement:
             plan, opened = retry_if_replaced(lambda: self._open(statement))
@@ -263,13 +263,13 @@ class _PublicationWatch:
         self._seen: Catalog | None = None
 
     def refresh(self) -> StreamSource | None:
-        """The newer publication, opened; None: there is none, or the snapshot was dropped.
+        """Open the newer publication; return None if there is none or the snapshot was dropped.
 
         Raises:
-            SnapdbError: it cannot be opened, or its seeds cannot be read.
+            SnapdbError: The snapshot cannot be opened, or its seeds cannot be read.
         """
         catalog = self._following.session.head()
-        # `head` returns the same object until a commit, so that the check costs no query.
+        # `head` returns the same object until a commit, so this check costs no query.
         if catalog is self._seen:
             return None
         now = self._now(catalog)
@@ -288,7 +288,7 @@ class _PublicationWatch:
             raise
 
     def _now(self, catalog: Catalog) -> _Mark | None:
-        """Return the current definition; None, with a warning, where it was dropped."""
+        """Return the current publication, or None after a warning if it was dropped."""
         sampler, name = self._plan.sampler, self._plan.snapshot.name
         if sampler is not None:
             current = catalog.samplers.get(sampler.name.lower())
@@ -314,18 +314,18 @@ class _PublicationWatch:
 
 
 def open_named_snapshot(session: DatabaseSession, name: str) -> OpenSnapshot:
-    """A snapshot of the head as arrays; errors are those of `Database.open_snapshot`."""
+    """Return a snapshot of the head as arrays. The errors are those of `Database.open_snapshot`."""
     return retry_if_replaced(
         lambda: session.read_head(lambda context: _open_whole(context, context.catalog.snapshot(name)))
     )
 
 
 def _open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
-    """The whole snapshot as arrays, with the births of vertices; the lease keeps its files until it is released.
+    """Return the whole snapshot as arrays, with the births of vertices. The lease keeps its files until it is released.
 
     Raises:
-        CorruptError: a file of the snapshot is missing or damaged.
-        CommitConflict: the snapshot was replaced or dropped meanwhile.
+        CorruptError: A file of the snapshot is missing or damaged.
+        CommitConflict: The snapshot was replaced or dropped concurrently.
     """
     opened = open_snapshot(context.store.catalog_db, snapshot)
     bearing = [vertex.name for vertex in snapshot.graph.vertices if vertex.event_time]

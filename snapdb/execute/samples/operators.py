@@ -1,4 +1,4 @@
-"""Samples: the operators of SAMPLE, as rows, and CREATE SAMPLER."""
+"""The operators of SAMPLE, which returns rows, and of CREATE SAMPLER."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHOWN = 3
 
 
 def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
-    """SAMPLE: a row for each sampled edge, with the keys of the user's tables, in the order of batches."""
+    """Run SAMPLE: return a row per sampled edge, with the keys of the user's tables, in the order of batches."""
     opened = open_sample(context, plan)
     try:
         context.check_stopped()
@@ -51,7 +51,7 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
 def _sampled_rows(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, maker: RowMaker
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all batches in order, built by one or several threads, which end with the reader."""
+    """Yield the rows of all batches in order. One or more threads build them, and end when the reader stops."""
 
     def rows_of(task: _BatchSeeds) -> list[pa.RecordBatch]:
         context.check_stopped()
@@ -75,7 +75,7 @@ def _sampled_rows(
 
 
 def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[_BatchSeeds]:
-    """The batches of one epoch, in their order."""
+    """Yield the batches of one epoch, in order."""
     order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
     first = batches_before(seeds.ids.size, spec, epoch)
     for index, start in enumerate(range(0, order.size, spec.batch_size)):
@@ -85,14 +85,14 @@ def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[_Batch
 def _read(
     context: ExecutionContext, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of every batch, and report progress before each."""
+    """Yield the rows of every batch, and report progress before each batch."""
     for number in range(total):
         context.step(f"sampling {plan.spec.snapshot}", number / total)
         yield from next(results)
 
 
 def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
-    """CREATE SAMPLER: insert the row of the sampler, or replace the row of the sampler that the plan names."""
+    """Run CREATE SAMPLER: insert the catalog row of the sampler, or replace the existing one."""
     yield from ()
     sampler = replace(plan.sampler, text=_text(context, plan))
     with context.store.catalog_db.writing(publishes=True) as connection:
@@ -102,7 +102,7 @@ def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
 
 
 def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
-    """Return the rows that the pool keeps, as text; with EVERY AUTO, also the number of batches that it means now."""
+    """Return the text of the sampler. REFRESH EVERY AUTO is resolved to the number of batches that it means now."""
     refresh = plan.sample.spec.refresh
     if refresh is None or refresh.every is not None:
         return plan.sampler.text
@@ -117,7 +117,7 @@ def _sampler_text(sampler: Sampler) -> str:
 
 
 def _unreached(spec: SampleSpec) -> str:
-    """Return a notice of the fanouts that no hop can use; '' if there are none."""
+    """Return a notice of the fanouts that no hop can use, or '' if there are none."""
     names = [f"{fanout.edge.edge} {fanout.direction}" for fanout in unreached_fanouts(spec)]
     if not names:
         return ""
@@ -130,7 +130,7 @@ class _BatchSeeds:
     """The seeds of a batch whose rows are to be built."""
 
     number: int
-    """The number of the batch over all epochs."""
+    """The number of the batch, counted over all epochs."""
     epoch: int
     index: int
     """The number of the batch within its epoch."""
@@ -139,10 +139,10 @@ class _BatchSeeds:
 
 
 class RowMaker:
-    """Builds the rows of batches. Threads share it; each borrows a scratch buffer per batch."""
+    """Builds the rows of batches. Threads share it, and each borrows a scratch buffer per batch."""
 
     def __init__(self, opened: StreamSource) -> None:
-        """Opens the sampler, and reads the keys that rows need."""
+        """Open the sampler, and read the keys that the rows need."""
         spec = opened.spec
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
         self._sampler = open_sampler(opened.view, replace(opened.hints.applied(spec), ids="int64"))
@@ -160,11 +160,11 @@ class RowMaker:
 
     @property
     def in_order(self) -> bool:
-        """Whether rows depend on which batches accessed them before, so that batches are built one after another."""
+        """Whether rows depend on the accesses of earlier batches, so that batches must be built in order."""
         return self._spec.in_order
 
     def rows(self, task: _BatchSeeds) -> list[pa.RecordBatch]:
-        """The batch's edges, hop after hop, in emission order; runs on any thread."""
+        """Return the edges of a batch, hop by hop, in emission order. Any thread may call this."""
         try:
             scratch = self._idle.pop()
         except IndexError:
@@ -179,19 +179,19 @@ class RowMaker:
             self._gather(subgraph)
             blocks = list(self._blocks(task.number, subgraph))
         if self._spec.memory is not None:
-            # The sampled arrays, and the rows that are built from them, have about the same size.
+            # The sampled arrays and the rows that are built from them have about the same size.
             self._largest = max(self._largest, scratch_bytes(scratch) + 2 * sum(rows.nbytes for rows in blocks))
         return blocks
 
     def room(self, most: int) -> int:
-        """The number of batches in progress or waiting to be read: as many as fit into the statement's memory."""
+        """Return how many batches may be in progress or waiting to be read, within the statement's memory limit."""
         limit = self._spec.memory
         if limit is None:
             return most
         return max(1, min(most, limit // self._largest)) if self._largest else 1
 
     def _gather(self, subgraph: Subgraph) -> None:
-        """Read features and targets as a batch does, unless a rule has removed them."""
+        """Read features and targets as a batch does, unless an optimizer rule removed them."""
         if self._hints.reads is not None:
             return
         for kind, nodes in subgraph.nodes.items():
@@ -215,7 +215,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
-    """Return the schema; ids keep their type where every edge type agrees on it, and are text otherwise."""
+    """Return the schema. Ids keep their type if all edge types agree on it, and are text otherwise."""
     return pa.schema(
         [
             ("batch", pa.int64()),
@@ -259,7 +259,7 @@ def _rows(
 
 
 def _as(keys: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast keys to a type; text of a composite key names its parts, as in {'a': 1, 'b': 'x'}."""
+    """Cast keys to a type. The text of a composite key names its parts, as in {'a': 1, 'b': 'x'}."""
     if pa.types.is_struct(keys.type) and pa.types.is_string(wanted):
         return pa.array([str(key) for key in keys.to_pylist()], wanted)
     return keys.cast(wanted)

@@ -1,4 +1,4 @@
-"""`db.replay`: a batch sampled again from its lineage, with the snapshot, the tables and the seeds as they were."""
+"""`db.replay`: samples a batch again from its lineage, with the snapshot, tables and seeds of that time."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def replay_batch(
     seeds: object,
     params: Parameters,
 ) -> Batch:
-    """A batch, sampled again from its lineage; arguments and errors are those of `snapdb.replay`."""
+    """Sample a batch again from its lineage. The arguments and errors are those of `snapdb.replay`."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
     return retry_if_replaced(lambda: session.read_head(wanted.batch))
 
 
 def replay_rows(session: DatabaseSession, lineage: Mapping[str, object], batch: int, epoch: int | None) -> pa.Table:
-    """The rows that SAMPLE returns for a batch, from its lineage."""
+    """Return the rows that SAMPLE returns for a batch, from its lineage."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
     return retry_if_replaced(lambda: session.read_head(wanted.rows))
 
@@ -71,15 +71,15 @@ class _Replay:
     number: int
     """The number of the batch within the epoch."""
     seeds: object
-    """The ids or the SELECT; None: the sampler's own."""
+    """The ids or the SELECT, or None for the seeds of the sampler."""
     parameters: Parameters
 
     @staticmethod
     def of(past: Past, batch: Any, epoch: Any, seeds: object, parameters: Parameters) -> _Replay:
-        """The arguments, checked.
+        """Return the validated arguments.
 
         Raises:
-            InputError: such a batch cannot exist, or seeds or parameters are missing.
+            InputError: The batch cannot exist, or seeds or parameters are missing.
         """
         epoch = (past.epoch or 0) if epoch is None else epoch
         for name, value in (("a batch", batch), ("an epoch", epoch)):
@@ -101,7 +101,7 @@ class _Replay:
         )
 
     def batch(self, context: ExecutionContext) -> Batch:
-        """The batch on the CPU, read completely."""
+        """Return the batch on the CPU, with all its columns read."""
         with (
             self._opened(context, "batches") as opened,
             loading.BatchStream(opened._replace(cache=None), StreamOptions(threads=0, progress=context.step)) as stream,
@@ -109,11 +109,11 @@ class _Replay:
             return _whole(stream.replayed(self.epoch, self.number))
 
     def rows(self, context: ExecutionContext) -> pa.Table:
-        """The rows that SAMPLE returns for the batch."""
+        """Return the rows that SAMPLE returns for the batch."""
         with self._opened(context, "rows") as opened:
             maker = RowMaker(opened)
             tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
-            if maker.in_order:  # earlier epochs too, as their accesses decide the rounds of rows
+            if maker.in_order:  # earlier epochs too, because their accesses determine the rounds of rows
                 epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
                 tasks = [*chain.from_iterable(epochs), *tasks]
                 for task in tasks[:-1]:
@@ -123,10 +123,10 @@ class _Replay:
 
     @contextmanager
     def _opened(self, context: ExecutionContext, delivers: Literal["rows", "batches"]) -> Iterator[StreamSource]:
-        """The sampler with its seeds, in their state at the time of the lineage."""
+        """Open the sampler with its seeds, in the state that the lineage describes."""
         past = self.past
         _check_database(context, past)
-        # None of these changes a batch, and the machine that it was built on may have had other devices.
+        # None of these clauses changes a batch, and the original machine may have had other devices.
         clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
         statement = replace(past.sampler, clauses=clauses)
         with _snapshot_as_then(context, past) as snapshot:
@@ -141,7 +141,7 @@ class _Replay:
                 opened.release()
 
     def _check(self, plan: SamplePlan, opened: StreamSource) -> None:
-        """Raise where the seeds differ from the lineage's, or the batch is out of their range."""
+        """Raise if the seeds differ from those of the lineage, or the batch number is out of range."""
         if opened.seeds.digest() != self.past.seeds:
             why = _CHANGED if plan.outside is None else _OTHERS
             raise DataError(f"the seeds differ from those of this lineage: {why}", code="other-seeds")
@@ -159,7 +159,7 @@ def _missing(what: str, argument: str) -> InputError:
 
 
 def _check_database(context: ExecutionContext, past: Past) -> None:
-    """Raise where the version of the lineage is not a version of this database."""
+    """Raise if this database does not have the version of the lineage."""
     head, version = context.catalog.version, past.tables_version
     if version <= head and tables_digest(context, version) == past.tables_digest:
         return
@@ -173,7 +173,7 @@ def _check_database(context: ExecutionContext, past: Past) -> None:
 
 @contextmanager
 def _snapshot_as_then(context: ExecutionContext, past: Past) -> Iterator[Snapshot]:
-    """A snapshot with the content of the lineage's: an existing one, or one that is built for the block."""
+    """Yield a snapshot with the content of the lineage's: an existing one, or one that is built for the block."""
     known = context.catalog.snapshots
     if match := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
         yield match
@@ -191,23 +191,23 @@ def _snapshot_as_then(context: ExecutionContext, past: Past) -> Iterator[Snapsho
 
 
 def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot has the lineage's classes and widths; one of an older snapdb may differ."""
+    """Return whether a snapshot has the classes and widths of the lineage, which may differ in an older snapdb."""
     if past.codings is None:
         return True
     try:
         layout = read_layout(context.store.db_dir, snapshot)
         return codings(context.store.db_dir, snapshot.graph, layout) == past.codings
-    except CorruptError:  # dropped meanwhile, or damaged: it is built again
+    except CorruptError:  # it was dropped concurrently or is damaged, so it is built again
         return False
 
 
 def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
-    """Raise DataError unless the classes behind codes, and the widths of sparse features, are those of the lineage.
+    """Raise DataError unless the classes behind codes and the widths of sparse features are those of the lineage.
 
     Args:
         past: The lineage.
         opened: The sampler.
-        stands: Whether the snapshot existed, rather than being built from tables for this replay.
+        stands: Whether the snapshot existed already, rather than being built from tables for this replay.
     """
     now = codings_in(opened.view.lineage)
     assert now is not None
@@ -241,7 +241,7 @@ def _grows(vertex: VertexElement, now: Codings) -> bool:
 
 
 def _coding_text(coding: Any) -> str:
-    """Return classes or widths as messages show them."""
+    """Return classes or widths in the form that messages show."""
     if not isinstance(coding, Mapping):
         return "none"
     names = coding.get("names")
@@ -261,7 +261,7 @@ def _unwritable(bind_context: BindContext, past: Past, plan: CreateSnapshotPlan)
 
 
 def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
-    """The plan that builds the lineage's snapshot again, under a name that is not taken."""
+    """Return the plan that builds the lineage's snapshot again, under a name that is free."""
     taken, tables = bind_context.catalog.kind_of(past.snapshot) is not None, bind_context.tables_at(past.version)
     if problem := next(misfits(past.pinned.graph, tables), None):
         raise InputError(
@@ -280,7 +280,7 @@ def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
 
 
 def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters: Parameters) -> BindContext:
-    """Return the context that the stream had: the tables of its version, and its snapshot by its name."""
+    """Return the context that the stream had: the tables of its version, and its snapshot under its name."""
     snapshots = {**bind_context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
     catalog = replace(
         bind_context.catalog,
@@ -292,7 +292,7 @@ def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters:
 
 
 def _whole(batch: Batch) -> Batch:
-    """Read all of a batch, as the files of its snapshot may be removed afterwards."""
+    """Read all of a batch, because the files of its snapshot may be removed afterwards."""
     columns: list[Mapping[Any, Any]] = [batch.e_id, batch.edge_time, batch.edge_weight, *batch.edge_features.values()]
     for values in columns:
         dict(values)
@@ -300,7 +300,7 @@ def _whole(batch: Batch) -> Batch:
 
 
 def _create_text(plan: CreateSnapshotPlan) -> str:
-    """Return the CREATE SNAPSHOT statement, with nothing relative to the present."""
+    """Return the CREATE SNAPSHOT statement, without anything relative to the present."""
     parts = [f"CREATE SNAPSHOT {quote_odd(plan.name)} OF {quote_odd(plan.graph.name)} AT (VERSION => {plan.version})"]
     if bounds := _bounds(plan.window, plan.unit):
         parts.append(f"FOR EVENT_TIME {bounds}")
@@ -311,7 +311,7 @@ def _create_text(plan: CreateSnapshotPlan) -> str:
 
 
 def _bounds(window: Window, unit: TimeUnit | None) -> str:
-    """Return the text after FOR EVENT_TIME; '' for all time."""
+    """Return the text after FOR EVENT_TIME, or '' for all time."""
     match window.start, window.stop:
         case None, None:
             return ""
@@ -325,7 +325,7 @@ def _bounds(window: Window, unit: TimeUnit | None) -> str:
 
 
 def _time(time: int, unit: TimeUnit | None) -> str:
-    """An event time as an SQL literal.
+    """Return an event time as an SQL literal.
 
     >>> _time(1_500_000, "timestamp"), _time(-7, "integer")
     ("TIMESTAMP '1970-01-01 00:00:01.500000'", '-7')
@@ -334,5 +334,5 @@ def _time(time: int, unit: TimeUnit | None) -> str:
         return str(time)
     try:
         return f"TIMESTAMP '{moment(time).replace(tzinfo=None).isoformat(sep=' ')}'"
-    except OverflowError:  # a year that Python's calendar lacks
+    except OverflowError:  # a year outside the range of Python's calendar
         return f"make_timestamp({time})"

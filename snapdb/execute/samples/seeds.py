@@ -1,4 +1,4 @@
-"""The rows of a seed query as seeds: ids in the snapshot, times, targets and further columns, in canonical order."""
+"""Converts the rows of a seed query to seeds: ids, times, targets and further columns, in canonical order."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,7 +28,7 @@ from snapdb.types import Column, EdgeType, Link, Relation
 
 
 def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
-    """The seed set of a sampler; `check_born` checks births.
+    """Return the seed set of a sampler. It does not check births, which `check_born` does.
 
     Args:
         context: The context of the statement.
@@ -37,17 +37,16 @@ def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_
         id_map: The id map of the seed type.
 
     Raises:
-        BindError: the columns are not those of seeds.
-        DataError: ids or times are NULL, or seeds are duplicate or not in the snapshot; the message counts them and
-            shows
-            three.
+        BindError: The columns are not those of seeds.
+        DataError: Ids or times are NULL, or seeds are duplicate or not in the snapshot. The message counts them and
+            shows three.
     """
     with about_seeds(plan.seeds.span, plan.outside):
         return _read(context, plan, view, id_map)
 
 
 def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
-    """Raise DataError if a seed did not exist at its time; the message counts such seeds and shows three."""
+    """Raise DataError if a seed did not exist at its time. The message counts such seeds and shows three."""
     if seeds.time is None:
         return
     late = np.zeros(seeds.ids.size, np.bool_)
@@ -109,7 +108,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
 
 
 def _sorted(columns: Sequence[Array]) -> Int64s:
-    """Return the order of rows by their columns, the first column first; each position of an array is a column."""
+    """Return the order of rows by their columns, the first one first. Each position of an array is a column."""
     keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
@@ -121,14 +120,14 @@ def _inverse(order: Int64s) -> Int64s:
 
 
 def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s:
-    """[rows] dense ids; -1 where a key is NULL or was never in the table."""
+    """Return the dense ids, [rows], or -1 if a key is NULL or was never in the table."""
     if pa.types.is_signed_integer(table.column(0).type):
         with context.store.sql_engine.session() as session:
             lookup = run_lookup(session, id_map, context.store.db_dir.path)
         if lookup is not None:
             return lookup(_numbers(table.column(0).cast(pa.int64()), NO_KEY))
     keys = [f"k{i}" for i in range(len(id_map.columns))]
-    # Not by pa.array, which imports pandas where it is installed, for half a second
+    # Not pa.array, which imports pandas if it is installed and so takes half a second.
     numbers = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(np.arange(table.num_rows))])
     numbered = table.rename_columns(keys).append_column("n", numbers)
     types = {
@@ -145,7 +144,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
 
 
 def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
-    """[ids] Whether each is in the snapshot."""
+    """Return, [ids], whether each vertex is in the snapshot."""
     alive = view.alive[name]
     there = (ids >= 0) & (ids < view.node_counts[name])
     if alive is None:
@@ -156,7 +155,7 @@ def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
 def _ends(
     context: ExecutionContext, plan: SamplePlan, view: GraphView, link: Link, ids: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """Return the ends of seed edges; -1 where an edge is not in the snapshot."""
+    """Return the dense ids of the ends of seed edges, or -1 if an edge is not in the snapshot."""
     element = plan.snapshot.graph.edge(link.edge.edge)
     assert element is not None, "the edge type was looked up"
     limit = read_tables(context, plan.snapshot)[element.table.lower()].next_row
@@ -183,7 +182,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
-    same[1:] &= ~same[:-1]  # the later rows of each pair of equal ones
+    same[1:] &= ~same[:-1]  # only the later rows of each group of equal ones
     twice = order[1:][same]
     if twice.size:
         when = "" if time is None else " with the same time"
@@ -196,7 +195,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
 
 
 def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
-    """Raise DataError where two rows tie, as IN ORDER is only repeatable without ties."""
+    """Raise DataError if two rows tie, because IN ORDER is repeatable only without ties."""
     chosen = table.select(list(order)).rename_columns([str(i) for i in range(len(order))])
     if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         names = ", ".join(table.column_names[i] for i in order)
@@ -207,10 +206,10 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
 
 
 def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
-    """[rows] the times of seeds, int64: microseconds since 1970 UTC, or the user's integers.
+    """Return the times of seeds, [rows] int64: microseconds since 1970 UTC, or the user's integers.
 
     Raises:
-        DataError: some are NULL or infinite (the message counts them and shows three), or exceed 64 bits.
+        DataError: Times are NULL or infinite (the message counts them and shows three), or exceed 64 bits.
     """
     assert plan.columns.time is not None
     values = table.column(plan.columns.time)
@@ -245,7 +244,7 @@ def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, co
 
 
 def _edge_ids(values: pa.ChunkedArray) -> Int64s:
-    """[rows] the ids of seed edges, int64; -1, which no edge has, for NULL and for values beyond 64 bits."""
+    """Return the ids of seed edges, [rows] int64. NULL and values beyond 64 bits become -1, which no edge has."""
     try:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -254,10 +253,10 @@ def _edge_ids(values: pa.ChunkedArray) -> Int64s:
 
 
 def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
-    """[rows], or [rows, n] for arrays: the column `y` of a DuckDB type, as int64 (NULL: -1) or float32 (NULL: NaN).
+    """Return the column `y` as int64 (NULL: -1) or float32 (NULL: NaN), [rows], or [rows, n] for arrays.
 
     Raises:
-        DataError: a value exceeds 64 bits or float32.
+        DataError: A value exceeds the range of int64 or float32.
     """
     if _dtype(type_) in (np.bool_, np.int64):
         return _each_place(values, lambda part: _numbers(_whole(part, "y"), -1))
@@ -265,10 +264,10 @@ def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
 
 
 def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> Array:
-    """[rows], or [rows, n] for arrays: another column, as bool, int64, float32 (for FLOAT) or float64.
+    """Return a further column as bool, int64, float32 (for FLOAT) or float64, [rows], or [rows, n] for arrays.
 
     Raises:
-        DataError: some are NULL (the message counts them and shows three), or exceed 64 bits.
+        DataError: Values are NULL (the message counts them and shows three), or exceed 64 bits.
     """
     values, dtype = table.column(place), _dtype(column.type)
     missing = _each_place(values, lambda part: part.is_null().to_numpy())
@@ -285,7 +284,7 @@ def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) 
 
 
 def _dtype(type_: str) -> type[np.generic]:
-    """Return the dtype of a DuckDB number type, or of its arrays."""
+    """Return the dtype of a numeric DuckDB type, or of its arrays."""
     base = type_.partition("[")[0]
     if SqlType(base).key_family() == "integer":
         return np.int64
@@ -293,7 +292,7 @@ def _dtype(type_: str) -> type[np.generic]:
 
 
 def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], Array]) -> Array:
-    """Convert a column by `read`; a column of arrays is converted position by position."""
+    """Convert a column with `read`. A column of arrays is converted position by position."""
     if not pa.types.is_fixed_size_list(values.type):
         return read(values)
     return np.stack([read(pc.list_element(values, i)) for i in range(values.type.list_size)], axis=1)
@@ -319,7 +318,7 @@ def _single(values: pa.ChunkedArray) -> Float32s:
 
 
 def _shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
-    """Return the keys of the first three of some rows, for a message."""
+    """Return the keys of the first three of the given rows, for a message."""
     first = table.select(list(plan.columns.key)).take(pa.array(rows[:3])).to_pylist()
     keys = [["NULL" if key is None else str(key) for key in row.values()] for row in first]
     return ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in keys)
@@ -328,19 +327,19 @@ def _shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
 def _find_ends(
     view: GraphView, edge: EdgeType, ids: Int64s, limit: int, step: Callable[[float], None]
 ) -> tuple[Int64s, Int64s]:
-    """[ids] the dense ids of the sources and of the destinations of edges, int64; -1 for edges not in the snapshot.
+    """Return the dense ids of the sources and destinations of edges, [ids] int64; -1 if not in the snapshot.
 
-    It takes one bit per edge of the table, and a time that hardly depends on the number of ids.
+    The memory is one bit per edge of the table. The time hardly depends on the number of ids.
 
     Args:
         view: The snapshot.
         edge: The edge type.
-        ids: [ids] edge ids, in any order; repeated ids are allowed.
+        ids: [ids] edge ids in any order. Duplicates are allowed.
         limit: The ids of the table are in [0, limit).
-        step: Called with the share that is done; it may raise to stop.
+        step: Called with the completed share. It may raise to stop.
 
     Raises:
-        CorruptError: a row points outside its arrays, or an edge ends in no vertex.
+        CorruptError: A row points outside its arrays, or an edge refers to a vertex that does not exist.
     """
     distinct, places = np.unique(ids, return_inverse=True)
     possible = distinct[(distinct >= 0) & (distinct < limit)]
@@ -361,7 +360,7 @@ def _find_ends(
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray, null: int | None = None) -> Array:
-    """[rows] a column of numbers, with `null` for NULL; without NULLs, unlike `to_numpy`, it does not import pandas."""
+    """Return a column of numbers, [rows], with `null` for NULL. Unlike `to_numpy`, it avoids an import of pandas."""
     if column.null_count:
         return np.asarray(column.fill_null(null).to_numpy())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

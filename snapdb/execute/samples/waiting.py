@@ -1,4 +1,4 @@
-"""`db.wait_for`: wait until a snapshot is published, by this process or another."""
+"""`db.wait_for`: waits until a snapshot is published, by this process or another."""
 
 import math
 import time
@@ -14,13 +14,13 @@ from snapdb.storage.catalog_db.task_rows import LEASE_TTL, LeaderLease
 from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1
-"""Seconds between two checks, each of which reads two rows if nothing changed."""
+"""The number of seconds between two checks. A check reads two rows if nothing changed."""
 
 
 def wait_for(
     session: DatabaseSession, name: str, newer_than: Published | int | datetime | None, timeout: float | None
 ) -> Published:
-    """The publication of a snapshot as soon as it exists; arguments and errors are those of `Database.wait_for`."""
+    """Wait for a publication of a snapshot, and return it; arguments and errors are those of `Database.wait_for`."""
     _check_arguments(name, newer_than, timeout)
     catalog_db, stopped = session.store.catalog_db, session.store.sql_engine.stopped
     stopped.clear()
@@ -28,7 +28,7 @@ def wait_for(
     leader = LeaderLease(catalog_db).read()
     seen: Catalog | None = None
     while True:
-        catalog = session.head()  # nearly free unless something was committed
+        catalog = session.head()  # costs almost nothing unless something was committed
         if catalog is not seen and (newest := _published(catalog, name)) is not None and newest.newer_than(newer_than):
             return newest
         seen = catalog
@@ -67,7 +67,7 @@ def _check_arguments(name: str, newer_than: Published | int | datetime | None, t
 
 
 def _published(catalog: Catalog, name: str) -> Published | None:
-    """Return the publication of the snapshot; BindError where the name belongs to another kind."""
+    """Return the publication of the snapshot. Raise BindError if the name belongs to another kind of object."""
     folded = name.lower()
     if folded not in catalog.snapshots and (catalog.kind_of(name) or folded in catalog.samplers):
         catalog.snapshot(name)  # raises an error that names the kind of the object
@@ -76,7 +76,7 @@ def _published(catalog: Catalog, name: str) -> Published | None:
 
 
 def _state(catalog: Catalog, name: str, newer_than: Published | int | datetime | None) -> str:
-    """Return what was expected, and the current state."""
+    """Return the expected state and the current one, for a message."""
     snapshot = catalog.snapshots.get(name.lower())
     if snapshot is None:
         near = did_you_mean(name, [other.name for other in catalog.snapshots.values()])
@@ -99,7 +99,7 @@ def _publication_text(published: Published) -> str:
 
 
 def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
-    """Return which daemon would publish the snapshot."""
+    """Return which scheduler would publish the snapshot, for a message."""
     leader, db_dir = LeaderLease(catalog_db).read(), catalog_db.db_dir
     if leader is None:
         return suggest_daemon(db_dir)

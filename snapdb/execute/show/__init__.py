@@ -1,1 +1,1 @@
-"""SHOW, DESCRIBE, SUMMARIZE and DROP: the statements on every kind of named object."""
+"""SHOW, DESCRIBE, SUMMARIZE and DROP: the statements that apply to every kind of named object."""

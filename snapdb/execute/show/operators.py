@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and DROP: lists from the system tables, the parts of one object, and its removal."""
+"""The operators of SHOW, DESCRIBE and DROP: list the system tables, describe one object, or remove it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ from snapdb.types.text import counted, size_words
 
 
 class _List(NamedTuple):
-    """The system table of a list, and its columns."""
+    """The system table of a list, and the columns that LIKE, OF and the list use."""
 
     facts: str
     """The name of the system table."""
@@ -63,7 +63,7 @@ class _List(NamedTuple):
     of: str | None = None
     """The column that OF matches."""
     columns: tuple[str, ...] | None = None
-    """The columns of the list; None: all."""
+    """The columns of the list, or None for all of them."""
 
 
 _LISTS: Mapping[str, _List] = {
@@ -76,14 +76,14 @@ _LISTS: Mapping[str, _List] = {
     "TASKS": _List("tasks", columns=SHOWN_TASKS),
     "TASK RUNS": _List("task_runs", "task", "task", SHOWN_RUNS),
     "TAGS": _List("tags"),
-    "VERSIONS": _List("versions", "table", "table"),  # versions have no name: LIKE matches their table
+    "VERSIONS": _List("versions", "table", "table"),  # versions have no name, so LIKE matches the name of their table
 }
 
 
 def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
-    """SHOW: one row for each table, graph, snapshot and so on, from the system tables."""
+    """Run SHOW: return one row per table, graph, snapshot or other object, from the system tables."""
     list_ = _LISTS[plan.what]
-    tables = {table.name.lower(): table for table in plan.tables}  # the tables of the version that AT names
+    tables = {table.name.lower(): table for table in plan.tables}  # the tables at the version that AT names
     rows = system_table(
         list_.facts, replace(context.catalog, tables=tables), context.store.catalog_db, context.bind_context.due
     )
@@ -98,7 +98,7 @@ def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
 
 
 def _like(name: str | None, pattern: str | None) -> bool:
-    """Match SQL's LIKE: % is any text, _ any character; case is ignored, as in names."""
+    """Return whether a name matches a LIKE pattern: % is any text, _ any character; case is ignored."""
     if pattern is None:
         return True
     expression = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
@@ -108,11 +108,11 @@ def _like(name: str | None, pattern: str | None) -> bool:
 _TEXT = pa.string()
 
 _DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch"), ("features", "feature_patch"))}
-"""Kind → the fields of the directories that its elements are read from, each with the field of its patch."""
+"""Kind → the fields that name the directories of its elements, each with the field of its patch."""
 
 
 def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
-    """DESCRIBE: the parts of a table, graph, snapshot, sampler, cache or task."""
+    """Run DESCRIBE: return the parts of a table, graph, snapshot, sampler, cache or task."""
     match plan.target:
         case Table() as table:
             yield _table(table)
@@ -184,13 +184,13 @@ def _graph(graph: PropertyGraph) -> pa.RecordBatch:
 
 
 def _labels(element: VertexElement | EdgeElement) -> tuple[str, str]:
-    """Return an element's labels, and the properties that a snapshot shows beside its keys and times."""
+    """Return the labels of an element, and the properties that a snapshot has besides its keys and times."""
     labels = ", ".join(element.labels or (element.name,))
     return labels, str(element.properties or Properties(excepted=()))
 
 
 def _target(vertex: VertexElement) -> str | None:
-    """Return the target as its graph defines it, with the declared classes."""
+    """Return the target as declared in the graph, with the declared classes."""
     if vertex.target is None or vertex.classes is None:
         return vertex.target
     return f"{vertex.target} CLASSES ({', '.join(map(text_literal, vertex.classes))})"
@@ -209,7 +209,7 @@ def _features(specs: tuple[FeatureSpec, ...]) -> str | None:
 
 
 def _feature(spec: FeatureSpec) -> str:
-    """Return a feature as its graph defines it: what differs from float32 numbers of the element's own table."""
+    """Return a feature as declared in the graph. The defaults, float32 and the element's own table, are omitted."""
     parts = [f"{spec.name} = {', '.join(spec.columns)}"]
     if spec.history is not None:
         parts.append(f"from {spec.history.table} ({', '.join(spec.history.key)}; since {spec.history.event_time})")
@@ -221,7 +221,7 @@ def _feature(spec: FeatureSpec) -> str:
 
 
 def _snapshot(context: ExecutionContext, snapshot: Snapshot) -> pa.RecordBatch:
-    """The snapshot in the first row, then its elements."""
+    """Return the snapshot as the first row, followed by its elements."""
     names = (
         "name",
         "kind",
@@ -261,7 +261,7 @@ _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 
 
 def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
-    """Yield one row per property; those that only streams report are NULL until one has it."""
+    """Return one row per property. Properties that streams report are NULL until a stream reports them."""
     catalog = context.catalog
     streams, stats, generations = cache_status(context.store.db_dir, cache)
     sampler = catalog.sampler(cache.sampler)
@@ -271,14 +271,14 @@ def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
 
 
 def _elsewhere(generations: Sequence[int], now: int) -> str:
-    """Return the generation of the rows that the streams report, where it differs from the sampler's."""
+    """Return the generation of the rows that the streams report, if it differs from the sampler's."""
     if not generations or generations == (now,):
         return ""
     return f"; the numbers below are of generation {', '.join(map(str, generations))}"
 
 
 def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str]]:
-    """Yield the properties in the catalog."""
+    """Yield the properties that are in the catalog."""
     refresh = statement_of(sampler).clauses.refresh
     yield "sampler", sampler.name
     yield "snapshot", sampler.snapshot
@@ -332,11 +332,11 @@ _CLAUSES: dict[str, tuple[str, str | None]] = {
     "memory": ("WITH (memory)", None),
     "ids": ("WITH (ids)", "int64"),
 }
-"""Field of `Clauses` → the name of the clause, and its default; None: no default."""
+"""Field of `Clauses` → the name of the clause, and its default, or None if it has no default."""
 
 
 def _describe_sampler(sampler: Sampler) -> pa.RecordBatch:
-    """Yield one row per clause: its name, its value or default, and whether the sampler sets it."""
+    """Return one row per clause: its name, its value or default, and whether the sampler sets it."""
     return listing(_CLAUSE_FIELDS, list(_clause_rows(sampler)))
 
 
@@ -352,7 +352,7 @@ def _clause_rows(sampler: Sampler) -> Iterator[tuple[str, str | None, bool]]:
 
 
 def _clause_value(field: str, clause: str, text: str) -> str:
-    """The text of a clause after its name; the whole text where it starts with other words.
+    """Return the text of a clause after its name, or the whole text if it begins with other words.
 
     >>> _clause_value("batch", "BATCH", "BATCH 512"), _clause_value("replace", "REPLACEMENT", "WITH REPLACEMENT")
     ('512', 'WITH REPLACEMENT')
@@ -370,14 +370,14 @@ _NEXT = 3
 
 
 def _describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
-    """Yield one row per property; NULL where it is not set, or has not happened."""
+    """Return one row per property. A value is NULL if it is not set, or if the event has not happened yet."""
     seen = task_status(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
     daemon = ("daemon", describe_leader(context.store.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
 
 
 def _task_properties(task: Task) -> Iterator[tuple[str, str | None]]:
-    """Yield the properties that the statement sets."""
+    """Yield the properties that the CREATE or ALTER statement sets."""
     yield "schedule", task.schedule.text
     yield "zone", task.schedule.zone
     yield "when", task.condition
@@ -391,7 +391,7 @@ def _task_properties(task: Task) -> Iterator[tuple[str, str | None]]:
 
 
 def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]]:
-    """Yield the last and the next run."""
+    """Yield the state of the task, and its last and next runs."""
     yield "state", f"{seen.state}, and suspended" if task.suspended and seen.state == "running" else seen.state
     coming = [] if seen.next is None else list(islice(firings(task.schedule, seen.next - 1), _NEXT))
     yield "next_runs", ", ".join(map(spelled, coming)) or None
@@ -403,7 +403,7 @@ def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]
 
 
 def drop(plan: DropPlan, context: ExecutionContext) -> Rows:
-    """DROP: remove a table (as a version), graph, snapshot, sampler, cache, task or tag, and its dependants."""
+    """Run DROP: remove an object and its dependants. Dropping a table is a new version."""
     yield from ()
     match plan.target:
         case Table() as table:
@@ -457,13 +457,13 @@ def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> Drop
 
 
 def _with(plan: DropPlan) -> str:
-    """Return the dependants that are dropped too, for a message."""
+    """Return the dependants that are also dropped, for a message."""
     named = [f"{KINDS[type(d)]} {d.name}" for d in plan.dependants]
     return f", with {', '.join(named)}" if named else ""
 
 
 def _remove(context: ExecutionContext, names: DropNames) -> None:
-    """Remove files that the catalog no longer names, unless a process reads them, and the caches' memory."""
+    """Remove files that the catalog no longer names, unless a process reads them, and free the memory of caches."""
     for snapshot in names.snapshots:
         delete_unless_held(context.store.db_dir, snapshot.path)
     for cache in names.caches:

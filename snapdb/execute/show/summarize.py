@@ -1,4 +1,4 @@
-"""SUMMARIZE SNAPSHOT: one row per element, with its count, degrees, times, growth, features and bytes."""
+"""The operator of SUMMARIZE SNAPSHOT: count, degrees, times, growth, features and bytes of each element."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _IDS = 1 << 22
 
 
 def summarize(plan: SummarizePlan, context: ExecutionContext) -> Rows:
-    """SUMMARIZE SNAPSHOT: one row per element; the snapshot is read once or twice, in blocks."""
+    """Run SUMMARIZE SNAPSHOT: return one row per element. The snapshot is read once or twice, in blocks."""
     snapshot = plan.snapshot
     with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
         layout = read_layout(context.store.db_dir, snapshot)
@@ -93,12 +93,12 @@ class _Summary:
     """Vertex type → [dense ids] out-degrees over all edge types, int64."""
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """One row per element: vertex types, then edge types."""
+        """Return one row per element: vertex types first, then edge types."""
         sources = snapshot_rows(
             self.snapshot, self.context.bind_context.tables_under(self.snapshot), self.context.store.db_dir.path
         )
         graph = self.snapshot.graph
-        # Edges first: the degrees of vertices are sums over edge types.
+        # Edges come first, because the degrees of vertices are sums over edge types.
         edges = [self._edge(e, lies, sources[e.name]) for e, lies in zip(graph.edges, self.layout.edges, strict=True)]
         vertices = zip(graph.vertices, self.layout.vertices, strict=True)
         return [*(self._vertex(i, v, lies, sources[v.name]) for i, (v, lies) in enumerate(vertices)), *edges]
@@ -182,13 +182,13 @@ class _Summary:
         return int(np.count_nonzero(there))
 
     def _degree_chart(self, name: str, degrees: Int64s) -> str | None:
-        """Return a chart of vertices with 0, 1, 2, 3-4, 5-8 … edges; None when there are no vertices."""
+        """Return a chart of the vertices with 0, 1, 2, 3-4, 5-8 … edges, or None if there are no vertices."""
         alive = self.view.alive[name]
         live = degrees if alive is None else degrees[alive]
         return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
 
     def _births(self, rows: _ElementRows) -> _Growth | None:
-        """The distribution of the event times of vertices, from SQL, as no array has them; None without times."""
+        """Return the distribution of vertex event times, from SQL because no array has them; None without times."""
         if rows.time is None:
             return None
         times = f"SELECT {time_expression(rows.time)} AS t FROM ({rows.sql})"
@@ -221,7 +221,7 @@ def _share(count: int, rows: _ElementRows) -> tuple[int, float | None]:
 def _times(
     rows: _ElementRows, growth: _Growth | None, degrees: str | None
 ) -> tuple[str | None, str | None, str | None]:
-    """Return a chart, of degrees where there are no times, and the first and the last time."""
+    """Return a chart of the growth, or of degrees if there are no times, and the first and the last time."""
     if growth is None or rows.time is None:
         return degrees, None, None
     unit = SqlType(rows.time.type).time_unit()
@@ -243,7 +243,7 @@ class _Growth(NamedTuple):
     last: int
     """The last event time."""
     counts: list[int]
-    """Counts per bin of equal width, from the first to the last."""
+    """The counts per bin, from the first to the last. All bins have the same width."""
 
 
 class _Degrees(NamedTuple):
@@ -266,12 +266,12 @@ class _EdgeFacts:
     count: int = 0
     growth: _Growth | None = None
     first: int | None = None
-    """The first event time; None: no edge has one."""
+    """The first event time, or None if no edge has one."""
     last: int | None = None
 
 
 def _degrees_of_live(degrees: Int64s, alive: Bools | None) -> _Degrees:
-    """Return minimum, median, mean and maximum of the degrees of live vertices; nothing where there are none."""
+    """Return the minimum, median, mean and maximum degree of live vertices, all None if there are none."""
     live = degrees if alive is None else degrees[alive]
     if not live.size:
         return _Degrees()
@@ -281,17 +281,17 @@ def _degrees_of_live(degrees: Int64s, alive: Bools | None) -> _Degrees:
 def _edge_facts(
     what: str, rows: Adjacency, sources: int, features: _FeatureFacts, step: Callable[[float], None]
 ) -> _EdgeFacts:
-    """The statistics of all edges of a type, read in blocks.
+    """Return the statistics of all edges of a type, which are read in blocks.
 
     Args:
         what: The name of the edge type, for messages.
         rows: The adjacency.
         sources: The number of dense ids of sources.
         features: Receives the ids of the edges.
-        step: Called with the share that is done; it may raise to stop.
+        step: Called with the completed share. It may raise to stop.
 
     Raises:
-        CorruptError: an edge points outside the arrays.
+        CorruptError: An edge points outside the arrays.
     """
     facts = _EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
     edges = max(int(facts.incoming.sum()), 1)
@@ -318,7 +318,7 @@ def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
 
 
 def _widen(facts: _EdgeFacts, times: Int64s) -> None:
-    """Extend the first and the last time; static edges have none."""
+    """Extend the range from the first to the last time. Static edges have no time."""
     moments = times[times != STATIC]
     if moments.size:
         low, high = int(moments.min()), int(moments.max())
@@ -327,7 +327,7 @@ def _widen(facts: _EdgeFacts, times: Int64s) -> None:
 
 
 def _grow(facts: _EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
-    """Count the edges per bin, in a second pass, as the bins depend on the first and last times."""
+    """Count the edges per bin, in a second pass because the bins depend on the first and last times."""
     if facts.first is None or facts.last is None or rows.time is None:
         return
     bins = _bins_of(facts.first, facts.last)
@@ -340,7 +340,7 @@ def _grow(facts: _EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> 
     facts.growth = _Growth(facts.first, facts.last, counts.tolist())
 
 
-# The text of a feature: its number of values, type, mean, standard deviation and missing values.
+# The text of a feature: its width, type, mean, standard deviation and missing values.
 
 
 _NUMBERS = 1 << 21
@@ -351,7 +351,7 @@ _ROWS = 1 << 17
 
 @dataclass(slots=True)
 class _Spread:
-    """Running mean and variance of numbers."""
+    """The running mean and variance of a feature's values."""
 
     count: int = 0
     infinite: int = 0
@@ -360,7 +360,7 @@ class _Spread:
     """The sum of squared deviations from the mean."""
 
     def add(self, numbers: Float64s) -> None:
-        """Add a block of numbers; infinite and NaN values are only counted."""
+        """Add a block of numbers. Infinite values are only counted, and NaN values are ignored."""
         finite = numbers[np.isfinite(numbers)]
         if finite.size < numbers.size:
             self.infinite += int(np.count_nonzero(np.isinf(numbers)))
@@ -370,7 +370,7 @@ class _Spread:
                 self.join(finite.size, mean, float(((finite - mean) ** 2).sum()))
 
     def join(self, count: int, mean: float, squares: float) -> None:
-        """Merge moments by the parallel formula of Chan et al., which loses less precision than sums of squares."""
+        """Merge moments by the parallel formula of Chan et al., which is more precise than sums of squares."""
         shift, total = mean - self.mean, self.count + count
         self.squares += squares + shift * shift * (self.count * count / total)
         self.mean += shift * (count / total)
@@ -388,13 +388,13 @@ class _FeatureFacts:
     """Statistics of the features of an element, collected while its rows are read."""
 
     def __init__(self, features: Mapping[str, Feature], missing: Mapping[str, int]) -> None:
-        """`missing` counts, for features with a DEFAULT, the rows that have the default."""
+        """Create empty statistics. For features with a DEFAULT, `missing` counts the rows that have the default."""
         self._features = features
         self._missing = dict(missing)
         self._spreads = {name: _Spread() for name in features}
 
     def add(self, ids: Int64s) -> Iterator[None]:
-        """Add the rows of these ids; yields after each block, so that the caller can report progress."""
+        """Add the rows of these ids. Yield after each block, so the caller can report progress."""
         for name, feature in self._features.items():
             step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
             for start in range(0, ids.size, step):
@@ -425,7 +425,7 @@ class _FeatureFacts:
 
 
 def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
-    """Return feature → the number of rows in which its DEFAULT replaces NULL or NaN; others are omitted."""
+    """Return feature → the number of rows in which its DEFAULT replaces NULL or NaN. Other features are omitted."""
     source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
     conditions = {
         spec.name: " OR ".join(f"({part.missing})" for part in source.parts(spec))
@@ -436,12 +436,12 @@ def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Itera
         return {}
     counts = ", ".join(f"count_if({condition})" for condition in conditions.values())
     counts_row = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
-    # The sums are NULL without rows.
+    # The sums are NULL if there are no rows.
     return {name: int(count or 0) for name, count in zip(conditions, counts_row, strict=True)}
 
 
 def _without(feature: HistoryFeature, ids: Int64s) -> Bools:
-    """[ids] bool, whether each has no value before the end of the window."""
+    """Return, [ids] bool, whether each id has no value before the end of the window."""
     end = FOREVER if feature.stop is None else feature.stop
     without: Bools = last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
     return without
@@ -460,7 +460,7 @@ _MOST = 20
 
 
 class _Bins(NamedTuple):
-    """Bins of equal width that cover all times from the first to the last; the last bin may extend beyond."""
+    """Bins of equal width that cover all times from the first to the last. The last bin may extend further."""
 
     first: int
     width: int
@@ -468,15 +468,15 @@ class _Bins(NamedTuple):
     """The number of bins."""
 
     def add(self, times: Int64s, counts: Int64s) -> None:
-        """Add the times, all within the bins, to counts per bin."""
-        # Unsigned arithmetic wraps around: the difference is right even where it exceeds int64.
+        """Add times, which must be within the bins, to the counts per bin."""
+        # Unsigned arithmetic wraps around, so the difference is correct even where it exceeds int64.
         first = np.uint64(self.first % 2**64)
         places = (times.view(np.uint64) - first) // np.uint64(self.width)
         counts += np.bincount(places.astype(np.int64), minlength=self.size)
 
 
 def _bins_of(first: int, last: int, most: int = _MOST) -> _Bins:
-    """The bins that cover two times.
+    """Return the bins that cover the range from the first to the last time.
 
     >>> _bins_of(5, 7), _bins_of(0, 99), _bins_of(-(2**63), 2**63 - 1).size
     (_Bins(first=5, width=1, size=3), _Bins(first=0, width=5, size=20), 20)
@@ -487,7 +487,7 @@ def _bins_of(first: int, last: int, most: int = _MOST) -> _Bins:
 
 
 def _sparkline(counts: Sequence[int]) -> str:
-    """A bar per count, as a sparkline; zero gets the lowest bar.
+    """Return a sparkline with one bar per count. Zero is drawn as the lowest bar.
 
     >>> _sparkline([0, 1, 4, 8])
     '▁▂▅█'

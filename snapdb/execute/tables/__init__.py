@@ -1,1 +1,1 @@
-"""Tables: the operators of CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""
+"""The operators of CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""

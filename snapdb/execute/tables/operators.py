@@ -1,4 +1,4 @@
-"""Tables: the operators of CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""
+"""The operators of CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _ID = quote(ROW_ID)
 
 
 def create_table(plan: CreateTablePlan, context: ExecutionContext) -> Rows:
-    """CREATE TABLE: write the first rows of a new table and publish it."""
+    """Run CREATE TABLE: write the first rows of a new table, and publish it."""
     yield from ()
     files = (
         _copy_files(context, "tables", plan.name, plan.copies) if plan.copies else (_write_first_rows(context, plan),)
@@ -36,13 +36,13 @@ def _write_first_rows(context: ExecutionContext, plan: CreateTablePlan) -> Segme
 
 
 def _no_rows(plan: CreateTablePlan) -> BoundQuery:
-    """Write one empty segment, as read_parquet of no files fails."""
+    """Return a query without rows, which writes one empty segment because read_parquet of no files fails."""
     columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in plan.columns)
     return BoundQuery(f"SELECT {columns} WHERE false", Span(0, 0))
 
 
 def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
-    """INSERT and COPY … FROM: write the new rows as segments and publish them, with ids for their keys."""
+    """Run INSERT or COPY … FROM: write the new rows as segments, and publish them with ids for their keys."""
     yield from ()
     table = plan.table
     files = _new_files(context, plan)
@@ -58,7 +58,7 @@ def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
 
 
 def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ...]:
-    """Write the new rows as files; all are removed if a file that they are read from changed meanwhile."""
+    """Write the new rows as files. If an input file changed while it was read, remove all of them."""
     table, files = plan.table, tuple[Segment, ...]()
     try:
         files = (
@@ -86,7 +86,7 @@ def _write_rows(context: ExecutionContext, plan: InsertPlan) -> Segment:
 
 
 def _copy_files(context: ExecutionContext, folder: str, name: str, sources: Sequence[str]) -> tuple[Segment, ...]:
-    """Copy Parquet files of the user as segments of a table, hashed while copying; all of them or none.
+    """Copy the user's Parquet files as segments of a table, all or none of them, and hash them while copying.
 
     Args:
         context: The context of the statement.
@@ -112,7 +112,7 @@ def _copy_files(context: ExecutionContext, folder: str, name: str, sources: Sequ
 
 
 def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
-    """DELETE: find the rows and publish a segment of their row ids."""
+    """Run DELETE: find the rows, and publish a segment of their row ids."""
     yield from ()
     table = plan.table
     with context.bind_context.session(plan.find) as session, context.watching(session, f"searching {table.name}"):
@@ -126,7 +126,7 @@ def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
 
 
 def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
-    """UPDATE: find the rows and compute their new values once, then replace the old rows in one change."""
+    """Run UPDATE: find the rows and compute their new values once, then replace the old rows in one change."""
     yield from ()
     table, disk = plan.table, context.store.disk
     with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
@@ -147,7 +147,7 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
 
 
 def _split(context: ExecutionContext, session: SqlSession, table: Table, segment: Segment) -> tuple[Segment, Segment]:
-    """The ids of the rows to remove, and their replacements in the same order."""
+    """Return the ids of the rows to remove, and their replacements in the same order."""
     source = parquet_files([segment], context.store.db_dir.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != segment.rows:
@@ -167,6 +167,6 @@ def _split(context: ExecutionContext, session: SqlSession, table: Table, segment
 
 
 def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:
-    """ALTER TABLE: publish the new columns; existing files are not rewritten, but read through them."""
+    """Run ALTER TABLE: publish the new columns. Existing files are not rewritten, but read through these columns."""
     yield from ()
     return context.publish([AlterColumns(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

@@ -1,4 +1,4 @@
-"""Warnings about new rows by which the next CREATE SNAPSHOT of a graph would fail: duplicate keys and dangling edges.
+"""Warnings about new rows that would make the next CREATE SNAPSHOT fail: duplicate keys and dangling edges.
 
 New rows are compared with id maps, which contain every key that a vertex table ever had, and with the rows that the
 open transaction has added. The comparison costs a fraction of the statement. It leaves some cases to CREATE SNAPSHOT:
@@ -30,22 +30,24 @@ from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexEleme
 from snapdb.types.text import counted
 
 _FEW = 2_000
-"""The number of rows up to which every key is looked up in the map."""
+"""The number of rows up to which every key is looked up in the id map."""
 _SHARE = 16
-"""With more rows, and keys that are not consecutive integers, the first sixteenth is compared; all if one dangles."""
+"""The part of the rows that is compared first, one sixteenth, if there are more rows and keys are not consecutive
+integers. All rows are compared if one of them dangles."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _MOST_RANGES = 32
-"""The maximum number of ranges that a condition lists; with more, keys are joined."""
+"""The maximum number of ranges in a condition. With more ranges, keys are joined."""
 
 _REMEMBERED = 1 << 12
 """The number of files whose bounds are cached."""
 
 _MOST_KEYS = 10_000_000
-"""The number of keys up to which a map gets a filter: 128 MiB of bits, and about a second to read the keys."""
+"""The number of keys up to which a map gets a filter, which then has 128 MiB of bits and takes about a second to
+fill."""
 _FILTER_BITS = 64
 """The minimum number of bits per key of a filter."""
 _FILTERS = 4
-"""The number of filters that a process caches, least recently used first out."""
+"""The number of filters that a process caches. The least recently used one is evicted first."""
 _BATCH = 500_000
 
 _Range = tuple[int, int]
@@ -65,11 +67,11 @@ def warn_of_rows(
         table: The table, before the statement.
         files: The new rows, in the table's columns.
         removed: The ids of the rows that the same statement removes.
-        changed: The columns with new values; None: all. Other columns broke no rule before.
+        changed: The columns with new values, or None for all. The values of other columns were checked before.
 
     Returns:
-        A function to call with the numbers of new keys per id map, which show whether keys are duplicate; None: not
-        needed.
+        A function to call with the number of new keys per id map, which shows whether keys are duplicate; None if no
+        such check is needed.
 
     Raises:
         DataWarning: Python's warning filter turns warnings into errors. The files are removed.
@@ -88,7 +90,7 @@ def warn_of_rows(
 
 
 def _reviewed(new: _New) -> Review:
-    """A review that searches for duplicate keys where there are fewer new keys than rows."""
+    """Return a review that searches for duplicate keys if there are fewer new keys than rows."""
     seen = False
 
     def review(ids: Mapping[int, int]) -> None:
@@ -121,10 +123,10 @@ class _New:
     files: tuple[Segment, ...]
     """The files of the new rows."""
     removed: Segment | None
-    """The ids of the rows that the statement removes; None: it removes none."""
+    """The ids of the rows that the statement removes, or None if it removes none."""
 
     known: dict[int, _KnownKeys] = field(default_factory=dict)
-    """Id map → its keys, a cache."""
+    """Id map → its keys, as a cache."""
 
     @property
     def count(self) -> int:
@@ -132,21 +134,21 @@ class _New:
 
     @property
     def rows(self) -> str:
-        """SELECT of the new rows in the table's columns."""
+        """A SELECT of the new rows in the table's columns."""
         return _rows(self.context, self.table, self.files)
 
     @property
     def first_rows(self) -> str:
-        """SELECT of the sample of the new rows that expensive checks read."""
+        """A SELECT of the part of the new rows that expensive checks read."""
         return f"SELECT * FROM {parquet_files(self.files, self.context.store.db_dir.path)} LIMIT {self.count // _SHARE}"
 
     def ranges(self, table: Table, id_map: IdMap) -> bool:
-        """Whether the keys of a map are mostly consecutive integers."""
+        """Return whether the keys of a map are mostly consecutive integers."""
         with self.context.store.sql_engine.session() as session:
             return bool(self.keys_of(session, table, id_map).ranges)
 
     def keys_of(self, session: SqlSession, table: Table, id_map: IdMap) -> _KnownKeys:
-        """The keys that a vertex table has or ever had, without the new rows."""
+        """Return the keys that a vertex table has or ever had, without the new rows."""
         if (known := self.known.get(id_map.id)) is not None:
             return known
         added = self.context.transactions.added(table.id)
@@ -182,7 +184,7 @@ def _touches(key: Sequence[str], changed: frozenset[str] | None) -> bool:
 
 
 def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
-    """Return the table of a vertex type and the id map of its key; None before its first snapshot."""
+    """Return the table of a vertex type and the id map of its key, or None before its first snapshot."""
     table = new.context.catalog.tables.get(vertex.table.lower())
     if table is None or not all(table.column(name) for name in vertex.key):
         return None
@@ -191,7 +193,7 @@ def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
 
 
 def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Iterator[str]:
-    """A warning if a key occurs twice among the new rows, or exists already."""
+    """Yield a warning if a key occurs twice among the new rows, or already exists."""
     if (key_map := _map(new, vertex)) is None:
         return
     table, id_map = key_map
@@ -216,7 +218,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
 
 
 def _left(new: _New) -> str:
-    """Return the SELECT of the rows that remain of the previous version."""
+    """Return a SELECT of the rows that remain from the previous version."""
     rows = table_rows(new.table, new.context.store.db_dir.path, row_ids=True)
     if (file := new.removed) is None:
         return rows
@@ -235,7 +237,7 @@ class _End(NamedTuple):
 
 
 def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
-    """A warning for each end whose new edges lead to keys that the vertex type never had."""
+    """Yield a warning for each end at which new edges have keys that the vertex type never had."""
     with new.context.store.sql_engine.session() as session:
         ends = list(_ends(new, graph, edge, changed))
         if not _suspicious(new, session, ends):
@@ -268,7 +270,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
 
 
 def _suspicious(new: _New, session: SqlSession, ends: Sequence[_End]) -> bool:
-    """Whether the ends need a check one by one: not if one scan, or filters, show that every key is in its map."""
+    """Return whether the ends must be checked one by one, unless a scan or filters show that every key is known."""
     known = [new.keys_of(session, end.table, end.id_map) for end in ends]
     if not ends or any(new.context.transactions.added(end.table.id) or end.table.id == new.table.id for end in ends):
         return bool(ends)
@@ -293,7 +295,7 @@ def _shown(session: SqlSession, known: _KnownKeys, keys: str) -> str:
 
 
 def _caller() -> int:
-    """Return the number of frames to the first caller outside this package."""
+    """Return the number of stack frames up to the first caller outside this package."""
     frame = sys._getframe(1)
     for depth in count(1):
         if frame.f_back is None or not str(frame.f_globals.get("__name__")).startswith("snapdb."):
@@ -314,9 +316,9 @@ class _KnownKeys:
     """
 
     width: int
-    """The number of columns of the key, which queries call k0, k1, …"""
+    """The number of key columns, which queries name k0, k1, …"""
     ranges: tuple[_Range, ...]
-    """Ranges of integers, first and last inclusive."""
+    """Ranges of integers. Both bounds are inclusive."""
     others: tuple[str, ...]
     """Queries of the form SELECT k0, k1, …"""
 
@@ -324,7 +326,7 @@ class _KnownKeys:
     def of(
         db_dir: DatabaseDir, session: SqlSession, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()
     ) -> _KnownKeys:
-        """The keys of a map.
+        """Return the keys of a map.
 
         Args:
             db_dir: The database directory.
@@ -349,31 +351,31 @@ class _KnownKeys:
         return ", ".join(f"k{i}" for i in range(self.width))
 
     def select(self, rows: str, key: Sequence[str]) -> str:
-        """SELECT k0, k1, … of the key columns of rows."""
+        """Return SELECT k0, k1, … of the key columns of rows."""
         return f"SELECT {', '.join(f'{quote(name)} AS k{i}' for i, name in enumerate(key))} FROM ({rows})"
 
     def also(self, rows: str, key: Sequence[str]) -> _KnownKeys:
-        """These keys and the keys of more rows."""
+        """Return these keys and the keys of further rows."""
         return replace(self, others=(*self.others, self.select(rows, key)))
 
     def present(self, keys: str) -> str:
-        """SELECT of those of the keys that are known."""
+        """Return a SELECT of the given keys that are known."""
         parts = [f"SELECT * FROM ({keys}) WHERE {self.within()}"] if self.ranges else []
         parts += [f"SELECT * FROM ({keys}) SEMI JOIN ({self._others}) USING ({self.names})"] if self.others else []
         return " UNION ALL ".join(parts) or f"SELECT * FROM ({keys}) WHERE false"
 
     def missing(self, keys: str) -> str:
-        """SELECT of those of the keys that are not known, NULL included."""
+        """Return a SELECT of the given keys that are not known, including NULL."""
         candidates = f"SELECT * FROM ({keys})" + (f" WHERE ({self.within()}) IS NOT true" if self.ranges else "")
         if not self.others:
             return candidates
-        # Few new keys against many known ones: the inner join's dynamic filter lets the scan of the known keys skip row
-        # groups.
+        # There are few new keys and many known ones. The dynamic filter of an inner join lets the scan of the known
+        # keys skip row groups.
         there = f"SELECT fresh.* FROM ({self._others}) AS known JOIN fresh USING ({self.names})"
         return f"WITH fresh AS MATERIALIZED ({candidates}) SELECT * FROM fresh ANTI JOIN ({there}) USING ({self.names})"
 
     def within(self, key: str = "k0") -> str:
-        """An SQL condition that is true for keys in one of the ranges."""
+        """Return an SQL condition that is true for keys in one of the ranges."""
         return " OR ".join(f"{key} BETWEEN {first} AND {last}" for first, last in self.ranges)
 
     @property
@@ -382,10 +384,10 @@ class _KnownKeys:
 
 
 def _ranges(session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[_Range, ...], tuple[Segment, ...]]:
-    """The ranges of a map's integers, and its files with other keys.
+    """Return the ranges of a map's integers, and its files with other keys.
 
-    Keys of a map are distinct: a file whose number of rows equals its last key - its first + 1 has every integer
-    between.
+    The keys of a map are distinct. If the number of rows of a file equals its last key - its first + 1, the file has
+    every integer between them.
     """
     if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
         return (), id_map.segments
@@ -403,7 +405,7 @@ def _ranges(session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tu
 
 
 def _bounds_of(session: SqlSession, segments: Sequence[Segment], db_dir: DatabaseDir) -> Mapping[str, _Range | None]:
-    """Return the least and the greatest key of each file, by path; None where its footer lacks them."""
+    """Return the least and the greatest key of each file, by path, or None if its footer lacks them."""
     paths = {str(db_dir.path / segment.path): segment for segment in segments}
     if new := [segment for path, segment in paths.items() if path not in _bounds]:
         if len(_bounds) + len(new) > _REMEMBERED:
@@ -415,7 +417,7 @@ def _bounds_of(session: SqlSession, segments: Sequence[Segment], db_dir: Databas
 
 
 def _merged(ranges: Sequence[_Range]) -> tuple[_Range, ...]:
-    """The same integers in as few ranges as possible.
+    """Return the same integers in as few ranges as possible.
 
     >>> _merged([(5, 9), (1, 4), (11, 12)])
     ((1, 9), (11, 12))
@@ -434,31 +436,31 @@ _filters: OrderedDict[tuple[str, int], _KeyFilter] = OrderedDict()
 
 @dataclass(slots=True)
 class _KeyFilter:
-    """A Bloom filter of an id map, with which absent keys are found in a fraction of the time of a join.
+    """A Bloom filter of an id map, which detects absent keys in a fraction of the time of a join.
 
-    Bloom, 1970, with one hash function: a key whose bit is 0 was never in the map; a key that was never in it has its
-    bit set with a probability of at most 1 in 64. A filter is cached in the process, and reads new files of the map
-    when it is used.
+    It uses one hash function (Bloom, 1970). If the bit of a key is 0, the key was never in the map. The bit of an
+    absent key is set with a probability of at most 1 in 64. A filter is cached in the process, and reads new files of
+    the map when it is used.
     """
 
     types: tuple[str, ...]
     bits: UInt8s
     files: set[str] = field(default_factory=set)
-    """The paths of the files that were read."""
+    """The paths of the files that have been read."""
 
     @staticmethod
     def empty(id_map: IdMap) -> _KeyFilter:
-        """An empty filter with room for the keys of a map."""
+        """Return an empty filter with capacity for the keys of a map."""
         size = 1 << max(16, (id_map.limit * _FILTER_BITS - 1).bit_length())
         return _KeyFilter(tuple(column.type for column in id_map.columns), np.zeros(size // 8, np.uint8))
 
     @property
     def keys(self) -> int:
-        """The number of keys that it has room for."""
+        """The number of keys for which the filter has capacity."""
         return self.bits.size * 8 // _FILTER_BITS
 
     def take(self, session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> None:
-        """Add the keys of files that were not read yet."""
+        """Add the keys of files that have not been read yet."""
         if new := [segment for segment in id_map.segments if segment.path not in self.files]:
             names = [f"k{i}" for i in range(len(self.types))]
             query = f"SELECT {self.place(names)} AS place FROM ({key_rows(new, id_map.columns, db_dir.path)})"
@@ -468,17 +470,17 @@ class _KeyFilter:
             self.files |= {segment.path for segment in new}
 
     def place(self, key: Sequence[str]) -> str:
-        """An SQL expression for the bit of a key; a key that its type cannot represent gets an arbitrary bit."""
+        """Return an SQL expression for the bit of a key. A key that the type cannot represent gets an arbitrary bit."""
         cast = ", ".join(f"TRY_CAST({quote(name)} AS {kind})" for name, kind in zip(key, self.types, strict=True))
         return f"(hash({cast}) & {self.bits.size * 8 - 1})::UINTEGER"
 
     def lacks(self, places: npt.NDArray[np.uint32]) -> bool:
-        """Whether one of these bits is 0."""
+        """Return whether one of these bits is 0."""
         return not ((self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1).all()
 
 
 def _lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
-    """Whether a key of these rows is certainly not in its map, or NULL; False may be a false positive of the filters.
+    """Return whether a key of these rows is NULL or certainly not in its map. False is not certain.
 
     Args:
         session: The session that reads the rows.

@@ -1,4 +1,4 @@
-"""Tasks: the operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and the daemon that is a database's leader."""
+"""The operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and texts about the leader of a database."""
 
 import shlex
 import socket
@@ -27,11 +27,11 @@ from snapdb.types import Task, TaskRun
 from snapdb.types.text import counted
 
 _PULSE = 0.1
-"""Seconds between two reads of the lease, while a daemon may be about to acquire the lock of a run."""
+"""The number of seconds between two reads of the lease, while a daemon may be about to acquire the lock of a run."""
 
 
 def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
-    """CREATE TASK: insert the row of the task, or replace the row of the task that the plan names."""
+    """Run CREATE TASK: insert the catalog row of the task, or replace the row that the plan names."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
         task = TaskRows(connection).put(plan.task, plan.replaces)
@@ -39,7 +39,7 @@ def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
-    """ALTER TASK: update the row of the task with its new attributes."""
+    """Run ALTER TASK: update the catalog row of the task."""
     yield from ()
     task, since = plan.after, plan.since
     with context.store.catalog_db.writing(publishes=True) as connection:
@@ -60,11 +60,11 @@ def _next(context: ExecutionContext, task: Task, after: int) -> str:
 
 
 def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
-    """EXECUTE TASK: run a task in this process, independently of its schedule and condition.
+    """Run EXECUTE TASK: run a task in this process, regardless of its schedule and condition.
 
     Raises:
-        QueryError: the run failed.
-        LockedError: the task is running.
+        QueryError: The run failed.
+        LockedError: The task is already running.
     """
     yield from ()
     task, started = plan.task, time.perf_counter()
@@ -86,15 +86,15 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def _begun(context: ExecutionContext, task: Task) -> TaskRun:
-    """Insert the row of a new run and return it; the caller holds the lock of the task's runs."""
+    """Insert the row of a new run and return it. The caller holds the lock of the task's runs."""
     for abandoned in _going(context, task):
         if abandoned.cause == "schedule" and _led(context, abandoned):
             raise _busy(context, task)
-        # Its process holds no lock, so it has ended: the run is recorded as failed, or as done if all of it was.
+        # Its process holds no lock, so it has ended. The run is recorded as failed, or as done if all statements were.
         settle(context.store.catalog_db, task, abandoned, now())
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
-        # Compare and swap: the task may have changed since the statement was bound.
+        # Compare and swap, because the task may have changed since the statement was bound.
         if TaskRows(connection).read().get(task.name.lower()) != task:
             raise moved(f"task {task.name} was altered, replaced or dropped concurrently", code="task-moved")
         if not any(RunRows(connection).read(task=task.id, state="running")):
@@ -103,7 +103,7 @@ def _begun(context: ExecutionContext, task: Task) -> TaskRun:
 
 
 def _led(context: ExecutionContext, run: TaskRun) -> bool:
-    """Wait while a daemon that has recorded a run may still acquire its lock; return whether it holds the run."""
+    """Wait while the daemon that recorded a run may still acquire its lock; return whether it is still the leader."""
     first = LeaderLease(context.store.catalog_db).read()
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
@@ -131,11 +131,11 @@ def _busy(context: ExecutionContext, task: Task) -> LockedError:
 
 
 def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
-    """The outcome of the run.
+    """Return the outcome of the run.
 
     Raises:
-        QueryError: the run failed.
-        CommitConflict: another process has recorded its end.
+        QueryError: The run failed.
+        CommitConflict: Another process recorded its end.
     """
     number = ended.run.run
     if ended.state == "lost":
@@ -154,7 +154,7 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
 
 
 def describe_leader(catalog_db: CatalogDb) -> str:
-    """Return a text on the daemon that leads the database, or on how to start one."""
+    """Return a text that describes the leader of the database, or how to start a scheduler."""
     leader = LeaderLease(catalog_db).read()
     if leader is None:
         return suggest_daemon(catalog_db.db_dir)
@@ -164,7 +164,7 @@ def describe_leader(catalog_db: CatalogDb) -> str:
 
 
 def suggest_daemon(db_dir: DatabaseDir) -> str:
-    """Return that no daemon starts scheduled runs, and the command that starts one."""
+    """Return the message that no scheduler is running, with the command that starts one."""
     return f"no scheduler is running; run: {scheduler_command('run', db_dir)}"
 
 
@@ -179,7 +179,7 @@ def scheduler_command(name: Literal["run", "history"], db_dir: DatabaseDir) -> s
 
 
 def _is_gone(leader: Leader) -> bool:
-    """Return whether the leader, a process of this machine, has ended; a standby daemon takes over within seconds."""
+    """Return whether the leader is a process of this machine that has ended. A standby takes over within seconds."""
     if leader.host != socket.gethostname() or not Path("/proc/self").exists():
         return False
     with suppress(OSError, OverflowError):

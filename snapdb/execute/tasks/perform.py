@@ -1,8 +1,8 @@
-"""A task run, from its row in state 'running' to its end in that row: every statement exactly once, across crashes.
+"""Runs a task run from its row in state 'running' to its recorded end, every statement exactly once across crashes.
 
-Each statement records in the transaction that publishes it that it is done, and no transaction commits after another
+Each statement records that it is done in the transaction that publishes it, and no transaction commits after another
 process took over the run (`RunMark` of `storage.catalog_db.task_rows`). So the row of a run whose process died records
-exactly what is done, and the next attempt continues after it.
+exactly which statements are done, and the next attempt continues after them.
 """
 
 import json
@@ -34,13 +34,13 @@ from snapdb.types import PropertyGraph, RunExport, Task, TaskRun
 from snapdb.types.text import counted
 
 _PATIENCE = 10.0
-"""Seconds to wait for a process that still holds the lock of the task's runs, as it is being killed."""
+"""The number of seconds to wait for a process that is being killed but still holds the lock of the task's runs."""
 _PULSE = 0.05
 _EXCERPT = 60
 """The maximum length of a statement in the log, in characters."""
 
 _OpenSession = Callable[[Sequence[str], Disk], DatabaseSession]
-"""Opens the database on a disk, with access to the database and some folders only."""
+"""Opens the database on a disk, with access only to the database and some folders."""
 
 _NOT_BY_TASK = """
     > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
@@ -73,15 +73,15 @@ def perform(
 
     Args:
         open_session: Opens the database for this run.
-        catalog_db: The database that the run is recorded in.
+        catalog_db: The database in which the run is recorded.
         task: The task.
         run: The row of the run, in state 'running'.
         stop: A request to stop, which another thread may make.
-        lock: The lock of the task's runs if the caller holds it; None: it is acquired here.
+        lock: The lock of the task's runs if the caller holds it, or None to acquire it here.
         now: Returns the time in microseconds since 1970 UTC.
 
     Returns:
-        The end of the run, with the error of its body, or of recording the end where the disk reports one.
+        The end of the run, with the error of its body, or the disk error that prevented recording the end.
     """
     own: RunLock | None = None
     caught: BaseException | None = None
@@ -106,10 +106,10 @@ def perform(
 
 
 def _take(lock: RunLock, watch: Watch) -> None:
-    """Acquire the lock; a process that is being killed releases it soon.
+    """Acquire the lock, which a process that is being killed releases soon.
 
     Raises:
-        LockedError: the process that holds it keeps running.
+        LockedError: The process that holds it keeps running.
     """
     last = time.monotonic() + _PATIENCE
     while not lock.take():
@@ -140,14 +140,15 @@ class _Attempt:
     progress: RunProgress = field(default_factory=RunProgress)
 
     def run_body(self, open_session: _OpenSession) -> bool:
-        """Run the body; returns whether the condition held."""
+        """Run the body, and return whether the condition was true."""
         task, run = self.task, self.run
         date, hour = stamp(task.schedule, run.scheduled)
         values = {"date": date, "time": hour, "version": str(run.version), "run": str(run.run)}
         text = rendered(task.body, values, task.folder)
         statements = parse(text.text)
         self.progress.total = len(statements)
-        # A retry finishes its body, and a manual run is explicit: neither checks the condition.
+        # Neither a retry nor a manual run checks the condition: a retry finishes its body, and a manual run is
+        # explicit.
         asks = run.step == 0 and run.cause == "schedule"
         query = _condition_query(self.catalog_db, task) if asks else None
         condition = None if query is None else rendered(query, values, task.folder)
@@ -170,7 +171,7 @@ class _Attempt:
         return True
 
     def _retain(self, session: DatabaseSession) -> None:
-        """Apply retention; the run has done its work, so an error is only logged."""
+        """Apply retention. The run has done its work, so an error is only logged."""
         try:
             self.watch.check()
             with session.reading() as context:
@@ -180,7 +181,7 @@ class _Attempt:
             self.progress.lines.append(f"retention was not applied: {first_line}")
 
     def ended(self, error: BaseException | None, now: int, *, skipped: bool) -> Ended:
-        """The end of the attempt, from the exception and the statements that its row records as done."""
+        """Return the end of the attempt, from the exception and the statements that its row records as done."""
         if skipped:
             return Ended(self.run, "skipped", now)
         if isinstance(error, CommitConflict) and error.code == "run-lost":
@@ -189,7 +190,7 @@ class _Attempt:
         self.progress.kept = self._step()
         text = None if error is None else self._error_text(error)
         if text is not None and 0 < self.progress.total <= self.progress.kept:
-            # What came after the last publication takes nothing back.
+            # An error after the last publication undoes nothing, so the run succeeded.
             self.progress.lines.append(f"after the last statement: {text}")
             text = None
         elif text is not None:
@@ -214,7 +215,7 @@ class _Attempt:
         try:
             with self.catalog_db.reading() as connection:
                 row = RunRows(connection).find(self.run)
-        except SnapdbError:  # then its end cannot be recorded either
+        except SnapdbError:  # its end cannot be recorded either
             return self.run.step
         return self.run.step if row is None else row.step
 
@@ -224,7 +225,7 @@ class _Body:
     """Runs the remaining statements of a task for one attempt of a run.
 
     A statement that commits to the catalog is recorded as done in the same transaction. An export is renamed outside of
-    the catalog: before that, a row of exports records its folder, so that a later attempt recognizes it.
+    the catalog, so its folder is recorded first, in a row of exports. A later attempt recognises the folder by it.
     """
 
     catalog_db: CatalogDb
@@ -233,7 +234,7 @@ class _Body:
     watch: Watch
 
     def disk(self) -> MeteredDisk:
-        """The disk to open the run's database on."""
+        """Return the disk on which the run opens its database."""
         return MeteredDisk(self.catalog_db.db_dir.disk, self._leaving)
 
     def go(self, session: DatabaseSession, statements: Sequence[Statement], disk: MeteredDisk) -> None:
@@ -245,8 +246,8 @@ class _Body:
             disk: The disk of the session, which counts bytes.
 
         Raises:
-            QueryError: the run was stopped (code 'interrupted'), or a statement failed.
-            CommitConflict: another process took over the run.
+            QueryError: The run was stopped (code 'interrupted'), or a statement failed.
+            CommitConflict: Another process took over the run.
         """
         own, transactions = session.store.catalog_db, session.transactions
         own.mark = mark = RunMark(self.run)
@@ -278,7 +279,7 @@ class _Body:
 
     def _one(self, session: DatabaseSession, statement: Statement) -> tuple[int, str]:
         """Return how many rows a statement added or removed, and its outcome as text."""
-        self.progress.under_way, given = True, 0
+        self.progress.under_way, given = True, 0  # read to the end, batch by batch
         result = session.run(statement)
         for batch in result:  # read to the end, batch by batch
             given += batch.num_rows
@@ -291,15 +292,15 @@ class _Body:
         self.progress.lines.append(f"{number} {short}: {outcome} ({seconds:.2f} s)")
 
     def _note_done(self, own: CatalogDb, number: int) -> None:
-        """Record a statement that committed nothing as done."""
+        """Record as done a statement that committed nothing."""
         with own.reading() as connection:
             row = RunRows(connection).find(self.run)
         if row is None or row.step < number:
             with own.writing(publishes=True, counted=False):
-                pass  # an empty transaction, as the mark is written at its end
+                pass  # an empty transaction, because the mark is written at the end of one
 
     def _leaving(self, source: Path, target: Path) -> None:
-        """Record the file that will be renamed outside the database; CommitConflict once the run was taken over."""
+        """Record a file before it is renamed outside the database. Raise CommitConflict if the run was taken over."""
         if target.is_relative_to(self.catalog_db.db_dir.path) or is_hidden_beside(target):
             return
         manifest, statement = source / MANIFEST, self.progress.statement
@@ -312,16 +313,16 @@ class _Body:
 
 
 def _stands(export: RunExport) -> bool:
-    """Return whether an export's folder exists with this statement's manifest, that is, is complete."""
+    """Return whether an export's folder is complete, that is, has the manifest of this statement."""
     manifest = Path(export.path) / MANIFEST
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
 
 
 def _condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
-    """The query of a task's condition, which returns one boolean; None: the task has no condition.
+    """Return the query of a task's condition, which returns one boolean, or None if the task has no condition.
 
     Raises:
-        BindError: a graph in it does not exist.
+        BindError: A graph in the condition does not exist.
     """
     if task.condition is None:
         return None
@@ -329,10 +330,10 @@ def _condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
 
 
 def _holds(session: DatabaseSession, query: str) -> bool:
-    """Whether the query of a condition returns true; NULL counts as false.
+    """Return whether the query of a condition returns true. NULL counts as false.
 
     Raises:
-        QueryError: the result is not one boolean.
+        QueryError: The result is not one boolean.
     """
     (statement,) = parse(query)
     table = session.run(statement).arrow()
@@ -347,7 +348,7 @@ def _holds(session: DatabaseSession, query: str) -> bool:
 
 
 def _changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int) -> int:
-    """Rows added to and removed from a graph's tables since the start of the task's last successful run.
+    """Return the rows added to and removed from a graph's tables since the task's last successful run started.
 
     Changes by runs of the task itself do not count.
     """

@@ -1,4 +1,4 @@
-"""A task run: its progress, requests to stop it, and its end as recorded in its row."""
+"""A task run: its progress, requests to stop it, and the record of its end."""
 
 import contextlib
 import sqlite3
@@ -27,8 +27,8 @@ _UNITS = (
 _Reason = Literal["terminated", "interrupted", "timeout"]
 
 _PULSE = 0.05
-"""Seconds between two checks, and between two interrupts, as one that arrives before a statement starts has no
-effect."""
+"""The number of seconds between two checks, and between two interrupts. An interrupt that arrives before a statement
+starts has no effect, so it is repeated."""
 
 
 @dataclass(slots=True)
@@ -36,21 +36,21 @@ class RunProgress:
     """The progress of a run, and the statements that stopping it now would roll back."""
 
     total: int = 0
-    """The number of statements of the body; 0: it was not parsed yet."""
+    """The number of statements of the body, or 0 if it has not been parsed yet."""
     statement: int = 0
-    """The number of the current or last statement; 0: none was started."""
+    """The number of the current or last statement, or 0 if none was started."""
     under_way: bool = False
     """Whether that statement is running."""
     begun: int = 0
-    """The number of the statement that opened the current transaction; 0: no transaction is open."""
+    """The number of the statement that opened the current transaction, or 0 if no transaction is open."""
     kept: int = 0
     """The number of statements that the run's row records as done."""
     rows: int = 0
     """The number of rows that committed statements added or removed."""
     bytes: int = 0
-    """The bytes that they wrote."""
+    """The number of bytes that committed statements wrote."""
     pending: int = 0
-    """The number of rows of the open transaction."""
+    """The number of rows that statements of the open transaction added or removed."""
     lines: list[str] = field(default_factory=list)
     """The lines of the log."""
     notes: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class RunProgress:
         self.rows, self.pending, self.begun = self.rows + self.pending, 0, 0
 
     def stopped(self, why: _Reason, task: Task) -> str:
-        """The message of a run that was stopped."""
+        """Return the message of a run that was stopped."""
         ends: dict[_Reason, str] = {
             "timeout": f"stopped after {_duration(task.timeout or 0)}, its timeout",
             "terminated": "stopped: the scheduler is shutting down",
@@ -75,7 +75,7 @@ class RunProgress:
         return f"{ends[why]}; {self._left()}"
 
     def failed(self, error: BaseException) -> str:
-        """The message of a run that failed, in one line; the whole error is added to the log."""
+        """Return the message of a run that failed, in one line. The whole error is added to the log."""
         place = f"statement {self.statement} of {self.total}: " if self.under_way and self.total > 1 else ""
         if isinstance(error, SnapdbError):
             self.lines.append(error.report())
@@ -103,7 +103,7 @@ class RunProgress:
 
 
 def _duration(length: int) -> str:
-    """Microseconds as text, in the largest unit that divides them.
+    """Return microseconds as text, in the largest unit that divides them.
 
     >>> _duration(1_800_000_000), _duration(86_400_000_000), _duration(1_500_000)
     ('30 minutes', '1 day', '1,500 milliseconds')
@@ -117,41 +117,42 @@ def _first_line(text: str) -> str:
 
 
 class Stop:
-    """A request to stop a run. Any thread may make it at any time; it cannot be withdrawn."""
+    """A request to stop a run. Any thread may make it at any time. It cannot be withdrawn."""
 
     def __init__(self, requested: threading.Event | None = None, why: _Reason = "interrupted") -> None:
-        """`requested` is an event that also makes the request, for the given reason."""
+        """Create a request. If the event `requested` is set, it also makes the request, for the given reason."""
         self.requested = threading.Event() if requested is None else requested
         self.why: _Reason = why
 
     def request(self, why: _Reason) -> None:
-        """Stop the run soon: the current statement is rolled back."""
+        """Stop the run soon. The current statement is rolled back."""
         self.why = why
         self.requested.set()
 
 
 class Watch:
-    """Interrupts the statement in the block when a stop is requested or the time is over, repeatedly until it ends.
+    """Interrupts the statement in the block, repeatedly until it ends, when a stop is requested or the time is up::
 
-    with Watch(stop, 60.0) as watch:
-        watch.interrupt = db.interrupt
-        watch.check()
-        db.run(statement)
+        with Watch(stop, 60.0) as watch:
+            watch.interrupt = db.interrupt
+            watch.check()
+            db.run(statement)
     """
 
     def __init__(self, stop: Stop, seconds: float | None) -> None:
-        """The timeout starts now; None: no timeout."""
+        """Start the timeout, or none if `seconds` is None."""
         self._stop = stop
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="snapdb-stopping", daemon=True)
         self.interrupt: Callable[[], None] | None = None
-        """Called every 50 ms once the run is to stop, from another thread; None: no statement can be interrupted."""
+        """Called every 50 ms from another thread once the run is to stop, or None if no statement can be
+        interrupted."""
         self.why: _Reason | None = None
-        """The reason why the run is to stop; None: it is not."""
+        """The reason why the run is to stop, or None."""
 
     def check(self) -> None:
-        """Raises QueryError with code 'interrupted' if the run is to stop."""
+        """Raise QueryError with code 'interrupted' if the run is to stop."""
         self._look()
         if self.why is not None:
             raise QueryError("interrupted", code="interrupted")
@@ -176,7 +177,7 @@ class Watch:
         while not self._over.wait(_PULSE):
             self._look()
             if self.why is not None and (interrupt := self.interrupt) is not None:
-                with contextlib.suppress(Exception):  # the statement may just have ended
+                with contextlib.suppress(Exception):  # the statement may have ended just now
                     interrupt()
 
 
@@ -193,28 +194,28 @@ class Ended:
     run: TaskRun
     """The run."""
     state: EndState
-    """The final state. 'skipped': the condition did not hold, and the run leaves no row. 'lost': another process took
-    over the run and recorded its end."""
+    """The final state. 'skipped' means that the condition was not true, so the row of the run is deleted. 'lost' means
+    that another process took over the run and recorded its end."""
     ended: int
-    """Microseconds since 1970 UTC."""
+    """The time of the end, in microseconds since 1970 UTC."""
     rows: int = 0
     """The number of rows that the run added or removed."""
     bytes: int = 0
-    """The bytes that it wrote."""
+    """The number of bytes that the run wrote."""
     error: str | None = None
-    """The error, in one line; None: it succeeded."""
+    """The error in one line, or None if the run succeeded."""
     log: str = ""
     """The log."""
     retry: int | None = None
-    """The time of the next attempt, in microseconds since 1970 UTC; None: it is not retried."""
+    """The time of the next attempt, in microseconds since 1970 UTC, or None if the run is not retried."""
     interrupted: bool = False
     """Whether Ctrl-C ended it."""
     recorded: bool = False
-    """Whether the end is in the run's row; if the disk was full, `record` can write it later."""
+    """Whether the end is in the run's row. If the disk was full, `record` can write it later."""
 
 
 def _retry_delay(attempt: int) -> int:
-    """The delay before the next attempt, in microseconds: exponential backoff from 1 s to at most 60 s.
+    """Return the delay before the next attempt, in microseconds: exponential backoff from 1 s to at most 60 s.
 
     >>> [_retry_delay(attempt) // 1_000_000 for attempt in (1, 2, 3, 6, 7, 500)]
     [1, 2, 4, 32, 60, 60]
@@ -227,15 +228,15 @@ def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
 
     Args:
         catalog_db: The catalog.
-        task: The task as it was run; None: it was dropped.
+        task: The task that was run, or None if it was dropped.
         ended: The end.
 
     Raises:
-        DatabaseError: the disk reports an error; nothing was changed.
-        LockedError: another process held the write lock for too long.
+        DatabaseError: The disk reports an error. Nothing was changed.
+        LockedError: Another process held the write lock for too long.
     """
     try:
-        # Loaded catalogs have no runs, so they stay valid: the change is not counted.
+        # Catalogs do not contain runs, so loaded ones stay valid and the change is not counted.
         with catalog_db.writing(counted=False) as connection:
             if ended.state == "skipped":
                 RunRows(connection).forget(ended.run)
@@ -268,20 +269,20 @@ def settle_abandoned(
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended | None:
-    """Record the end of a run whose process died; None while that process still holds its lock.
+    """Record the end of a run whose process died. Return None if that process still holds its lock.
 
-    Everything that it committed is kept: if that was the whole body, the run succeeded.
+    Everything that it committed is kept. If that was the whole body, the run succeeded.
 
     Args:
         catalog_db: The catalog.
-        task: The current task; None: it was dropped.
+        task: The current task, or None if it was dropped.
         run: The run.
-        now: Microseconds since 1970 UTC.
-        error: The way in which its process ended, where known.
+        now: The time in microseconds since 1970 UTC.
+        error: How its process ended, if known.
         state: The final state, unless all statements are done.
 
     Raises:
-        DatabaseError: the disk reports an error; nothing was changed.
+        DatabaseError: The disk reports an error. Nothing was changed.
     """
     lock = RunLock(catalog_db.db_dir, run.task)
     try:
@@ -298,7 +299,7 @@ def settle(
     error: str | None = None,
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended:
-    """Record the end of a run whose process died; the caller holds the lock of the task's runs."""
+    """Record the end of a run whose process died. The caller holds the lock of the task's runs."""
     with catalog_db.reading() as connection:
         row = RunRows(connection).find(run)
         rows, size = _brought(connection, () if row is None else row.published)
@@ -324,7 +325,7 @@ def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[i
 
 
 def _retry(connection: sqlite3.Connection, task: Task | None, ended: Ended) -> int | None:
-    """Return when to retry the run: never one started by hand, nor one of a task that was altered."""
+    """Return when to retry the run, or None. A manual run and a run of an altered task are not retried."""
     run = ended.run
     if task is None or ended.state == "ok" or run.cause == "manual":
         return None
