@@ -1,12 +1,12 @@
-r"""The scheduler's clock, its intervals in seconds, and its log: one line per event, as text or as JSON.
+r"""The scheduler's clock, its intervals in seconds, and its log, which has one line per event, as text or as JSON.
 
-A line of text has the time in UTC, the level, the event and its fields; a value with anything but letters, digits and
-`_.:,/@%+-` in it is a JSON string, so that an event is always one line::
+A line of text has the time in UTC, the level, the event and its fields. A value with characters other than letters,
+digits and `_.:,/@%+-` is written as a JSON string, so an event is always one line::
 
     2026-11-22T03:00:00.312Z INFO run.end task=nightly run=7 attempt=1 state=ok rows=1000 bytes=48113 seconds=0.31
 
-A line of JSON is an object with `time`, `level`, `event` and the fields. docs/schedule.md lists the events, their
-levels and fields, which are stable from one version to the next.
+A line of JSON is an object with `time`, `level`, `event` and the fields. docs/schedule.md lists the events with their
+levels and fields, which are stable across versions.
 """
 
 import json
@@ -23,25 +23,25 @@ from snapdb.storage.catalog_db.task_rows import LEASE_TTL
 
 
 class Clock:
-    """The machine's two clocks, and a wait that another thread or a signal can end."""
+    """The machine's wall clock and monotonic clock, and a wait that another thread or a signal can end."""
 
     def __init__(self) -> None:
         # The self-pipe trick instead of a threading.Event: a signal handler may write to the pipe while the main thread
-        # waits for it; with an Event it could deadlock on the Event's own lock.
+        # waits for it, whereas it could deadlock on the lock of an Event.
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
 
     def now(self) -> int:
-        """The current time: microseconds since 1970 UTC. The clock may be set, and jumps forward after a suspension."""
+        """Return microseconds since 1970 UTC. The clock may be set, and it jumps forward after a suspension."""
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:
-        """Seconds of a clock that is never set, and that stops while the machine is suspended."""
+        """Return the seconds of a clock that is never set and that stops while the machine is suspended."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Returns after this number of seconds, or at once after a wake since the last call."""
+        """Return after this number of seconds, or immediately if `wake` was called since the last wait."""
         poll = select.poll()
         poll.register(self._read, select.POLLIN)
         if poll.poll(max(0.0, self.real(seconds)) * 1000):
@@ -49,40 +49,40 @@ class Clock:
                 os.read(self._read, 65536)
 
     def wake(self) -> None:
-        """Ends the wait, from any thread or signal handler."""
-        with suppress(BlockingIOError):  # the pipe is full: the wait ends anyhow
+        """End the wait, from any thread or signal handler."""
+        with suppress(BlockingIOError):  # the pipe is full, so the wait ends anyway
             os.write(self._write, b"\0")
 
     def pause(self, stopped: threading.Event, seconds: float) -> bool:
-        """Waits in a thread other than the main one; returns whether it was stopped meanwhile."""
+        """Wait in a thread other than the main one, and return whether it was stopped in the meantime."""
         return stopped.wait(self.real(seconds))
 
     def real(self, seconds: float) -> float:
-        """The real seconds of a number of seconds by this clock, which differ in tests."""
+        """Return the real duration of a number of seconds by this clock, which differ in tests."""
         return seconds
 
     def close(self) -> None:
-        """Closes the pipe."""
+        """Close the pipe."""
         os.close(self._read)
         os.close(self._write)
 
 
 class Intervals(NamedTuple):
-    """Intervals in seconds. By default a second scheduler takes over within ten seconds of the first one's end."""
+    """Intervals in seconds. By default, another scheduler takes over within ten seconds after the leader ends."""
 
     heartbeat: float = 1.5
     """The interval between two heartbeats of the leader."""
     lease_ttl: float = LEASE_TTL
-    """The time without a heartbeat after which a leader no longer leads."""
+    """The time without a heartbeat after which a process is no longer the leader."""
     poll: float = 1.0
-    """The longest wait, after which tasks of other processes are noticed."""
+    """The longest wait between two loads of the state, which detect the tasks of other processes."""
     gap: float = 10.0
-    """The lateness, or the jump of the clock, from which on no scheduler counts as having led meanwhile: the clock was
-    set, or the machine or the scheduler was suspended."""
+    """The delay or clock jump from which fire times in between count as having had no leader: the clock was set, or the
+    machine or the scheduler was suspended."""
     orphan_check: float = 2.0
-    """The interval between two checks for runs whose process is gone."""
+    """The interval between two checks for runs whose process has died."""
     kill: float = 10.0
-    """The time between the request to stop a run and killing its process."""
+    """The time between the request to stop a run and the killing of its process."""
 
 
 LogFormat = Literal["text", "json"]
@@ -92,7 +92,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def iso(moment: int) -> str:
-    """A time in UTC, to the millisecond.
+    """Return a time in UTC as ISO 8601, to the millisecond.
 
     >>> iso(1_795_316_400_312_999)
     '2026-11-22T03:00:00.312Z'
@@ -102,26 +102,26 @@ def iso(moment: int) -> str:
 
 
 class Log:
-    """Writes whole lines to a stream, from any thread; a closed stream is no error."""
+    """Writes whole lines to a stream, from any thread. A closed stream is not an error."""
 
     def __init__(self, stream: TextIO, form: LogFormat, clock: Clock) -> None:
         self._stream, self._form, self._clock = stream, form, clock
         self._lock = threading.Lock()
 
     def info(self, event: str, **fields: Field) -> None:
-        """Logs an event of normal work."""
+        """Log an event of normal operation."""
         self._write("INFO", event, fields)
 
     def warn(self, event: str, **fields: Field) -> None:
-        """Logs an event that an operator may want to examine."""
+        """Log an event that an operator may want to examine."""
         self._write("WARNING", event, fields)
 
     def error(self, event: str, **fields: Field) -> None:
-        """Logs an event that an operator has to examine."""
+        """Log an event that an operator must examine."""
         self._write("ERROR", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Field]) -> None:
-        """Writes one line, under a lock so that lines of threads do not mix."""
+        """Write one line, under a lock so that lines of different threads do not mix."""
         time = iso(self._clock.now())
         if self._form == "json":
             line = json.dumps({"time": time, "level": level, "event": event} | fields)
@@ -134,7 +134,7 @@ class Log:
 
 
 def _text(value: Field) -> str:
-    """A field's value as text without spaces, or as a JSON string."""
+    """Return the value of a field as text without spaces, or as a JSON string."""
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
     text = str(value)

@@ -1,4 +1,5 @@
-"""The leader's loop: loads the state, starts runs that are due or records why not, and records how runs ended."""
+"""The leader's event loop: loads the state, starts due runs or records why they are missed, and records how runs end.
+"""
 
 import sqlite3
 from collections.abc import Mapping
@@ -16,11 +17,11 @@ from snapdb.storage.catalog_db.task_rows import RunRows, TaskRows, check_leader
 from snapdb.types import Task, TaskRun
 
 _unless_recorded = suppress(CommitConflict)
-"""Fire times that are on record already, as after the clock was set back, need no second decision."""
+"""Ignores fire times that are already recorded, for example after the clock was set back."""
 
 
 class _Claim(NamedTuple):
-    """Fire times of a task that are settled together, in one transaction."""
+    """Fire times of a task that are settled in one transaction."""
 
     task: Task
     was: int
@@ -28,22 +29,21 @@ class _Claim(NamedTuple):
     considered: int
     """The time up to which fire times are settled from now on."""
     missed: tuple[tuple[int, str], ...]
-    """The fire times that do not run, with the reasons, the oldest first."""
+    """The fire times that do not run, with the reasons, oldest first."""
     run: int | None
-    """The fire time that runs now; None: none does."""
+    """The fire time that runs now, or None."""
 
 
 def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> TaskRun | None:
-    """The run that was started, if one was to start and its fire time was not on record already.
+    """Commit the claim, and return the run that was started, or None if there is none or its fire time is on record.
 
     Raises:
-        CommitConflict: another scheduler leads (leader-lost); the task was altered or dropped, or a run of it was
-            started
-            by hand meanwhile (task-moved): load the state again.
-        SnapdbError: the catalog cannot be written at the moment.
+        CommitConflict: Another scheduler leads (code leader-lost). Or the task was altered or dropped, or a run of it
+            was started manually in the meantime (code task-moved): load the state again.
+        SnapdbError: The catalog cannot be written at the moment.
     """
-    # One transaction checks the lease, advances the task and records the run: of two processes that both believe they
-    # lead, one fails, and no fire time runs twice.
+    # One transaction checks the lease, advances the task and records the run. If two processes both believe to be the
+    # leader, one of them fails here, so no fire time runs twice.
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         TaskRows(connection).advance(decision.task, decision.was, decision.considered)
@@ -59,7 +59,7 @@ def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> Ta
 
 
 def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now: int) -> TaskRun:
-    """The next attempt of a run that failed; errors as of `_claim`, and run-lost where it no longer waits."""
+    """Start the next attempt of a failed run; errors as in `_claim`, and run-lost if it no longer waits for a retry."""
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         _check_idle(connection, task, waits=False)
@@ -67,7 +67,7 @@ def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now:
 
 
 def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, considered: int) -> None:
-    """Settles the task's fire times up to an earlier time than before; errors as of `_claim`.
+    """Settle the task's fire times up to an earlier time than before. The errors are those of `_claim`.
 
     Args:
         catalog_db: The catalog.
@@ -83,7 +83,7 @@ def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, 
 
 
 def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> None:
-    """Raises CommitConflict where a run of the task is in progress, or (`waits`) waits for a retry."""
+    """Raise CommitConflict if a run of the task is in progress, or with `waits` if one waits for a retry."""
     query = "SELECT 1 FROM runs WHERE task = ?1 AND state = 'running'"
     if waits:
         query += " UNION ALL SELECT 1 FROM runs WHERE task = ?1 AND retry IS NOT NULL"
@@ -95,22 +95,22 @@ class _SchedulerState(NamedTuple):
     """The tasks of a database, and their runs in progress."""
 
     changes: int
-    """The catalog's counter of changes; tasks are read again only when it differs."""
+    """The catalog's change counter. Tasks are read again only when it differs."""
     tasks: Mapping[int, Task]
     """Task id → the task."""
     considered: Mapping[int, int]
     """Task id → the time up to which its fire times are settled."""
     running: tuple[TaskRun, ...]
-    """Runs in progress."""
+    """The runs in progress."""
     waiting: tuple[TaskRun, ...]
-    """Failed attempts that wait for a retry, the ones that are due first in front."""
+    """The failed attempts that wait for a retry, in the order of their due times."""
 
 
 def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _SchedulerState:
-    """The current state; `known` is an earlier one, whose tasks are reused where nothing changed.
+    """Return the current state. `known` is an earlier state, whose tasks are reused if the catalog has not changed.
 
     Raises:
-        SnapdbError: the catalog cannot be read at the moment, or is damaged.
+        SnapdbError: The catalog cannot be read at the moment, or is damaged.
     """
     with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
@@ -124,23 +124,23 @@ def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _Schedu
 
 
 def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
-    """Task id → the task."""
+    """Return task id → the task."""
     return {task.id: task for task in TaskRows(connection).read().values()}
 
 
 def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> _Claim | None:
-    """The fire times after `was` and up to `now` that can be settled; None: none can yet.
+    """Return a claim on the due fire times after `was` that can be settled now, or None if none can.
 
-    A fire time that came due while a scheduler led is missed under overlap = skip where the run before it is not over,
-    and waits for that run's end under overlap = queue. A fire time of a catch-up, which came due before, waits under
-    both. All wait for a worker.
+    Suppose that the previous run of the task is still active. With overlap = skip, a fire time that came due under a
+    leader is then missed, and with overlap = queue it waits for the end of that run. A fire time of a catch-up, which
+    came due earlier, waits under both policies. All fire times wait for a free worker.
 
     Args:
         task: The task.
         was: The time up to which its fire times are settled.
         awake_since: The time since which a scheduler has led without a gap.
         now: The current time.
-        busy: The reason why no run of the task can start now, as in "still went"; None: one can.
+        busy: The reason why no run of the task can start now, as in "still went", or None if one can.
         free: Whether a worker is free for one more run.
     """
     decision = decide(task.schedule, task.catch_up, was, awake_since, now)
@@ -158,7 +158,7 @@ def _decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | 
 
 
 def _missed(decision: Decision) -> list[tuple[int, str]]:
-    """The missed fire times of a decision with reasons; the older ones are summed up in one."""
+    """Return the missed fire times of a decision with reasons. The older ones are combined into one entry."""
     older = decision.older
     if older is None:
         return list(decision.missed)
@@ -170,22 +170,22 @@ def _missed(decision: Decision) -> list[tuple[int, str]]:
 
 _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND
-"""The longest wait for a retry, in microseconds; a longer one means that the clock was set back."""
+"""The longest wait for a retry, in microseconds. A longer one means that the clock was set back."""
 _LATE = 60.0
-"""Seconds of delay from which on a start is logged as a warning: runs that take longer than their period queue up."""
+"""The delay in seconds from which a start is logged as a warning. Runs that take longer than their period queue up."""
 _LISTED = 5
-"""The number of fire times missed at once up to which each has a line in the log."""
+"""The number of missed fire times up to which each of them gets a log line."""
 _MOST = 30.0
-"""The most seconds between attempts to write after the disk failed."""
+"""The maximum number of seconds between attempts to write after a disk error."""
 
 _GOES_ON, _WAITS = "still went", "waited for its next attempt"
-"""Reasons why a task is busy, for the log of fire times that are missed for it."""
+"""Reasons why a task is busy, for the log of fire times that are missed because of it."""
 
 _Key = tuple[int, int, int]
 
 
 class Loop:
-    """One term of a leader, a single-threaded event loop: `step` does everything that is due."""
+    """One term of a leader, as a single-threaded event loop: `step` does everything that is due."""
 
     def __init__(
         self, catalog_db: CatalogDb, pool: WorkerPool, clock: Clock, intervals: Intervals, log: Log, holder: str
@@ -202,7 +202,7 @@ class Loop:
         self._next: dict[int, tuple[Task, int, int | None]] = {}
         self._listed_tasks: Mapping[int, Task] | None = None
         self._stuck: dict[int, tuple[Task, int, str | None, int, bool]] = {}
-        """Task id → the inputs with which none of the task's fire times could be settled."""
+        """Task id → the inputs for which none of the task's fire times could be settled."""
         self._turns: dict[int, int] = {}
         """Task id → the number of the turn in which the task last started a run."""
         self._turn = 0
@@ -211,11 +211,11 @@ class Loop:
         self._patience = 0.0
 
     def step(self) -> float:
-        """Does what is due; returns the seconds until more may be due.
+        """Do everything that is due, and return the seconds until more may be due.
 
         Raises:
-            CommitConflict: another scheduler leads (code leader-lost).
-            DatabaseError: the database is gone (code database-gone).
+            CommitConflict: Another scheduler leads (code leader-lost).
+            DatabaseError: The database no longer exists (code database-gone).
         """
         now, monotonic = self._clock.now(), self._clock.monotonic()
         self._notice_gaps(now, monotonic)
@@ -226,7 +226,7 @@ class Loop:
         except CommitConflict as moved:
             if moved.code == "leader-lost":
                 raise
-            # Exponential backoff: another process changed the task, and the next load of the state shows it.
+            # Exponential backoff. Another process changed the task, and the next load of the state shows the change.
             self._patience = min(max(0.02, 2 * self._patience), self._intervals.poll)
             wait = self._patience
         except (SnapdbError, OSError, sqlite3.Error) as error:
@@ -237,19 +237,19 @@ class Loop:
         return wait
 
     def busy(self) -> bool:
-        """Whether a run is in progress, or its end is not on record yet."""
+        """Return whether a run is in progress or its end is not recorded yet."""
         return bool(self._running)
 
     def collect(self) -> list[Ended]:
-        """Records the ends that no worker could record, logs all ends, and returns those that are on record.
+        """Record the ends that no worker could record, log all ends, and return those that are recorded.
 
         Raises:
-            SnapdbError: the catalog cannot be written at the moment; the rest is recorded by a later call.
+            SnapdbError: The catalog cannot be written at the moment. A later call records the rest.
         """
         self._ends += self._pool.ended()
         ended_runs, held = [], []
         while self._ends:
-            # Removed only after it is recorded: an exception leaves it in front, for the next call.
+            # An end is removed only after it is recorded. After an exception, it is still first for the next call.
             ended = self._recorded(self._ends[0])
             end = self._ends.pop(0)
             if ended is None:
@@ -262,7 +262,7 @@ class Loop:
         return ended_runs
 
     def _recorded(self, end: Ended | Died) -> Ended | None:
-        """Records how a run of this leader ended; None: a part of its process still holds its lock."""
+        """Record how a run of this leader ended. Return None if a child of its process still holds its lock."""
         task, run = self._running[_key(end.run)]
         if isinstance(end, Ended):
             return end if end.recorded else record(self._catalog_db, task, end)
@@ -270,7 +270,7 @@ class Loop:
         return settle_abandoned(self._catalog_db, task, run, now, error=end.how, state=end.state)
 
     def _begin_runs(self, now: int, monotonic: float) -> float:
-        """Starts the runs that are due; returns the seconds until more are."""
+        """Start the runs that are due, and return the seconds until more are due."""
         state = self._state = _load_state(self._catalog_db, self._state)
         if self._settled_at is None or monotonic - self._settled_at >= self._intervals.orphan_check:
             self._settled_at = monotonic
@@ -284,13 +284,13 @@ class Loop:
         self._log_tasks(state, now)
         self._turns = {known: turn for known, turn in self._turns.items() if known in state.tasks}
         self._stuck = {known: why for known, why in self._stuck.items() if known in state.tasks}
-        # Round robin: the task whose last turn is longest ago comes first, so that one that is always behind cannot
+        # Round robin: the task whose last turn was longest ago comes first, so that a task that is always behind cannot
         # starve the others.
         for task in sorted(active, key=lambda task: (self._turns.get(task.id, 0), self._next[task.id][2] or 0)):
             due = self._next[task.id][2]
             cursor = state.considered[task.id]
             if cursor > now and self._resume_after_jump(task, cursor, now):
-                soonest = now  # load the state again at once
+                soonest = now  # load the state again immediately
                 continue
             if due is not None and due <= now:
                 due = self._begin_due(task, cursor, busy.get(task.id), now)
@@ -299,10 +299,10 @@ class Loop:
         return max(0.0, min(self._intervals.poll, (soonest - self._clock.now()) / _SECOND))
 
     def _begin_due(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
-        """Settles what can be settled of due fire times; returns the next fire time, or None where an event decides."""
+        """Settle due fire times as far as possible; return the next one, or None if an event must happen first."""
         free = self._pool.free() > 0
         why = task, cursor, busy, self._awake_since, free
-        # Hundreds of fire times that wait for a worker are not examined again at each step.
+        # Skip hundreds of fire times that wait for a worker, which would otherwise be examined again at each step.
         if self._stuck.get(task.id) == why:
             return None
         decision = _decide_start(task, cursor, self._awake_since, now, busy, free)
@@ -317,7 +317,7 @@ class Loop:
         return next_firing(task.schedule, decision.considered)
 
     def _retry(self, state: _SchedulerState, busy: dict[int, str], now: int) -> float:
-        """Starts the retries that are due; returns the time of the next one."""
+        """Start the retries that are due, and return the time of the next one."""
         soonest = float("inf")
         for failed in state.waiting:
             task = state.tasks.get(failed.task)
@@ -331,7 +331,7 @@ class Loop:
         return soonest
 
     def _start(self, task: Task, run: TaskRun) -> None:
-        """Hands a run to a worker, and logs its start."""
+        """Pass a run to a worker, and log its start."""
         self._running[_key(run)] = (task, run)
         self._turn += 1
         self._turns[task.id] = self._turn
@@ -342,7 +342,7 @@ class Loop:
         self._pool.start(task, run)
 
     def _settle_orphans(self, state: _SchedulerState, now: int) -> bool:
-        """Records the ends of others' runs whose processes are gone; returns whether there were any."""
+        """Record the ends of other schedulers' runs whose processes have died, and return whether there were any."""
         settled = False
         for run in state.running:
             if _key(run) not in self._running:
@@ -353,14 +353,14 @@ class Loop:
         return settled
 
     def _next_of(self, state: _SchedulerState, task: Task) -> tuple[Task, int, int | None]:
-        """The task's first fire time that is not settled, which is computed again only where it may differ."""
+        """Return the task's first unsettled fire time, which is recomputed only if it may differ."""
         cursor, known = state.considered[task.id], self._next.get(task.id)
         if known is not None and known[:2] == (task, cursor):
             return known
         return task, cursor, next_firing(task.schedule, cursor)
 
     def _resume_after_jump(self, task: Task, cursor: int, now: int) -> bool:
-        """Moves a task's cursor back when it is in the future as the clock was set back; returns whether it did."""
+        """Move a task's cursor back if the clock was set back and left it in the future; return whether it moved."""
         considered, anchor = after_a_jump(task.schedule, cursor, now)
         if considered == cursor:
             return False
@@ -368,7 +368,7 @@ class Loop:
         return True
 
     def _log_tasks(self, state: _SchedulerState, now: int) -> None:
-        """Logs the number of tasks and the next fire time, at first and when the tasks changed."""
+        """Log the number of tasks and the next fire time, on the first call and when the tasks have changed."""
         if self._listed_tasks != state.tasks:
             self._listed_tasks = state.tasks
             after = (
@@ -380,7 +380,7 @@ class Loop:
             self._log.info("tasks", active=len(self._next), of=len(state.tasks), next=at, task=first, why=why)
 
     def _log_missed(self, task: Task, missed: tuple[tuple[int, str], ...]) -> None:
-        """Logs missed fire times, many of them as one line."""
+        """Log missed fire times. If there are many, combine them into one line."""
         if len(missed) > _LISTED:
             first, last, why = missed[0][0], missed[-1][0], missed[-1][1]
             self._log.warn(
@@ -391,9 +391,9 @@ class Loop:
             self._log.warn("run.missed", task=task.name, scheduled=iso(moment), why=why)
 
     def _notice_gaps(self, now: int, monotonic: float) -> None:
-        """Notes that no scheduler led while the machine or this process was suspended, or while the clock jumped."""
-        # The wall clock against the monotonic one: their difference is how far the clock was set, or how long the
-        # machine was suspended.
+        """Record that no scheduler led while the machine or this process was suspended, or while the clock jumped."""
+        # The wall clock is compared with the monotonic one. The difference is how far the clock was set, or how long
+        # the machine was suspended.
         moved = (now - self._last[0]) / _SECOND - (monotonic - self._last[1])
         late = monotonic - self._expected
         if abs(moved) > self._intervals.gap:
@@ -408,7 +408,7 @@ class Loop:
         self._awake_since = min(self._awake_since, now)
 
     def _wait_out(self, error: Exception, monotonic: float) -> float:
-        """The seconds until the next attempt: fire times stay due, and ends are kept, until they are on record."""
+        """Return the seconds until the next attempt. Until then fire times stay due, and the ends of runs are kept."""
         if self._trouble is None:
             self._troubled, self._patience = monotonic, 0.0
         if self._trouble != report(error):
@@ -418,7 +418,7 @@ class Loop:
         return self._patience
 
     def _end_trouble(self, monotonic: float) -> None:
-        """Logs the end of an error."""
+        """Log the end of an error."""
         self._patience = 0.0
         if self._trouble is not None:
             self._trouble = None
@@ -430,7 +430,7 @@ def _key(run: TaskRun) -> _Key:
 
 
 def _log_end(log: Log, ended: Ended) -> None:
-    """Logs how a run ended, its own log, and when it is retried."""
+    """Log how a run ended, its own log, and when it is retried."""
     run = ended.run
     attempt: dict[str, Field] = {"task": run.name, "run": run.run, "attempt": run.attempt}
     if ended.state == "skipped":

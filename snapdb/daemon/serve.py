@@ -1,4 +1,5 @@
-"""The scheduler in the foreground: waits to lead, starts scheduled runs while it leads, and notifies systemd."""
+"""The scheduler as a foreground process: waits for leadership, starts scheduled runs as the leader, notifies systemd.
+"""
 
 import os
 import signal
@@ -24,13 +25,13 @@ from snapdb.storage.catalog_db.task_rows import Leader, LeaderLease
 
 
 class _Heartbeat:
-    """Renews the lease from a thread, from when this process became the leader until it no longer leads.
+    """Renews the lease from a thread, from the time when this process became the leader until it no longer is.
 
-    It has its own connection to the catalog, so that no statement of the loop delays it.
+    It has a separate connection to the catalog, so no statement of the loop delays it.
     """
 
     def __init__(self, db_dir: DatabaseDir, holder: str, since: float, clock: Clock, intervals: Intervals) -> None:
-        """`since` is the clock's monotonic time before the row was written."""
+        """Start the thread. `since` is the monotonic time before the lease was written."""
         self.holder = holder
         self._clock, self._intervals = clock, intervals
         self._catalog_db = CatalogDb(db_dir)
@@ -41,29 +42,29 @@ class _Heartbeat:
         self._thread.start()
 
     def lost(self) -> str | None:
-        """The reason why this process no longer leads; None while it does.
+        """Return the reason why this process is no longer the leader, or None while it is.
 
-        A leader whose heartbeats fail counts as dead here too, as it does for the others.
+        A leader whose heartbeats fail counts as dead here too, as it does for other processes.
         """
         if self._deposed:
             return "another scheduler took over"
-        # Measured from before the write: others count from when they see the heartbeat, which is later, so this leader
-        # stops first.
+        # The time is measured from before the write. Other processes measure from when they see the heartbeat, which is
+        # later, so this leader stops first.
         silent = self._clock.monotonic() - self._written
         return f"no heartbeat could be written for {silent:.0f} s" if silent >= self._intervals.lease_ttl else None
 
     def stop(self, *, resign: bool = False) -> None:
-        """Stops the heartbeats. Without `resign` the lease expires by itself; with it, others may lead at once."""
+        """Stop the heartbeats. The lease then expires, or with `resign` is released so others can lead immediately."""
         self._stopped.set()
         self._thread.join(self._clock.real(self._intervals.lease_ttl))
         if not self._thread.is_alive():  # otherwise it still waits for a lock, and uses the connection
             if resign:
-                with suppress(SnapdbError):  # the lease expires then
+                with suppress(SnapdbError):  # the lease then expires
                     LeaderLease(self._catalog_db).release(self.holder)
             self._catalog_db.close()
 
     def _beat(self) -> None:
-        """The thread: renews the lease at each interval."""
+        """Renew the lease at each interval, in the thread."""
         while not self._clock.pause(self._stopped, self._intervals.heartbeat):
             before = self._clock.monotonic()
             try:
@@ -73,11 +74,11 @@ class _Heartbeat:
                     return
                 self._written = before
             except SnapdbError:
-                pass  # the disk is full, or the catalog locked: `lost` reports when that is too long
+                pass  # the disk is full or the catalog is locked, and `lost` reports when this takes too long
 
 
 class _LeaseHolder:
-    """Acquires the lease of the leader where it is free, and waits where another process holds it."""
+    """Acquires the leader's lease when it is free, and waits while another process holds it."""
 
     def __init__(self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log) -> None:
         self._catalog_db, self._clock, self._intervals, self._log = catalog_db, clock, intervals, log
@@ -86,17 +87,17 @@ class _LeaseHolder:
         self._mine: str | None = None
 
     def poll(self) -> _Heartbeat | None:
-        """Reads the leader's row; returns this process's heartbeat where it leads from now on.
+        """Read the leader's row, and return this process's heartbeat if it is the leader from now on.
 
         Raises:
-            SnapdbError: the catalog cannot be read or written at the moment.
+            SnapdbError: The catalog cannot be read or written at the moment.
         """
         now = self._clock.monotonic()
         leader = LeaderLease(self._catalog_db).read()
         if leader is None or leader.holder == self._mine:
             return self._campaign(now, leader)
-        # After this process was stopped too, as in a suspended machine, the leader gets its whole lease again: its
-        # beats may only now continue.
+        # If this process was stopped too, as on a suspended machine, the leader gets its whole lease again, because its
+        # heartbeats may continue only now.
         slept, self._polled = now - self._polled > max(self._intervals.lease_ttl / 2, 2 * self._intervals.poll), now
         if self._seen is None or self._seen.holder != leader.holder:
             self._log.info("leader.waits", holder=leader.holder, host=leader.host, pid=leader.pid)
@@ -107,7 +108,7 @@ class _LeaseHolder:
         return self._campaign(now, leader)
 
     def _campaign(self, now: float, silent: Leader | None) -> _Heartbeat | None:
-        """Tries to acquire the lease; returns the heartbeat, or None where another process was first."""
+        """Try to acquire the lease. Return the heartbeat, or None if another process was first."""
         holder = uuid.uuid4().hex
         me = Leader(holder, 0, socket.gethostname(), os.getpid(), self._clock.now())
         if not LeaderLease(self._catalog_db).acquire(me, silent):
@@ -118,7 +119,7 @@ class _LeaseHolder:
 
 
 def _notify(state: str) -> None:
-    """Sends a state such as READY=1 to the socket that $NOTIFY_SOCKET names (sd_notify); does nothing without one."""
+    """Send a state such as READY=1 to the socket in $NOTIFY_SOCKET (sd_notify), or do nothing if it is not set."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -129,7 +130,7 @@ def _notify(state: str) -> None:
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOPPED = "terminated"
 _NEXT = 0.25
-"""Seconds between two checks of runs that are to end."""
+"""The number of seconds between two checks of runs that are to end."""
 
 
 def serve(
@@ -142,22 +143,26 @@ def serve(
     intervals: Intervals | None = None,
     worker: Sequence[str] | None = None,
 ) -> int:
-    """Leads or waits until a signal ends it; returns the exit code: 0, 130 after SIGINT, 1 where it cannot continue.
+    """Lead or wait until a signal ends the process.
 
-    Call it from the main thread: it handles SIGTERM, SIGINT and SIGHUP, which all ask it to end. It logs to stderr.
+    Call it from the main thread, because it handles SIGTERM, SIGINT and SIGHUP, which all end it. It logs to stderr.
 
     Args:
         path: The database.
-        jobs: The number of tasks that may run at once.
-        grace: Seconds that runs have to finish after a signal; then they are rolled back. A second signal ends them at
-            once.
+        jobs: The maximum number of concurrent runs.
+        grace: The number of seconds that runs have to finish after a signal, before they are rolled back. A second
+            signal rolls them back immediately.
         log_format: The format of the log.
-        clock: The clock, and how to wait for it; None: the machine's.
-        intervals: The intervals of its work; None: the defaults.
-        worker: The command that starts a worker; the database's path and this process's id are appended.
+        clock: The clock, and how to wait for it, or None for the machine's clock.
+        intervals: The intervals of its work, or None for the defaults.
+        worker: The command that starts a worker. The path of the database and the id of this process are appended to
+            it.
+
+    Returns:
+        The exit code: 0, 130 after SIGINT, or 1 if the scheduler cannot continue.
 
     Raises:
-        SnapdbError: the database does not exist, or cannot be opened.
+        SnapdbError: The database does not exist, or cannot be opened.
     """
     db_dir = open_db_dir(path, read_only=False, make=False)
     catalog_db = CatalogDb(db_dir)
@@ -178,7 +183,7 @@ def serve(
 
 
 class _Daemon:
-    """One process that leads, or waits to lead."""
+    """A process that leads or waits for leadership."""
 
     def __init__(
         self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log, command: Sequence[str], jobs: int
@@ -192,12 +197,12 @@ class _Daemon:
         self._signals: list[int] = []
 
     def note_signal(self, number: int, frame: FrameType | None) -> None:
-        """Notes a signal and wakes the main thread, which acts on it."""
+        """Record a signal, and wake the main thread, which handles it."""
         self._signals.append(number)
         self._clock.wake()
 
     def serve(self, grace: float) -> int:
-        """Leads or waits until a signal comes; returns the exit code."""
+        """Lead or wait until a signal arrives, and return the exit code."""
         try:
             while not self._signals:
                 self._clock.wait(self._turn())
@@ -214,7 +219,7 @@ class _Daemon:
         return 130 if self._signals[0] == signal.SIGINT else 0
 
     def _turn(self) -> float:
-        """Does what is due; returns the seconds until more may be due."""
+        """Do everything that is due, and return the seconds until more may be due."""
         if self._loop is None or self._heartbeat is None:
             return self._wait_for_leadership()
         self._worker_pool.warm()
@@ -228,7 +233,7 @@ class _Daemon:
         return 0.0
 
     def _wait_for_leadership(self) -> float:
-        """Tries to become the leader; returns the seconds until the next attempt."""
+        """Try to become the leader, and return the seconds until the next attempt."""
         self._worker_pool.ended()  # a standby has no runs, but an idle worker may have ended
         try:
             self._heartbeat = self._lease_holder.poll()
@@ -247,13 +252,13 @@ class _Daemon:
         return 0.0
 
     def _log_trouble(self, error: Exception) -> None:
-        """Log what cannot be read or written at the moment, once."""
+        """Log once what cannot be read or written at the moment."""
         if self._trouble != report(error):
             self._trouble = report(error)
             self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
 
     def _depose(self, why: str) -> None:
-        """Ends the term: running workers are killed before they can conflict with those of the next leader."""
+        """End the term. Running workers are killed before they can conflict with those of the next leader."""
         assert self._heartbeat is not None
         runs = len(self._worker_pool.going())
         self._worker_pool.kill()
@@ -262,7 +267,7 @@ class _Daemon:
         self._heartbeat = self._loop = None
 
     def _end(self, why: str, grace: float) -> None:
-        """Lets runs finish, stops those that do not, and ends."""
+        """Let runs finish, stop those that do not, and end."""
         finished = rolled_back = 0
         if self._loop is not None and self._heartbeat is not None:
             finished, rolled_back = self._finish(self._loop, self._heartbeat, grace)
@@ -272,7 +277,7 @@ class _Daemon:
         self._log.info("daemon.stop", why=why, finished=finished, rolled_back=rolled_back)
 
     def _finish(self, loop: Loop, heartbeat: _Heartbeat, grace: float) -> tuple[int, int]:
-        """The number of runs that finished, and of those that were stopped."""
+        """Wait for runs; return how many finished, and how many were stopped."""
         finished = rolled_back = 0
         stop = self._clock.monotonic() + grace
         last = stop + 2 * self._intervals.kill
@@ -294,7 +299,7 @@ class _Daemon:
 
 @contextmanager
 def _handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handles signals that ask the process to end in the block; outside of the main thread Python does not allow it."""
+    """Handle the signals that end the process, in the block. Python allows this only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
 """A worker process, which performs runs for the scheduler: `python -m snapdb.daemon.worker DB PARENT`.
 
-It reads runs from its stdin, and writes how each ended to its stdout. It ends at once when the scheduler does: finished
-statements are on record, and unfinished ones leave nothing behind.
+It reads runs from stdin, and writes how each of them ended to stdout. It ends immediately when the scheduler does,
+which is safe: finished statements are recorded, and unfinished ones leave nothing behind.
 """
 
 import ctypes
@@ -30,38 +30,38 @@ from snapdb.storage.tables.commit import now as clock
 from snapdb.types import Task, TaskRun
 
 _ORPHANED = 70
-"""The exit code of a worker whose scheduler is gone."""
+"""The exit code of a worker whose scheduler no longer exists."""
 _PR_SET_PDEATHSIG = 1
-"""prctl's option by which the kernel signals a process when its parent dies."""
+"""The option of prctl that makes the kernel signal a process when its parent dies."""
 
 _Jobs = queue.SimpleQueue[tuple[Task, TaskRun, Stop] | None]
 
 
 def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
-    """Performs runs until the scheduler asks it to end.
+    """Perform runs until the scheduler ends the worker.
 
     Args:
         path: The database.
         parent: The id of the scheduler's process.
-        now: Returns microseconds since 1970 UTC.
+        now: Returns the time in microseconds since 1970 UTC.
     """
-    # The scheduler decides how runs end on a signal; a terminal sends signals to the whole process group.
+    # The scheduler decides how runs end after a signal, but a terminal sends signals to the whole process group.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
     requests, replies = _pipes()
     jobs: _Jobs = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), name="snapdb-requests", daemon=True).start()
-    db_dir = open_db_dir(path, read_only=False, make=False)  # never a new database where it was moved away
+    db_dir = open_db_dir(path, read_only=False, make=False)  # never create a new database where one was moved away
     catalog_db = CatalogDb(db_dir)
 
     def open_session(folders: Sequence[str], disk: Disk) -> DatabaseSession:
         check_in_place(db_dir.path, catalog_db.file)
         return DatabaseSession(path, folders=folders, disk=disk)
 
-    if jobs.empty():  # a worker started ahead of need: load kernels now, not in its first run
+    if jobs.empty():  # started ahead of need, so load kernels now rather than in the first run
         load_kernels()
-    gc.freeze()  # imported modules are never freed: keep them out of every later collection
+    gc.freeze()  # imported modules are never freed, so exclude them from later collections
     while (job := jobs.get()) is not None:
         ended = encode(perform(open_session, catalog_db, *job, now=now))
         replies.write(json.dumps({"ended": ended}).encode() + b"\n")
@@ -72,15 +72,15 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Ends the process with the scheduler's. The end of stdin signals that too, but a run may delay its reader."""
+    """End this process when the scheduler ends. The end of stdin signals that too, but a run may delay its reader."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the scheduler ended before prctl was called
-        os._exit(_ORPHANED)
+        os._exit(_ORPHANED)  # the scheduler ended before prctl was called
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Stdin and stdout for this module alone: other readers get nothing, and other output goes to stderr."""
+    """Return stdin and stdout for this module only. Other readers get no input, and other output is sent to stderr."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -90,7 +90,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
-    """The thread that reads requests: runs are queued, and a stop reaches the current run at once."""
+    """Read requests, in a thread. Runs are queued, and a stop request reaches the current run immediately."""
     current = Stop()
     try:
         for line in requests:
@@ -105,12 +105,12 @@ def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
                     jobs.put(None)
                     return
     except Exception:
-        with suppress(Exception):  # there may be no memory for it
+        with suppress(Exception):  # there may be too little memory for it
             traceback.print_exc()
-    # The scheduler is gone, or waits for a run that could not be read: the end of this process reports it.
+    # The scheduler no longer exists, or waits for a run that could not be read, which the end of this process reports.
     os._exit(_ORPHANED)
 
 
 if __name__ == "__main__":
     work(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)  # nothing is left to do, and libraries report spurious leaks when they end beside the reading thread
+    os._exit(0)  # nothing is left to do, and libraries report spurious leaks if they end while the reading thread runs

@@ -1,4 +1,5 @@
-"""The pool of worker processes that perform runs, started on demand and retired when idle, and its messages to them."""
+"""The pool of worker processes, which are started on demand and retired when idle, and the messages to and from them.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +20,19 @@ from snapdb.types import Task, TaskRun
 
 
 class Died(NamedTuple):
-    """A run whose worker ended before it did."""
+    """A run whose worker ended before the run did."""
 
     run: TaskRun
     how: str
-    """The reason as a sentence, for the run's record."""
+    """The reason as a sentence, for the record of the run."""
     state: Literal["failed", "timeout"] = "failed"
     """The final state of the run."""
 
 
 _LINE = 2000
-"""The maximum number of characters of a line of stderr in the log."""
+"""The maximum number of characters of a stderr line in the log."""
 _DYING = 2.0
-"""Seconds to wait for a process's output after its end."""
+"""The number of seconds to wait for the output of a process after it has ended."""
 _KNOWN: dict[int, str] = {
     signal.SIGKILL: " (killed; out of memory?)",
     signal.SIGSEGV: " (a crash)",
@@ -47,23 +48,23 @@ class _Job:
     task: Task
     run: TaskRun
     deadline: float | None
-    """When its worker is killed, by the monotonic clock; None: never."""
+    """The monotonic time at which its worker is killed, or None for never."""
     stop_reason: str | None = None
-    """The reason why it is to stop; None: it is not."""
+    """The reason why the run is to stop, or None if it is not."""
     killed: str | None = None
-    """The reason why its worker was killed; None: it was not."""
+    """The reason why the worker was killed, or None if it was not."""
     state: Literal["failed", "timeout"] = "failed"
-    """The state of the run, if its worker ends first."""
+    """The state of the run if its worker ends first."""
 
     def names(self) -> dict[str, str | int]:
-        """The fields of the log that identify the run."""
+        """Return the log fields that identify the run."""
         return {"task": self.task.name, "run": self.run.run, "attempt": self.run.attempt}
 
 
 class _WorkerProcess:
     """A process that performs runs, one at a time. Its messages are put into a queue, and wake the clock.
 
-    In both directions a message is a line of JSON; `do` of a request is run, stop or end.
+    In both directions, a message is a line of JSON. The field `do` of a request is run, stop or end.
     """
 
     def __init__(self, number: int, command: Sequence[str], messages: SimpleQueue[_Message], clock: Clock) -> None:
@@ -73,10 +74,11 @@ class _WorkerProcess:
         self.runs = 0
         """The number of runs that it has finished."""
         self.since = clock.monotonic()
-        """The time since which it is idle, if it is."""
+        """The time since which it has been idle, if it is idle."""
         self.retiring = False
         """Whether it was asked to end."""
-        # A separate session: Ctrl-C in a terminal reaches the scheduler only, which stops its workers' runs itself.
+        # A separate session, so that Ctrl-C in a terminal reaches only the scheduler, which then stops its workers'
+        # runs.
         self._process = subprocess.Popen(  # noqa: S603  # the command is ours
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -89,29 +91,29 @@ class _WorkerProcess:
         return self._process.pid
 
     def perform(self, job: _Job) -> None:
-        """Starts a run."""
+        """Start a run."""
         self.job = job
         self._send(do="run", task=encode(job.task), run=encode(job.run))
 
     def finished(self, now: float) -> None:
-        """Notes that its run ended."""
+        """Record that its run ended."""
         self.job, self.since, self.runs = None, now, self.runs + 1
 
     def stop(self, why: str) -> None:
-        """Asks it to stop its run."""
+        """Ask it to stop its run."""
         self._send(do="stop", why=why)
 
     def retire(self) -> None:
-        """Asks it to end between two runs."""
+        """Ask it to end after the current run."""
         self.retiring = True
         self._send(do="end")
 
     def kill(self) -> None:
-        """Kills it."""
+        """Kill it."""
         self._process.kill()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for its end for this number of seconds at most; returns whether it has ended."""
+        """Wait at most this number of seconds for it to end, and return whether it has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -120,11 +122,11 @@ class _WorkerProcess:
         return True
 
     def runs_still(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether it has not ended yet."""
         return self._process.poll() is None
 
     def how_it_ended(self) -> str:
-        """How it ended, as in: its worker ended by signal 9. It must have ended."""
+        """Return how it ended, as in: its worker ended by signal 9. It must have ended."""
         self.wait(0)
         code = self._process.returncode
         if code >= 0:
@@ -132,38 +134,38 @@ class _WorkerProcess:
         return f"ended by signal {-code}" + _KNOWN.get(-code, "")
 
     def _send(self, **message: str) -> None:
-        """Writes a request to its stdin."""
+        """Write a request to its stdin."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone, and its end is reported by `_watch`
+        with suppress(BrokenPipeError):  # it has ended, which `_watch` reports
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
     def _thread(self, work: Callable[[], None]) -> threading.Thread:
-        """Starts a thread."""
+        """Start a thread."""
         thread = threading.Thread(target=work, name=f"snapdb-worker-{self.number}", daemon=True)
         thread.start()
         return thread
 
     def _close(self) -> None:
-        """Closes its stdin."""
+        """Close its stdin."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
 
     def _read_replies(self) -> None:
-        """The thread that reads its replies."""
+        """Read its replies, in a thread."""
         assert self._process.stdout is not None
         with self._process.stdout as stdout:
             for line in stdout:
                 try:
                     ended = decode(Ended, json.loads(line)["ended"])
-                except Exception:  # half a line, of a process that was killed; or there is no memory to read it
+                except Exception:  # half a line, of a process that was killed, or there is no memory to read it
                     self.kill()
                     return
                 self._put(ended)
 
     def _read_stderr(self) -> None:
-        """The thread that reads its stderr, for the log."""
+        """Read its stderr for the log, in a thread."""
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
@@ -171,46 +173,46 @@ class _WorkerProcess:
                     self._put(text[:_LINE])
 
     def _watch(self) -> None:
-        """The thread that reports its end, after its output was read; a process that it left may hold its pipes."""
+        """Report its end, in a thread. The readers may not end, because a child that it left may hold the pipes."""
         self._process.wait()
         for reader in self._readers:
             reader.join(_DYING)
         self._put(None)
 
     def _put(self, content: Ended | str | None) -> None:
-        """Queues a message, and wakes the main thread."""
+        """Queue a message, and wake the main thread."""
         self._messages.put((self, content))
         self._clock.wake()
 
 
 _Message = tuple[_WorkerProcess, Ended | str | None]
-"""A worker and how a run ended, a line of its stderr, or None: the worker has ended."""
+"""A worker, and how its run ended, a line of its stderr, or None if the worker has ended."""
 
 _IDLE = 60.0
-"""Seconds that a worker beyond the first stays idle before it is retired."""
+"""The number of seconds that a worker other than the first may be idle before it is retired."""
 _RUNS = 500
-"""The number of runs after which a worker is replaced, as libraries keep memory."""
+"""The number of runs after which a worker is replaced, because libraries do not return all memory."""
 
 
 class WorkerPool:
     """The worker processes of a scheduler. Only the thread that created the pool may use it."""
 
     def __init__(self, command: Sequence[str], jobs: int, clock: Clock, intervals: Intervals, log: Log) -> None:
-        """`command` starts a worker, which reads requests from its stdin, and writes how runs ended to its stdout."""
+        """Create a pool. The process of `command` reads requests from stdin, and writes how runs ended to stdout."""
         self._command, self._jobs, self._clock, self._intervals, self._log = command, jobs, clock, intervals, log
         self._messages: SimpleQueue[_Message] = SimpleQueue()
         self._workers: list[_WorkerProcess] = []
         self._over: list[Ended | Died] = []
-        """Ends of runs that were not returned yet."""
+        """Ends of runs that have not been returned yet."""
         self._numbers = 0
         self._again: float | None = None
-        """When another worker may be started ahead of need; None: at once."""
+        """When another worker may be started ahead of need, or None for immediately."""
 
     def warm(self) -> None:
-        """Keeps a worker ready, so that the first run need not wait for its imports.
+        """Keep a worker ready, so that the first run need not wait for its imports.
 
-        One that ended by itself is replaced after a while, so that a machine without memory does not start one after
-        another.
+        A worker that ended unexpectedly is replaced only after a while, so that a machine without memory does not start
+        one after another.
         """
         now = self._clock.monotonic()
         if self._workers or (self._again is not None and now < self._again):
@@ -222,11 +224,11 @@ class WorkerPool:
             self._log.error("error", error=f"no worker could be started ({error.strerror})", code=None)
 
     def free(self) -> int:
-        """The number of runs that can start at once."""
+        """Return the number of runs that can start immediately."""
         return self._jobs - sum(worker.job is not None for worker in self._workers)
 
     def start(self, task: Task, run: TaskRun) -> None:
-        """Hands a run to a worker; the run fails where none can be started."""
+        """Pass a run to a worker. The run fails if no worker can be started."""
         limit = None if task.timeout is None else task.timeout / 1_000_000 + self._intervals.kill
         deadline = None if limit is None else self._clock.monotonic() + limit
         try:
@@ -236,7 +238,7 @@ class WorkerPool:
             self._over.append(Died(run, f"no worker could be started ({error.strerror})"))
 
     def ended(self) -> list[Ended | Died]:
-        """The runs that have ended since the last call; runs past their deadline are killed."""
+        """Return the runs that have ended since the last call. Runs past their deadline are killed."""
         while not self._messages.empty():
             self._receive(*self._messages.get())
         now = self._clock.monotonic()
@@ -253,11 +255,11 @@ class WorkerPool:
         return over
 
     def going(self) -> list[TaskRun]:
-        """The runs in progress."""
+        """Return the runs in progress."""
         return [worker.job.run for worker in self._workers if worker.job is not None]
 
     def stop(self, why: str) -> None:
-        """Asks all runs to stop; those that do not are killed after a while."""
+        """Ask all runs to stop. Runs that do not stop are killed after `Intervals.kill` seconds."""
         for worker in self._workers:
             if worker.job is not None:
                 self._log.warn("run.stopped", **worker.job.names(), how="asked", why=why)
@@ -266,7 +268,7 @@ class WorkerPool:
                 worker.stop(why)
 
     def kill(self) -> None:
-        """Kills all workers. The catalog records how far their runs came."""
+        """Kill all workers. The catalog records how far their runs came."""
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:
@@ -279,7 +281,7 @@ class WorkerPool:
             self._messages.get()
 
     def close(self) -> None:
-        """Lets idle workers end, and kills the others."""
+        """Let idle workers end, and kill the others."""
         for worker in self._workers:
             if worker.job is None:
                 worker.retire()
@@ -290,7 +292,7 @@ class WorkerPool:
         self.kill()
 
     def _spawn(self) -> _WorkerProcess:
-        """Starts a worker."""
+        """Start a worker."""
         self._numbers += 1
         worker = _WorkerProcess(self._numbers, self._command, self._messages, self._clock)
         self._workers.append(worker)
@@ -298,7 +300,7 @@ class WorkerPool:
         return worker
 
     def _receive(self, worker: _WorkerProcess, content: Ended | str | None) -> None:
-        """Handles a message of a worker."""
+        """Handle a message of a worker."""
         if worker not in self._workers:
             return  # the worker was killed, and its run with it
         if isinstance(content, str):
@@ -315,7 +317,7 @@ class WorkerPool:
                 self._over.append(Died(worker.job.run, worker.job.killed or f"its worker {how}", worker.job.state))
 
     def _retire_idle(self, now: float) -> None:
-        """Retires workers after their share of runs, and all but one of those that were idle for long."""
+        """Retire workers that have performed `_RUNS` runs, and all but one of those that were idle for long."""
         idle = [worker for worker in self._workers if worker.job is None and not worker.retiring]
         for worker in idle:
             if worker.runs >= _RUNS:

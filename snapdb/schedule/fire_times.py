@@ -1,6 +1,6 @@
-"""The fire times of schedules, in microseconds since 1970 UTC, and which due ones run and which are missed.
+"""The fire times of schedules, in microseconds since 1970 UTC, and the decision which due ones run.
 
-cronsim parses cron lines for wall-clock times; clock changes of the time zone are handled here.
+cronsim parses cron lines for wall-clock times. This module handles the clock changes of time zones.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ from snapdb.types import CatchUp, Period, Schedule
 
 _DAY = 86_400
 _LAST_YEAR = 9998
-"""The last year that is examined: `datetime` ends soon after."""
+"""The last year that is examined, because `datetime` ends soon after."""
 
 
 class _OffsetPeriod(NamedTuple):
@@ -31,20 +31,20 @@ class _OffsetPeriod(NamedTuple):
     stop: int
     """The first second after the period."""
     offset: int
-    """Seconds by which clocks are ahead of UTC."""
+    """The number of seconds by which clocks are ahead of UTC."""
     shown: int
-    """The wall-clock time that clocks had reached before. Wall-clock times from here to the start's own were skipped
-    (spring); those from the start's own to here are shown again (autumn)."""
+    """The wall-clock time that clocks had reached before the period. In spring, the wall-clock times between it and the
+    start of the period are skipped. In autumn, those between the start and it are shown again."""
 
 
 def _offset_periods(zone: str, after: int) -> Iterator[_OffsetPeriod]:
-    """The UTC-offset periods that stop after a time, in order and without gaps; a year's end cuts them too.
+    """Yield the UTC-offset periods that stop after a time, in order and without gaps, also split at the end of years.
 
     >>> berlin = _offset_periods("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
     >>> [(each.offset, each.shown - each.start - each.offset) for each in (next(berlin), next(berlin))]
     [(3600, 0), (7200, -3600)]
     """
-    # A year earlier, so that `shown` covers a change just before `after`.
+    # Start a year earlier, so that `shown` covers a change just before `after`.
     year = datetime.fromtimestamp(after, UTC).year - 1
     start = _new_year(year)
     offset = _offset(zone, start)
@@ -60,7 +60,7 @@ def _offset_periods(zone: str, after: int) -> Iterator[_OffsetPeriod]:
 
 @lru_cache(maxsize=256)
 def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
-    """The clock changes of a year: the first second, and the offset from then on."""
+    """Return the clock changes of a year, each as its first second and the offset from then on."""
     days = range(_new_year(year), _new_year(year + 1) + 1, _DAY)
     offsets = [_offset(zone, day) for day in days]
     pairs = zip(days, offsets, offsets[1:], strict=False)
@@ -68,20 +68,20 @@ def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
 
 
 def _set_to(zone: str, offset: int, day: int) -> int:
-    """The first second of a day at which the offset is this one, by binary search."""
+    """Return the first second of a day that has this offset, by binary search."""
     within = range(day + 1, day + _DAY + 1)
     return within[bisect_left(within, True, key=lambda second: _offset(zone, second) == offset)]
 
 
 def _offset(zone: str, moment: int) -> int:
-    """The seconds by which clocks are ahead of UTC."""
+    """Return the number of seconds by which clocks are ahead of UTC."""
     ahead = datetime.fromtimestamp(moment, ZoneInfo(zone)).utcoffset()
     assert ahead is not None
     return ahead // timedelta(seconds=1)
 
 
 def _new_year(year: int) -> int:
-    """The first second of a year in UTC."""
+    """Return the first second of a year in UTC."""
     return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
 
 
@@ -89,7 +89,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
-    """Every fire time after a time, increasing, in seconds since 1970 UTC; none for a line without days.
+    """Yield every fire time after a time, in order, in seconds since 1970 UTC; none for a line that names no valid day.
 
     >>> evenings = _cron_firings("0 3 * * *", "Asia/Tokyo", 0)
     >>> [next(evenings) / 3600 for _ in range(2)]
@@ -104,7 +104,7 @@ def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
             wall = (moment - _EPOCH) // timedelta(seconds=1)
             if wall >= high:
                 break
-            # A skipped wall-clock time fires when the skip ends; several skipped ones fire once (as in Vixie cron).
+            # A skipped wall-clock time fires when the skip ends, and several skipped ones fire once, as in Vixie cron.
             fires = max(wall - period.offset, period.start)
             if fires > last:
                 yield fires
@@ -114,7 +114,7 @@ def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
 
 
 def _cron_count(line: str, zone: str, after: int, until: int) -> int:
-    """The number of fire times after a time and up to another: counted by days, not one by one.
+    """Return the number of fire times after one time and up to another, counted by day rather than one by one.
 
     >>> _cron_count("* * * * *", "UTC", 0, 366 * 86_400)
     527040
@@ -136,8 +136,8 @@ def _cron_count(line: str, zone: str, after: int, until: int) -> int:
 
 
 def _walls(line: str, period: _OffsetPeriod, after: int) -> tuple[int, int]:
-    """The wall-clock times of a period at which the line fires after a time: from the first on, up to the second."""
-    # As in Vixie cron: a line with a fixed time does not run twice when clocks are set back; a line with `*` runs on.
+    """Return the range of wall-clock times of a period in which the line fires after a time, the stop excluded."""
+    # As in Vixie cron, a line with a fixed time does not run twice when clocks are set back, but a line with `*` does.
     certain = not any(field.startswith("*") for field in line.split()[:2])
     low = period.shown if certain else period.start + period.offset
     if after >= period.start:
@@ -147,7 +147,7 @@ def _walls(line: str, period: _OffsetPeriod, after: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def _read(line: str) -> CronSim | None:
-    """The times that a line names; None where it names a day that none of its months has, such as 31 April."""
+    """Parse a cron line. Return None if it names only days that its months do not have, such as 31 April."""
     try:
         return CronSim(line, _EPOCH)
     except CronSimError:
@@ -155,13 +155,13 @@ def _read(line: str) -> CronSim | None:
 
 
 def _between(times: CronSim, low: int, high: int) -> int:
-    """The number of the line's wall-clock times from one on and before another."""
+    """Return the number of the line's wall-clock times from `low` to before `high`."""
     whole = sum(_has(times, day) for day in range(low // _DAY, high // _DAY))
     return whole * len(times.hours) * len(times.minutes) + _in_day(times, high) - _in_day(times, low)
 
 
 def _in_day(times: CronSim, wall: int) -> int:
-    """The number of the line's wall-clock times on the day of this one, and before it."""
+    """Return the number of the line's wall-clock times on the same day that are earlier than `wall`."""
     day, second = divmod(wall, _DAY)
     if not _has(times, day):
         return 0
@@ -171,19 +171,19 @@ def _in_day(times: CronSim, wall: int) -> int:
 
 
 def _has(times: CronSim, day: int) -> bool:
-    """Whether a line includes a day, counted from 1 January 1970."""
+    """Return whether a line includes a day, which is counted from 1 January 1970."""
     date = _EPOCH.date() + timedelta(days=day)
     return date.month in times.months and times.match_day(date)
 
 
 _MONTHS = 400 * 12
-"""Months in the years of a calendar cycle."""
+"""The number of months in a calendar cycle."""
 
 
 def _steps_until(anchor: int, period: Period, moment: int) -> int:
-    """The number of the times anchor + 1 period, anchor + 2 periods, … up to a time, without iterating over them.
+    """Count the times anchor + 1 period, anchor + 2 periods, … up to `moment`, without iterating over them.
 
-    No part of the period may be below 0, nor may all be 0.
+    No part of the period may be negative, and they may not all be 0.
 
     >>> _steps_until(0, Period(0, 0, 1_000_000), 3_999_999)
     3
@@ -191,7 +191,7 @@ def _steps_until(anchor: int, period: Period, moment: int) -> int:
     if moment <= anchor:
         return 0
     in_cycles = period.months * CYCLE * DAY + (period.days * DAY + period.microseconds) * _MONTHS
-    # An estimate by the mean length of a month, off by few steps, which the loops correct.
+    # The mean length of a month gives an estimate that is off by few steps, which the loops correct.
     steps = (moment - anchor) * _MONTHS // in_cycles
     while steps > 0 and add(anchor, period, steps) > moment:
         steps -= 1
@@ -201,25 +201,28 @@ def _steps_until(anchor: int, period: Period, moment: int) -> int:
 
 
 _FAR = 3 * 3_600_000_000
-"""Three hours, as in Vixie cron: a clock that was set back by more was wrong before."""
+"""Three hours, as in Vixie cron. If a clock is set back by more, its earlier time was wrong."""
 
 
 def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, int | None]:
-    """How a schedule continues when its fire times are settled up to `considered` and the clock is at `now`.
+    """Return how a schedule continues if its fire times are settled up to `considered` and the clock is at `now`.
 
-    Returns the time up to which fire times are settled from now on, and the anchor from which steps of EVERY are
-    counted from now on; None: it does not change.
+    If the clock was not set back, nothing changes. Otherwise it depends on how far it was set back:
 
-    Where the clock was not set back nothing changes. Where it was,
-
-    - by at most three hours, a cron line waits until the clock reaches the old time: no fire time runs twice. So do the
-      steps of EVERY when the clock was set back by no more than one of them;
-    - by more than three hours, the clock was wrong before: fire times count as not settled, and a cron line may run
-      again
-      at times at which it ran by the wrong clock;
-    - steps of EVERY that would wait longer than that are counted anew from now: a task of every two seconds does not
+    - By at most three hours: a cron line waits until the clock reaches the old time, so no fire time runs twice. The
+      steps of
+      EVERY wait too if the clock was set back by no more than one of them.
+    - By more than three hours: the earlier time was wrong, so later fire times count as not settled. A cron line may
+      run
+      again at times at which it already ran by the wrong clock.
+    - Steps of EVERY that would wait longer than that are counted anew from now, so a task of every two seconds does not
       stop
       for an hour.
+
+    Returns:
+        The time up to which fire times are settled from now on, and the new anchor from which steps of EVERY are
+        counted, or
+        None if the anchor does not change.
     """
     ahead = considered - now
     if ahead <= 0:
@@ -234,11 +237,11 @@ def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, in
 _SECOND = 1_000_000
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (datetime(9999, 1, 1, tzinfo=UTC) - _1970) // timedelta(microseconds=1)
-"""The end of fire times: no clock shows it."""
+"""The end of fire times, which no clock reaches."""
 
 
 def firings(schedule: Schedule, after: int) -> Iterator[int]:
-    """Every fire time after a time, increasing, computed on demand; ends where the schedule never fires again.
+    """Yield every fire time after a time, in order, computed on demand. It ends if the schedule never fires again.
 
     >>> from snapdb.types import Period
     >>> steps = firings(Schedule("", None, "UTC", Period(0, 0, 2_000_000), anchor=0), after=5_000_000)
@@ -257,12 +260,12 @@ def firings(schedule: Schedule, after: int) -> Iterator[int]:
 
 
 def next_firing(schedule: Schedule, after: int) -> int | None:
-    """The first fire time after a time; None where there is none."""
+    """Return the first fire time after a time, or None if there is none."""
     return next(firings(schedule, after), None)
 
 
 def count(schedule: Schedule, after: int, until: int) -> int:
-    """The number of fire times after a time and up to another, without iterating over them."""
+    """Return the number of fire times after one time and up to another, without iterating over them."""
     if until <= after:
         return 0
     if schedule.every is None:
@@ -273,7 +276,7 @@ def count(schedule: Schedule, after: int, until: int) -> int:
 
 
 def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, ...]:
-    """The last fire times after a time and up to another, increasing, at most `most` of them."""
+    """Return the last fire times after one time and up to another, in order, at most `most` of them."""
     until = min(until, _LAST - 1)
     total = count(schedule, after, until)
     if not total:
@@ -283,7 +286,7 @@ def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, 
         return tuple(
             add(schedule.anchor, schedule.every, step) for step in range(last - min(total, most) + 1, last + 1)
         )
-    # A doubling search backwards for a start that leaves enough: the cost depends on `most`, not on the span.
+    # A doubling search backwards for a start that leaves enough of them. Its cost depends on `most`, not on the range.
     back, wanted = DAY, min(total, most)
     while count(schedule, since := max(after, until - back), until) < wanted:
         back *= 2
@@ -291,7 +294,7 @@ def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, 
 
 
 def stamp(schedule: Schedule, moment: int) -> tuple[str, str]:
-    """The values of {date} and {time} at a time, by the clocks of the schedule's zone.
+    """Return the values of {date} and {time} at a time, in the time zone of the schedule.
 
     >>> stamp(Schedule("", "0 3 * * *", "Asia/Tokyo", None, anchor=0), 18 * 3_600_000_000)
     ('19700102', '030000')
@@ -301,12 +304,12 @@ def stamp(schedule: Schedule, moment: int) -> tuple[str, str]:
 
 
 _LATE = 60_000_000
-"""A minute: the greatest delay at which the last fire time still runs under catch_up = none."""
+"""One minute, the greatest delay at which the last fire time still runs under catch_up = none."""
 _WHY = "no scheduler was running when it was due"
 
 
 class _Older(NamedTuple):
-    """Missed fire times that are too many to be listed one by one: those before the listed ones."""
+    """Missed fire times before the listed ones, which are too many to list."""
 
     total: int
     """The number of fire times."""
@@ -326,32 +329,32 @@ class Decision(NamedTuple):
     missed: tuple[tuple[int, str], ...]
     """The fire times that do not run, with reasons, oldest first."""
     older: _Older | None
-    """Missed fire times before all in `missed`, or None."""
+    """The missed fire times before all of those in `missed`, or None."""
     considered: int
-    """The time up to which this decision covers fire times. It is before now where more are to run than one decision
-    covers: decide again from here."""
+    """The time up to which this decision covers fire times. It is earlier than now if more are to run than one decision
+    covers; then decide again from here."""
 
 
 def decide(
     schedule: Schedule, policy: CatchUp, considered: int, awake_since: int, now: int, *, cap: int = 1000
 ) -> Decision:
-    """Decides about the fire times after `considered` and up to `now`, in microseconds since 1970 UTC (catch-up).
+    """Decide which fire times after `considered` and up to `now` run, and which are missed (catch-up).
 
-    A scheduler has led without a gap since `awake_since`. Fire times from then on run, however late it is now. Of those
-    before, which came due while no scheduler led,
+    Times are microseconds since 1970 UTC. A scheduler has led without a gap since `awake_since`. Later fire times run,
+    however late it is now. Earlier ones, which came due without a leader, depend on the policy:
 
-    - all: all run;
-    - last: the last one runs, and the others are missed;
-    - none: all are missed, but the last one runs when it is late by no more than a minute and no more than half of the
-      time
-      to the fire time that follows it: a restart or a takeover loses nothing.
+    - all: all of them run.
+    - last: the last one runs, and the others are missed.
+    - none: all are missed. As an exception, the last one runs if its delay is at most a minute and at most half of the
+      time to
+      the next fire time, so a restart or a takeover loses nothing.
 
-    At most `cap` fire times run by one decision, and at most `cap` missed ones are listed one by one, the last ones.
-    Neither a long absence nor a short period makes it slow.
+    One decision runs at most `cap` fire times, and lists at most the last `cap` missed ones. Neither a long absence nor
+    a short period makes it slow.
     """
     if now <= considered:
         return Decision((), (), None, considered)
-    alone = max(considered, min(awake_since - 1, now))  # up to here no scheduler led
+    alone = max(considered, min(awake_since - 1, now))  # the time up to which no scheduler led
     saved: tuple[int, ...] = ()
     missed: tuple[tuple[int, str], ...] = ()
     older = None
@@ -370,7 +373,7 @@ def decide(
 def _missed(
     schedule: Schedule, policy: CatchUp, after: int, until: int, now: int, cap: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...], _Older | None]:
-    """The last fire time where it runs nevertheless, the last missed ones with reasons, and the older ones."""
+    """Return the last fire time if it runs nevertheless, the last missed ones with reasons, and the older ones."""
     gone = newest(schedule, after, until, cap + 2)
     saved = gone[-1:] if gone and (policy == "last" or _hardly_late(schedule, gone[-1], now)) else ()
     gone = gone[: len(gone) - len(saved)]
@@ -383,6 +386,6 @@ def _missed(
 
 
 def _hardly_late(schedule: Schedule, moment: int, now: int) -> bool:
-    """Whether a fire time is late by at most a minute and half of the time to the fire time that follows it."""
+    """Return whether a fire time is late by at most a minute and at most half of the time to the next fire time."""
     late, following = now - moment, next_firing(schedule, moment)
     return late <= _LATE and (following is None or 2 * late <= following - moment)

@@ -1,4 +1,4 @@
-"""Calendar periods: times some months and days later, and the snapshots of a graph that a retention keeps."""
+"""Calendar periods: adding months and days to a time, and the snapshots of a graph that a retention keeps."""
 
 from calendar import monthrange
 from collections.abc import Callable, Sequence
@@ -7,19 +7,19 @@ from datetime import date
 from snapdb.types import Period, Retention, Rule
 
 DAY = 86_400_000_000
-"""Microseconds of a day."""
+"""The number of microseconds in a day."""
 
 CYCLE = 146_097
-"""Days of 400 years, after which the Gregorian calendar repeats."""
+"""The number of days in 400 years, after which the Gregorian calendar repeats."""
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _2000 = date(2000, 1, 1).toordinal() - _EPOCH_DAY
 
 
 def add(moment: int, period: Period, times: int = 1) -> int:
-    """The time some periods later: months are added first, clipped to a month's last day; then days and microseconds.
+    """Return a time plus some periods: add months, clip to the month's last day, then add days and microseconds.
 
-    Adding several periods to one time does not drift: 31 January and one month is 28 February, and two months are 31
-    March.
+    Adding several periods to one time does not drift: one month after 31 January is 28 February, and two months
+    after 31 January is 31 March.
 
     >>> 31 * DAY == add(0, Period(1, 0, 0))
     True
@@ -36,7 +36,7 @@ def add(moment: int, period: Period, times: int = 1) -> int:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of the month of a day, counted from 1 January 1970, for any year: `date` has 9,999 only.
+    """Return year, month and day of a day counted from 1 January 1970, for any year; `date` ends with year 9999.
 
     >>> _civil(0), _civil(-1)
     ((1970, 1, 1), (1969, 12, 31))
@@ -47,7 +47,7 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 def _first(year: int, month: int) -> int:
-    """The first day of a month, counted from 1 January 1970."""
+    """Return the first day of a month, counted from 1 January 1970."""
     cycles, within = divmod(year - 2000, 400)
     return date(2000 + within, month, 1).toordinal() - _EPOCH_DAY + cycles * CYCLE
 
@@ -56,20 +56,21 @@ _NAMES = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"
 
 _BUCKETS: dict[str, Callable[[int], object]] = {
     "daily": lambda day: day,
-    "weekly": lambda day: (day + 3) // 7,  # 1 January 1970 was a Thursday, and weeks begin on Mondays
+    "weekly": lambda day: (day + 3) // 7,  # 1 January 1970 was a Thursday, and weeks begin on Monday
     "monthly": lambda day: _civil(day)[:2],
     "yearly": lambda day: _civil(day)[0],
 }
-"""Rule → the bucket of a day, counted from 1 January 1970; a rule keeps one snapshot per bucket."""
+"""Rule → the bucket of a day, which is counted from 1 January 1970. A rule keeps one snapshot per bucket."""
 
 
 def kept(snapshots: Sequence[tuple[int, bool]], retention: Retention, now: int) -> list[str | None]:
-    """Why each snapshot is kept, or None; a snapshot is given by its time, and whether its version is tagged.
+    """Return why each snapshot is kept, or None. A snapshot is its time, and whether its version is tagged.
 
-    Times are microseconds since 1970 UTC, days are those of UTC, weeks those of ISO 8601. A rule applies to the
-    snapshots that are younger than its length: months count back by the calendar. `all` keeps them, and the others keep
-    the newest of each day, week, month or year; of snapshots of one time the later in the sequence is newer. The newest
-    of all is always kept. Of several reasons the first is returned: rules as they are written, then the tag.
+    Times are microseconds since 1970 UTC, days are days in UTC, and weeks are ISO 8601 weeks. A rule applies to the
+    snapshots that are younger than its length, where months count back by the calendar. The rule `all` keeps them all,
+    and the other rules keep the newest one of each day, week, month or year. Of snapshots with the same time, the last
+    one in the sequence is the newest. The newest of all snapshots is always kept. If several reasons apply, the first
+    one is returned: rules in the order in which they are written, then the tag.
 
     >>> from snapdb.types import Period
     >>> days = Retention((Rule("daily", Period(0, 7, 0), "7 days"),), keep_tagged=True)
@@ -92,15 +93,15 @@ def kept(snapshots: Sequence[tuple[int, bool]], retention: Retention, now: int) 
 
 
 def _chosen(rule: Rule, younger: list[int], snapshots: Sequence[tuple[int, bool]]) -> list[int]:
-    """The snapshots that a rule keeps of those it applies to, which are given from the oldest to the newest."""
+    """Return the snapshots that a rule keeps. `younger` are those to which it applies, from oldest to newest."""
     if rule.keeps == "all":
         return younger
     bucket = _BUCKETS[rule.keeps]
-    # Of several snapshots in a bucket the dict keeps the last, which is the newest.
+    # If a bucket has several snapshots, the dict keeps the last one, which is the newest.
     return list({bucket(snapshots[place][0] // DAY): place for place in younger}.values())
 
 
 def _why(rule: Rule) -> str:
-    """The reason that a rule gives."""
+    """Return the reason of a rule, as text."""
     length = f"{rule.keeps} '{rule.text}'"
     return length if rule.keeps == "all" else f"the last of its {_NAMES[rule.keeps]}, {length}"
