@@ -1,4 +1,4 @@
-"""The SELECTs that read a graph's vertices and edges, and the rows by which two states of a table differ."""
+"""The SELECTs that read a graph's vertices and edges, and the rows in which two states of a table differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ID = quote(ROW_ID)
 
 
 def time_expression(column: Column, prefix: str = "") -> str:
-    """A time column as BIGINT: microseconds since 1970 UTC, or the user's integers. Infinite times become NULL."""
+    """Return a time column as BIGINT: microseconds since 1970 UTC, or the user's integers. Infinite times are NULL."""
     name = prefix + quote(column.name)
     if column.type == "DATE":
         return f"epoch_us(CAST({name} AS TIMESTAMP))"
@@ -33,18 +33,18 @@ class VertexRows:
     """The database directory."""
     filters: tuple[Filter, ...] = ()
     window: Window = ALL_TIME
-    """The window of event times: vertices later than its end are excluded."""
+    """The window of event times. Vertices later than its end are excluded."""
     given: str | None = None
-    """A SELECT of the rows to read, with `ROW_ID`; None: the whole table."""
+    """A SELECT of the rows to read, with `ROW_ID`, or None for the whole table."""
 
     @property
     def sql(self) -> str:
-        """SELECT of the table's columns: those born in time, filtered, one row per key if the graph chooses one."""
+        """A SELECT of the table's columns for filtered rows born in time, one per key if the graph selects one."""
         return self._select(quote_all(c.name for c in self.table.columns), plain=not self.given)
 
     @property
     def numbered(self) -> str:
-        """The same SELECT with the row ids, called `ROW_ID`."""
+        """The same SELECT with the row ids, which are named `ROW_ID`."""
         return self._select(f"{quote_all(c.name for c in self.table.columns)}, {_ID}", plain=False)
 
     def _select(self, columns: str, *, plain: bool) -> str:
@@ -58,7 +58,7 @@ class VertexRows:
             order = "" if self.element.on_duplicate == "FIRST" else " DESC"
             keys = quote_all(self.element.key)
             chosen = f" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {_ID}{order}) = 1"
-        # The choice among duplicates comes before the filters, which may then exclude the chosen row.
+        # One of the duplicates is selected before the filters, which may then exclude it.
         inner = f"SELECT * FROM ({source}){chosen}"
         return f"SELECT {columns} FROM ({inner}) AS {quote(self.element.name)}{where}"
 
@@ -74,7 +74,7 @@ class VertexRows:
 
     @property
     def time(self) -> Column | None:
-        """The event-time column."""
+        """The event-time column, or None."""
         return self.table.column(self.element.event_time) if self.element.event_time else None
 
     def _born(self) -> list[str]:
@@ -96,11 +96,11 @@ class EdgeRows:
     window: Window = ALL_TIME
     filters: tuple[Filter, ...] = ()
     given: str | None = None
-    """As in VertexRows."""
+    """A SELECT of the rows to read, with `ROW_ID`, or None for the whole table."""
 
     @property
     def sql(self) -> str:
-        """SELECT of the table's columns and e_id: within the window, filtered, with both ends in the snapshot."""
+        """A SELECT of the table's columns and e_id, for filtered rows in the window with both ends in the snapshot."""
         columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
         if self.source.selective or self.element.on_dangling == "SKIP":
@@ -120,18 +120,18 @@ class EdgeRows:
 
     @property
     def whole(self) -> EdgeRows:
-        """The same without window and filters."""
+        """The same rows without window and filters."""
         source, destination = (replace(end, filters=(), window=ALL_TIME) for end in (self.source, self.destination))
         return replace(self, window=ALL_TIME, filters=(), source=source, destination=destination)
 
     @property
     def time(self) -> Column | None:
-        """The column with the time of an event, or with its start."""
+        """The column with the time of an event, or with its start if it has a duration; None without event times."""
         return self.table.column(self.element.event_time) if self.element.event_time else None
 
     @property
     def end(self) -> Column | None:
-        """The column with the end of an event; None for events without a duration."""
+        """The column with the end of an event, or None for events without a duration."""
         return self.table.column(self.element.event_end) if self.element.event_end else None
 
     def _within(self) -> list[str]:
@@ -153,7 +153,7 @@ def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) 
 
 
 def shown_rows(rows: VertexRows | EdgeRows) -> str:
-    """SELECT of the columns that a snapshot shows of an element."""
+    """Return a SELECT of the columns that a snapshot has for an element."""
     if rows.element.properties is None:
         return rows.sql
     shown = shown_columns(rows.element, [c.name for c in rows.table.columns])
@@ -162,20 +162,20 @@ def shown_rows(rows: VertexRows | EdgeRows) -> str:
 
 
 def shown_columns(element: VertexElement | EdgeElement, columns: Sequence[str]) -> list[tuple[str, str]]:
-    """The columns that a snapshot shows of an element, each with its name there."""
+    """Return the columns that a snapshot has for an element, each with its name in the snapshot."""
     properties = element.properties or Properties(excepted=())
     shown = properties.shown(columns, element.needed)
     return [*shown, ("e_id", "e_id")] if isinstance(element, EdgeElement) else shown
 
 
 def element_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
-    """The columns that a snapshot shows of an element of a table, with their types."""
+    """Return the columns that a snapshot has for an element of a table, with their types."""
     types = {"e_id": "BIGINT"} | {c.name: c.type for c in table.columns}
     return tuple(Column(new, types[name]) for name, new in shown_columns(element, [c.name for c in table.columns]))
 
 
 def snapshot_rows(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, VertexRows | EdgeRows]:
-    """Element name → its rows, for every element of a snapshot.
+    """Return element name → its rows, for every element of a snapshot.
 
     Args:
         snapshot: The snapshot.
@@ -218,7 +218,7 @@ def _where(conditions: Sequence[str]) -> str:
 
 
 def rows_beyond(session: SqlSession, root: Path, one: Table | None, other: Table | None) -> str | None:
-    """SELECT the rows, with their ids, that `one` has and `other` lacks; None when there are none."""
+    """Return a SELECT of the rows, with their ids, that `one` has and `other` lacks, or None if there are none."""
     if one is None:
         return None
     if other is None or one.id != other.id:  # a different table with the same name
@@ -228,7 +228,7 @@ def rows_beyond(session: SqlSession, root: Path, one: Table | None, other: Table
 
 
 def _newer(root: Path, one: Table, other: Table) -> str | None:
-    """The rows that were added after `other`."""
+    """Return a SELECT of the rows that were added after `other`, or None."""
     files = tuple(s for s in one.segments if s.first + s.rows > other.next_row)
     if one.next_row <= other.next_row or not files:
         return None
@@ -237,13 +237,13 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
 
 
 def deleted_beyond(session: SqlSession, root: Path, one: Table, other: Table) -> Int64s:
-    """The ids of the rows of `one` that are deleted in `other`, another version of the same table, in any order."""
+    """Return the ids of the rows of `one` that are deleted in `other`, another version of the table, in any order."""
     ids = _deleted(root, one, other)
     return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()
 
 
 def _deleted(root: Path, one: Table, other: Table) -> str | None:
-    """SELECT row_id of the rows that are deleted in `other` only."""
+    """Return a SELECT of the row_id of the rows that are deleted only in `other`, or None."""
     theirs = [s for s in other.deletes if s not in one.deletes]
     if not theirs:
         return None
@@ -254,7 +254,7 @@ def _deleted(root: Path, one: Table, other: Table) -> str | None:
 
 
 def _removed(session: SqlSession, root: Path, one: Table, other: Table) -> str | None:
-    """The rows that are deleted in `other` only, read from just the files that contain any of them."""
+    """Return a SELECT of the rows that are deleted only in `other`, reading just the files that contain any of them."""
     ids = _deleted(root, one, other)
     if ids is None:
         return None

@@ -1,4 +1,4 @@
-"""The state of a database as a frozen value; its versions and tags; the changes of an open transaction."""
+"""The state of a database as a frozen value, its versions and tags, and the changes of an open transaction."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -33,18 +33,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Tables, graphs, snapshots, samplers, caches and tasks at the head. Names are looked up in any case."""
+    """The tables, graphs, snapshots, samplers, caches and tasks at the head. Lookups ignore the case of names."""
 
     version: int
-    """The head; 0 before the first commit."""
+    """The version of the head, or 0 before the first commit."""
     tables: Mapping[str, Table]
-    """The tables by case-folded name; the other mappings have such keys too."""
+    """The tables by case-folded name. The other mappings have the same kind of keys."""
     graphs: Mapping[str, PropertyGraph]
     snapshots: Mapping[str, Snapshot]
     stamp: tuple[int, int] = (0, 0)
     """The number of writes to the catalog, and of replacements of files by merged ones."""
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
-    """The samplers. Samplers, caches and tasks have separate namespaces: a table may have the same name."""
+    """The samplers. Samplers, caches and tasks have separate namespaces, so a table may have the same name."""
     caches: Mapping[str, Cache] = field(default_factory=dict)
     """The caches."""
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -52,54 +52,55 @@ class Catalog:
     retentions: Mapping[str, Retention] = field(default_factory=dict)
     """Case-folded name of a graph → its retention, for graphs that have one."""
     loading: tuple[tuple[int, LoadedFile], ...] = ()
-    """The files that an open transaction loads, with the table's id; committed ones are in the catalog."""
+    """The files that an open transaction loads, with the id of the table. Committed ones are in the catalog
+    database."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
-    """A cache of the tables of recently read versions, without uncommitted changes."""
+    """A cache of the tables at recently read versions, without uncommitted changes."""
 
     def table(self, name: str) -> Table:
-        """The table with that name.
+        """Return the table with this name.
 
         Raises:
-            BindError: it does not exist; the message suggests the nearest name.
+            BindError: It does not exist. The message suggests the nearest name.
         """
         return self._find("table", self.tables, name)
 
     def graph(self, name: str) -> PropertyGraph:
-        """The property graph with that name, or BindError."""
+        """Return the property graph with this name, or raise BindError."""
         return self._find("graph", self.graphs, name)
 
     def snapshot(self, name: str) -> Snapshot:
-        """The snapshot with that name, or BindError."""
+        """Return the snapshot with this name, or raise BindError."""
         return self._find("snapshot", self.snapshots, name)
 
     def sampler(self, name: str) -> Sampler:
-        """The sampler of that name, or BindError."""
+        """Return the sampler with this name, or raise BindError."""
         hint = f"; {name} is a snapshot, write SAMPLE FROM {name}" if name.lower() in self.snapshots else None
         return _find("sampler", self.samplers, name, hint)
 
     def cache(self, name: str) -> Cache:
-        """The cache with that name, or BindError."""
+        """Return the cache with this name, or raise BindError."""
         is_sampler = name.lower() in self.samplers
         hint = f"; {name} is a sampler, write CREATE CACHE {name} ON SAMPLER {name}" if is_sampler else None
         return _find("cache", self.caches, name, hint)
 
     def task(self, name: str) -> Task:
-        """The task with that name, or BindError."""
+        """Return the task with this name, or raise BindError."""
         return _find("task", self.tasks, name)
 
     def kind_of(self, name: str) -> str | None:
-        """'table', 'graph' or 'snapshot'; None when the name is free."""
+        """Return 'table', 'graph' or 'snapshot', or None if the name is free."""
         folded = name.lower()
         kinds = {"table": self.tables, "graph": self.graphs, "snapshot": self.snapshots}
         return next((kind for kind, known in kinds.items() if folded in known), None)
 
     def names(self) -> list[str]:
-        """Every name in use, in its original case."""
+        """Return the names of all tables, graphs and snapshots, in their original case."""
         tables = [t.name for t in self.tables.values()]
         return tables + [g.name for g in self.graphs.values()] + [s.name for s in self.snapshots.values()]
 
     def _find(self, kind: str, known: Mapping[str, _T], name: str) -> _T:
-        """A table, graph or snapshot; if the name belongs to another kind, the error names it."""
+        """Return a table, graph or snapshot. If the name belongs to another kind, the error message names that kind."""
         if (thing := known.get(name.lower())) is not None:
             return thing
         other = self.kind_of(name)
@@ -109,7 +110,7 @@ class Catalog:
         raise BindError(f'{kind} "{name}" does not exist{hint}', code=f"unknown-{kind}")
 
     def _other_kind(self, kind: str, other: str, name: str) -> str:
-        """The hint for a name of another kind: what to write for it."""
+        """Return a hint for a name of another kind, with the statement that applies to it."""
         match kind, other:
             case "table", "snapshot":
                 graph = self.snapshots[name.lower()].graph
@@ -124,7 +125,7 @@ class Catalog:
         return f"; {name} is a {'property graph' if other == 'graph' else other}"
 
     def with_changes(self, changes: Iterable[Change]) -> Self:
-        """The catalog with uncommitted changes. New rows follow the table's own rows."""
+        """Return the catalog with uncommitted changes. New rows follow the existing rows of their tables."""
         tables = {table.id: table for table in self.tables.values()}
         loaded = list(self.loading)
         for change in changes:
@@ -160,7 +161,7 @@ class Catalog:
 
 
 def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None) -> _N:
-    """The sampler, cache, task or tag of a name; the error has the hint, or suggests the nearest name."""
+    """Return the sampler, cache, task or tag with a name. The error has the hint, or suggests the nearest name."""
     if (thing := known.get(name.lower())) is not None:
         return thing
     hint = hint or _near(name, [one.name for one in known.values()])
@@ -168,19 +169,19 @@ def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None
 
 
 def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
-    """The current catalog; parts of `known`, an earlier one, are reused if they have not changed.
+    """Return the current catalog. Unchanged parts of `known`, an earlier catalog, are reused.
 
     Raises:
-        CorruptError: the catalog cannot be read.
+        CorruptError: The catalog cannot be read.
     """
     with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         stamp = _stamp(connection)
-        # The usual case between two statements: two rows of SQLite decide.
+        # The usual case between two statements, which costs two rows of SQLite.
         if known is not None and known.stamp == stamp:
             return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
         graphs = connection.execute("SELECT folded, definition, retention FROM graphs ORDER BY folded").fetchall()
-        # Merged files replace the segments of a known table, so tables are read again from the start.
+        # Merged files replace the segments of a known table, so all tables are read again.
         start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
         tables = _read_tables(connection, head, start.tables, start.version)
         return Catalog(
@@ -198,7 +199,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
 
 
 def tables_at(catalog_db: CatalogDb, version: int) -> dict[str, Table]:
-    """The tables of a version, by case-folded name."""
+    """Return the tables at a version, by case-folded name."""
     with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         return _read_tables(connection, version)
 
@@ -206,7 +207,7 @@ def tables_at(catalog_db: CatalogDb, version: int) -> dict[str, Table]:
 def _read_tables(
     connection: sqlite3.Connection, version: int, known: Mapping[str, Table] | None = None, since: int = 0
 ) -> dict[str, Table]:
-    """The tables of a version; reading starts from `known`, the tables of the earlier version `since`."""
+    """Return the tables at a version. Reading starts from `known`, the tables at the earlier version `since`."""
     rows = connection.execute(
         """
         SELECT t.id, t.name, t.folded, d.state, d.added, d.removed, d.altered
@@ -226,7 +227,7 @@ def _read_tables(
 def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known: Table | None, since: int) -> Table:
     if known is not None and row["state"] is None:
         return known
-    # Tables only grow by files: those of later versions follow the known ones.
+    # Without ALTER, a table only gains files, so those of later versions follow the known ones.
     if known is not None and not row["altered"]:
         files = _files(connection, row["id"], known.next_row + row["added"], version, since)
         rows, deletes = ([s for s in files if s["kind"] == kind] for kind in ("rows", "deletes"))
@@ -238,7 +239,7 @@ def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known
             state=row["state"],
             next_row=known.next_row + row["added"],
         )
-    if known is not None:  # after ALTER the whole table is read, with its sums from the start
+    if known is not None:  # after ALTER, the whole table is read, with its sums from the start
         (row,) = connection.execute(
             "SELECT t.id, t.name, max(c.version) state, sum(c.rows_added) added, sum(c.rows_removed) removed "
             "FROM tables t JOIN changes c ON c.table_id = t.id WHERE t.id = ? AND c.version <= ?",
@@ -269,7 +270,7 @@ def _whole(connection: sqlite3.Connection, row: sqlite3.Row, version: int) -> Ta
 
 
 def _files(connection: sqlite3.Connection, table: int, next_row: int, version: int, since: int) -> list[sqlite3.Row]:
-    """The files of a table that a version reads and `since` did not; a merged file may have later rows too."""
+    """Return the files of a table that a version reads and `since` did not. A merged file may also have later rows."""
     return connection.execute(
         """
         SELECT * FROM segments WHERE table_id = :t AND added > :since AND CASE kind
@@ -297,7 +298,7 @@ def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[Segment
 
 
 def _kept(connection: sqlite3.Connection, table: str, kind: type[_S], known: Iterable[_S]) -> dict[str, _S]:
-    """Snapshots, samplers or caches; rows are immutable by id, so that only new ones are decoded."""
+    """Return snapshots, samplers or caches. Rows are immutable by id, so only new ones are decoded."""
     read = {one.id: one for one in known}
     rows = connection.execute(f"SELECT id, folded FROM {table} ORDER BY id").fetchall()
     kept = {}
@@ -332,10 +333,10 @@ class VersionHistory:
     catalog_db: CatalogDb
 
     def version_at(self, time: int) -> int:
-        """The last version committed at or before `time` (microseconds since 1970 UTC).
+        """Return the last version committed at or before `time` (microseconds since 1970 UTC).
 
         Raises:
-            BindError: no version existed yet.
+            BindError: No version existed yet.
         """
         rows = self.catalog_db.rows(
             "SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,)
@@ -347,22 +348,22 @@ class VersionHistory:
         return int(rows[0]["version"])
 
     def version_of_tag(self, name: str) -> int:
-        """The version of a tag.
+        """Return the version of a tag.
 
         Raises:
-            BindError: the tag does not exist; the message suggests the nearest.
+            BindError: The tag does not exist. The message suggests the nearest name.
         """
         return _find("tag", {tag.name.lower(): tag for tag in self.tags()}, name).version
 
     def tags(self) -> list[Tag]:
-        """Every tag, by version, then by name."""
+        """Return all tags, by version, then by name."""
         query = (
             "SELECT t.name, t.version, v.time FROM tags t JOIN versions v USING (version) ORDER BY t.version, t.folded"
         )
         return [Tag(row["name"], row["version"], row["time"]) for row in self.catalog_db.rows(query)]
 
     def versions(self) -> list[Version]:
-        """Every version, oldest first, with one entry per changed table."""
+        """Return all versions, oldest first, with one entry per changed table."""
         query = """
             SELECT v.version, v.time, v.message, v.author, t.name, sum(c.rows_added) added, sum(c.rows_removed) removed,
                    (SELECT group_concat(g.name, ', ') FROM (SELECT * FROM tags ORDER BY folded) g

@@ -1,4 +1,4 @@
-"""The system tables: the one source of SHOW and of `snapdb.<table>` in a query, and values as lists show them."""
+"""The system tables, which are the source of SHOW and of `snapdb.<table>` in a query, and values as lists show them."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,10 +18,10 @@ from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Schedule, S
 MOMENT = pa.timestamp("us", tz="UTC")
 
 _Fields = Sequence[tuple[str, pa.DataType]]
-"""Names and types of columns."""
+"""The names and types of columns."""
 
 _LITERAL = re.compile(r"\s*(INTERVAL\s*('[^']*'|-?\s*[\d.]+|\([^()]*\))\s*\w*|-?\s*\w+)\s*", re.IGNORECASE)
-"""A length that is not computed from others."""
+"""A length that is a literal rather than an expression."""
 
 _TYPES = {
     "VARCHAR": pa.string(),
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def fields(columns: str) -> _Fields:
-    """Names and types of columns, written as in CREATE TABLE.
+    """Return the names and types of columns, which are written as in CREATE TABLE.
 
     >>> fields("name VARCHAR, rows BIGINT")
     [('name', DataType(string)), ('rows', DataType(int64))]
@@ -44,7 +44,7 @@ def fields(columns: str) -> _Fields:
 
 
 def listing(fields: _Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch:
-    """A batch with these columns and rows.
+    """Return a batch with these columns and rows.
 
     >>> listing([("name", pa.string())], [["a"], ["b"]]).to_pydict()
     {'name': ['a', 'b']}
@@ -55,7 +55,7 @@ def listing(fields: _Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch
 
 
 def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
-    """An event time as text: ISO 8601 in UTC, or the user's integer; None for None.
+    """Return an event time as text: ISO 8601 in UTC, or the user's integer. None stays None.
 
     >>> time_text(1_500_000, "timestamp"), time_text(-7, "integer")
     ('1970-01-01 00:00:01.500000', '-7')
@@ -64,25 +64,25 @@ def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
         return None if time is None else str(time)
     try:
         return moment(time).replace(tzinfo=None).isoformat(sep=" ")
-    except OverflowError:  # a year that Python's calendar has not
+    except OverflowError:  # a year outside the range of Python's calendar
         return f"{time} us since 1970"
 
 
 def _bounds_text(snapshot: Snapshot) -> tuple[str | None, str | None]:
-    """The first and the last moment of a snapshot's window, as its statement specified them."""
+    """Return the first and the last time of a snapshot's window, as the statement specified them."""
     window = snapshot.window
     stop = window.stop - 1 if window.stop is not None and window.closed else window.stop
     return time_text(window.start, snapshot.unit), time_text(stop, snapshot.unit)
 
 
 def window_text(snapshot: Snapshot) -> str:
-    """A snapshot's window as its statement specified it; of a relative one, also its current bounds."""
+    """Return a snapshot's window as the statement specified it, with the current bounds of a relative window."""
     prefix = f"WINDOW {_length(snapshot.pin.window)}: " if snapshot.pin.window is not None else ""
     return prefix + _window_now(snapshot)
 
 
 def _tracks_text(snapshot: Snapshot) -> str | None:
-    """The bounds that REFRESH resolves again: the head, a tag, a relative window; None for a pinned snapshot."""
+    """Return the bounds that REFRESH resolves again (head, tag, relative window), or None for a pinned snapshot."""
     pin = snapshot.pin
     parts = ["head"] if pin.head else []
     parts += [f"tag {pin.tag}"] if pin.tag is not None else []
@@ -91,7 +91,7 @@ def _tracks_text(snapshot: Snapshot) -> str | None:
 
 
 def _age_text(microseconds: int) -> str:
-    """A span of time as text.
+    """Return a duration as text.
 
     >>> _age_text(0), _age_text(86_400_000_000 * 3 + 7_500_000_000)
     ('00:00', '3 days 02:05')
@@ -112,34 +112,35 @@ def _window_now(snapshot: Snapshot) -> str:
 
 
 def _length(window: str | None) -> str:
-    """The length of a window without the signs that SQL needs.
+    """Return the length of a window without the syntax of SQL.
 
     >>> _length("INTERVAL '7 days'"), _length("interval (36) HOUR"), _length("400"), _length("2 * (3 + 4)")
     ('7 days', '36 hour', '400', '2 * (3 + 4)')
     """
     if window is not None and not _LITERAL.fullmatch(window):
-        return " ".join(window.split())  # computed: its parentheses mean something
+        return " ".join(window.split())  # an expression, whose parentheses have a meaning
     return " ".join(re.sub(r"(?i)\binterval\b|['()]", " ", window or "").split()).lower()
 
 
 SCHEMA = "snapdb"
-"""The schema under which queries read the tables."""
+"""The schema under which queries read the system tables."""
 
 Due = Callable[[Schedule, int], int | None]
-"""When a schedule starts its next run after a moment: an argument, as schedules are a layer above the catalog."""
+"""Returns when a schedule starts its next run after a time. It is passed in, because schedules are a layer above the
+catalog."""
 
 _Rows = Iterable[Sequence[Any]]
 
 
 class _SystemTable(NamedTuple):
-    """The columns of a system table, and the function that makes its rows."""
+    """The columns of a system table, and the function that builds its rows."""
 
     fields: _Fields
     rows: Callable[[Catalog, CatalogDb, Due], _Rows]
 
 
 def system_table(name: str, catalog: Catalog, catalog_db: CatalogDb, due: Due) -> pa.RecordBatch:
-    """The system table of that name, as the catalog has it: an open transaction's own changes are in it."""
+    """Return the system table with that name, including the changes of an open transaction in the catalog."""
     table = SYSTEM_TABLES[name]
     return listing(table.fields, table.rows(catalog, catalog_db, due))
 
@@ -244,16 +245,16 @@ _SUMMED = (
     *("bytes", "rows", "filled", "edges", "hits", "misses"),
     *("bytes_read", "bytes_filled", "bytes_saved", "refills", "drawn"),
 )
-"""The counts of `CacheStats` that are added up over the streams of a cache."""
+"""The counts of `CacheStats` that are summed over the streams of a cache."""
 
 
 class _CacheStatus(NamedTuple):
-    """The status of a cache, beside its definition."""
+    """The status of a cache, apart from its definition."""
 
     streams: int
-    """The number of streams that have it open."""
+    """The number of streams that have the cache open."""
     stats: CacheStats | None
-    """The sums over these streams, or over the last ones if none is open; None: it had no stream yet."""
+    """The sums over these streams, or over the last ones if none is open. None if no stream has used the cache yet."""
     generations: tuple[int, ...]
     """The generations of the rows that these streams have or had, in order."""
 
@@ -270,7 +271,7 @@ def _caches(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def cache_status(db_dir: DatabaseDir, cache: Cache) -> _CacheStatus:
-    """The status of a cache, from the reports of its streams."""
+    """Return the status of a cache, from the reports of its streams."""
     reports = CacheReports(db_dir).read(cache.id)
     live = [report for report in reports if report.lives]
     latest = live or reports
@@ -282,7 +283,7 @@ def _rounded(number: float | None, digits: int) -> float | None:
 
 
 def _sum_stats(reports: Sequence[CacheReport]) -> CacheStats | None:
-    """The numbers of several streams as those of one: a row's age is that of the average row."""
+    """Return the statistics of several streams as one. The age is the average over all rows."""
     stats = [report.stats for report in reports]
     if not stats:
         return None
@@ -327,20 +328,20 @@ _LAST_RUNS = """
 
 
 class TaskStatus(NamedTuple):
-    """The status of a task, beside its definition."""
+    """The status of a task, apart from its definition."""
 
     state: str
     """'suspended', 'running' or 'active'."""
     next: int | None
-    """The time of the next scheduled run; None: it is suspended, or has no further run."""
+    """The time of the next scheduled run, or None if the task is suspended or has no further run."""
     runs: int
     """The number of recorded runs."""
     last: int | None
-    """The start of its last run, or the scheduled time of a missed one; None: it had none."""
+    """The start of its last run, or the scheduled time of a missed one. None if it has had no run."""
     last_state: str | None
     last_error: str | None
     retry: int | None
-    """The time of the next attempt of its last run; None: it is not retried."""
+    """The time of the next attempt of its last run, or None if it is not retried."""
 
 
 def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -355,10 +356,10 @@ def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, TaskStatus]:
-    """The status of every task, by the task's id.
+    """Return the status of every task, by the id of the task.
 
     Raises:
-        CorruptError: a row is not valid.
+        CorruptError: A row is not valid.
     """
     with catalog_db.db_dir.raise_if_misread():
         with catalog_db.reading() as connection:
@@ -379,7 +380,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 
 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """The runs in the order of their start, those of dropped tasks included."""
+    """Return the runs in the order of their start, including runs of dropped tasks."""
     with catalog_db.db_dir.raise_if_misread(), catalog_db.reading() as connection:
         runs = list(RunRows(connection).read())
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))
@@ -391,7 +392,7 @@ def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """The leading daemon, dead or alive: the heartbeat of a dead one does not change."""
+    """Yield the leading scheduler, alive or dead. The heartbeat of a dead one does not change."""
     if (leader := LeaderLease(catalog_db).read()) is not None:
         yield leader.host, leader.pid, moment(leader.since), leader.beat
 
@@ -419,14 +420,14 @@ def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    # Others may have committed since the catalog was read: all that a statement reads is of one moment.
+    # Others may have committed since the catalog was read, but a statement reads everything at one version.
     return [
         (t.name, t.version, moment(t.time)) for t in VersionHistory(catalog_db).tags() if t.version <= catalog.version
     ]
 
 
 def _loaded_files(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """A row per file loaded into an existing table, in the order of versions; uncommitted ones have no version."""
+    """Yield a row per file loaded into an existing table, ordered by version. Uncommitted ones have no version."""
     names = {table.id: table.name for table in catalog.tables.values()}
     for row in catalog_db.rows(_LOADED, (catalog.version,)):
         if (name := names.get(row["table_id"])) is not None:
@@ -458,4 +459,4 @@ SYSTEM_TABLES: Mapping[str, _SystemTable] = {
     "tags": _SystemTable(_TAGS, _tags),
     "errors": _SystemTable(_ERRORS, _errors),
 }
-"""The tables by name."""
+"""The system tables by name."""

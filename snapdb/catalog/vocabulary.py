@@ -12,10 +12,10 @@ from snapdb.types import Snapshot
 
 
 class Vocabulary(TypedDict):
-    """Names as they were written; each list holds a name once."""
+    """Names as the user wrote them. Each list contains a name once."""
 
     tables: list[str]
-    """Tables and registered data."""
+    """The tables and registered data."""
     graphs: list[str]
     snapshots: list[str]
     samplers: list[str]
@@ -29,11 +29,11 @@ class Vocabulary(TypedDict):
     functions: list[str]
     """The functions of DuckDB."""
     columns_of: dict[str, list[str]]
-    """The columns of `table`, `snapshot.element`, `element` (where no table has the name) and `snapdb.facts`."""
+    """The columns of `table`, `snapshot.element`, `element` (if no table has the name) and `snapdb.facts`."""
 
 
 class _Shape(NamedTuple):
-    """The columns that a table had from a version on."""
+    """The columns that a table has had since a version."""
 
     table: int
     id: int
@@ -45,11 +45,11 @@ class _Shape(NamedTuple):
 def vocabulary(
     catalog: Catalog, catalog_db: CatalogDb, sources: Mapping[str, object], functions: Sequence[str]
 ) -> Vocabulary:
-    """The names of a database.
+    """Return the names of a database.
 
     Args:
         catalog: The catalog.
-        catalog_db: The database that it was read from.
+        catalog_db: The database from which the catalog was read.
         sources: Registered data, by name.
         functions: The functions of DuckDB.
     """
@@ -94,7 +94,7 @@ def _elements(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
 
 
 def _snapshot_elements(catalog: Catalog, catalog_db: CatalogDb) -> Iterator[tuple[str, list[str]]]:
-    """The columns that each element of a snapshot shows, by its table at the snapshot's version."""
+    """Yield the columns that each element of a snapshot has, by its table at the snapshot's version."""
     shapes = _shapes(catalog_db)
     newest = {shape.table: shape.id for of_name in shapes.values() for shape in of_name}
     known = {t.id: [c.name for c in t.columns] for t in catalog.tables.values()}
@@ -104,14 +104,14 @@ def _snapshot_elements(catalog: Catalog, catalog_db: CatalogDb) -> Iterator[tupl
             shape = _shape_at(shapes.get(element.table.lower(), ()), snapshot)
             if shape is None:
                 continue
-            if shape.id not in read:  # most shapes are current, and were read already
+            if shape.id not in read:  # most shapes are current and have already been read
                 now = known.get(shape.table) if newest[shape.table] == shape.id else None
                 read[shape.id] = now if now is not None else _read_shape(catalog_db, shape.id)
             yield f"{snapshot.name}.{element.name}", [name for _, name in shown_columns(element, read[shape.id])]
 
 
 def _shapes(catalog_db: CatalogDb) -> dict[str, list[_Shape]]:
-    """The shapes of the tables of each name, oldest first."""
+    """Return the shapes of the tables with each name, oldest first."""
     query = """
         SELECT t.folded, t.id, s.id shape, s.since, t.created, t.dropped
         FROM tables t JOIN shapes s ON s.table_id = t.id ORDER BY s.since
