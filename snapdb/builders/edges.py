@@ -1,6 +1,6 @@
 """The edges of a graph as a stream of dense ids, in one pass over their table.
 
-Integer keys get their dense ids without a join: by arithmetic where keys are consecutive, else by a table.
+Integer keys are mapped to dense ids without a join: by arithmetic if keys are consecutive, otherwise by a lookup table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,16 +25,16 @@ _KeyLookup = Callable[[Int64s], Int64s]
 """[keys] → their dense ids, or -1 for keys that do not exist."""
 
 NO_KEY = FOREVER
-"""The value of NULL among keys; no map that is looked up has it."""
+"""The key that represents NULL. No id map with a lookup contains it."""
 
 _BATCH = 500_000
-"""Rows per read."""
+"""The number of rows per read."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 """The types of keys that are looked up without a join."""
 _SPARSE = 8
-"""The ratio of the range of keys to their number up to which a table of the whole range is used."""
+"""The maximum ratio of the key range to the number of keys for which a table over the whole range is used."""
 _REMEMBERED = 1 << 16
-"""The number of files whose order is remembered."""
+"""The number of files whose order is cached."""
 
 _in_order_files: set[Segment] = set()
 """Files of keys that are known to ascend with their ids. A file never changes, and its name is never reused."""
@@ -52,13 +52,13 @@ class _Run(NamedTuple):
 
 
 def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, ever: bool = False) -> _KeyLookup | None:
-    """The lookup of keys of a type among some vertices; None when they are not plain integers, or too sparse.
+    """Return the lookup of keys among some vertices, or None if the keys are not integers or too sparse.
 
     Args:
         session: The session that reads keys.
         vertices: The vertices.
         key_type: The type of the key column.
-        ever: Whether vertices of any version count, not only those of this version.
+        ever: Whether vertices of any version count, rather than only those of this version.
     """
     map_ = vertices.id_map
     if key_type not in _INTEGERS or not (runs := _runs(session, map_, vertices.rows.root)):
@@ -69,7 +69,7 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
     first, last = min(r.first for r in runs), max(r.first + r.length for r in runs) - 1
     if last - first >= _SPARSE * map_.limit + 1_000_000:
         return None
-    # A dense table: 8 bytes per possible key, and one read per lookup, without hashing.
+    # A dense table has 8 bytes per possible key, and a lookup is one read without hashing.
     dense = np.full(last - first + 1, -1, np.int64)
     source = vertices.known if ever else vertices.dense
     for batch in session.reader(f"SELECT CAST(k0 AS BIGINT) AS k0, dense FROM ({source})", rows=_BATCH):
@@ -78,20 +78,20 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
 
 
 def run_lookup(session: SqlSession, map_: IdMap, root: Path) -> _KeyLookup | None:
-    """The lookup of any key of any version by arithmetic alone; None when keys are not consecutive."""
+    """Return the lookup by arithmetic of any key of any version, or None if the keys are not consecutive."""
     runs = _runs(session, map_, root)
     return _by_runs(runs) if runs and _in_order(session, map_, root, runs) else None
 
 
 def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
-    """The range of keys in each file of the map; empty where keys are not consecutive integers."""
+    """Return the range of keys in each file of the map, or nothing if the keys are not consecutive integers."""
     if len(map_.columns) > 1 or not map_.limit or map_.columns[0].type not in _INTEGERS:
         return []
     rows = session.rows(key_bounds(map_.segments, root))
     bounds = {path: (low, high) for path, low, high in rows if low is not None and high is not None}
     ranges = []
     for segment in map_.segments:
-        # Bounds come from the statistics in the footers of Parquet files: no key is read.
+        # Bounds come from the statistics in the footers of Parquet files, so no key is read.
         low, high = bounds.get(str(root / segment.path), (0, -1))
         if high < low or high >= NO_KEY:
             return []
@@ -100,7 +100,7 @@ def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
 
 
 def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
-    """Whether each file has every key of its range, ascending with the ids; a merged file may not."""
+    """Return whether each file has every key of its range, ascending with the ids. A merged file may not."""
     files = list(zip(runs, map_.segments, strict=True))
     if any(run.length != file.rows for run, file in files):
         return False
@@ -115,7 +115,7 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
     (count,) = session.rows(f"SELECT count(*) FROM ({known}) WHERE {' OR '.join(each)}")[0]
     if int(count) != sum(run.length for run, _ in new):
         return False
-    # A bound on memory; files that are forgotten are only checked again.
+    # This bounds the memory. Files that are no longer cached are only checked again.
     if len(_in_order_files) + len(new) > _REMEMBERED:
         _in_order_files.clear()
     _in_order_files.update(file for _, file in new)
@@ -123,14 +123,14 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
 
 
 def _by_runs(runs: list[_Run]) -> _KeyLookup:
-    """The lookup by arithmetic: a binary search for the run of a key."""
+    """Return the lookup by arithmetic, which is a binary search for the run of a key."""
     ordered = sorted(runs, key=lambda run: run.first)
     columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
     return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
 
 
 def _alive_only(everyone: _KeyLookup, alive: Bools, keys: Int64s) -> Int64s:
-    """`everyone`, with -1 for vertices that are not alive."""
+    """Look up keys with `everyone`, but return -1 for vertices that are not alive."""
     dense = everyone(keys)
     dense[(dense >= 0) & ~alive[dense]] = -1
     return dense
@@ -140,27 +140,27 @@ def _alive_only(everyone: _KeyLookup, alive: Bools, keys: Int64s) -> Int64s:
 
 
 def edge_rows(data: EdgeData) -> str:
-    """SELECT of every edge of the version, in any order, with its id, called ROW_ID."""
+    """Return a SELECT of every edge of the version, in any order, with its id, which is named ROW_ID."""
     return table_rows(data.rows.table, data.rows.root, row_ids=True, ordered=False)
 
 
 class DenseEdges:
-    """Edges as record batches of source, destination, e_id and, where they exist, time, until and weight.
+    """Edges as record batches of source, destination, e_id and, if they exist, time, until and weight.
 
-    All columns are int64, weights float64; rows are in the order of the table where that is cheap. Reading raises
-    DataError at the first edge that breaks a rule. Dangling edges are left out, and counted under ON DANGLING SKIP.
+    All columns are int64, except for weights, which are float64. Rows are in table order if that is cheap. Iteration
+    raises DataError at the first edge that breaks a rule. Dangling edges are skipped, and counted under ON DANGLING
+    SKIP.
     """
 
     def __init__(self, session: SqlSession, data: EdgeData, rows: str, *, gone: bool = False) -> None:
-        """The edges of `rows`, a SELECT like `edge_rows`.
+        """Read the edges of `rows`, a SELECT like `edge_rows`.
 
         Args:
             session: The session that reads them.
             data: The edge type.
             rows: The SELECT.
-            gone: Whether these edges were removed: they were checked when they were added, and ends may be any key of
-                any
-                version.
+            gone: Whether these edges were removed. They were checked when they were added, and their ends may be any
+                key of any version.
         """
         self.skipped = 0
         self._session, self._data, self._rows, self._gone = session, data, rows, gone
@@ -180,14 +180,14 @@ class DenseEdges:
             seen += batch.num_rows
             self.skipped += batch.num_rows - dense.num_rows
             yield dense
-        if not all(lookups):  # a join leaves dangling edges out, which the count of rows reveals
+        if not all(lookups):  # a join omits dangling edges, which the number of rows reveals
             (rows,) = self._session.rows(f"SELECT count(*) FROM ({self._rows})")[0]
             self.skipped += rows - seen
         if self.skipped and element.on_dangling == "ERROR" and not self._gone:
             self._refuse()
 
     def _lookups(self) -> list[_KeyLookup | None]:
-        """The lookups of sources and of destinations; None where a join is needed."""
+        """Return the lookups of sources and of destinations, or None where a join is needed."""
         element, joined = self._data.rows.element, {}
         lookups = []
         for key, vertices in (
@@ -204,11 +204,11 @@ class DenseEdges:
         return lookups
 
     def table(self) -> pa.Table:
-        """All edges as one table."""
+        """Return all edges as one table."""
         return pa.Table.from_batches(list(self))
 
     def _dense(self, batch: pa.RecordBatch, lookups: Sequence[_KeyLookup | None]) -> pa.RecordBatch | None:
-        """A batch with dense ends, without dangling edges; None when an edge breaks another rule."""
+        """Return a batch with dense ends and without dangling edges, or None if an edge breaks another rule."""
         columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
         if any(columns[name].null_count for name in ("time", "weight") if name in columns):
             return None
@@ -218,7 +218,7 @@ class DenseEdges:
         arrays = {name: _numpy(column) for name, column in columns.items()}
         if "weight" in arrays and bool(np.isnan(arrays["weight"]).any()):
             return None
-        # Arrays show only that some edge is invalid: SQL then finds which, for the message.
+        # The arrays show only that some edge is invalid. For the message, SQL determines which one.
         if "until" in arrays and bool(((arrays["until"] < arrays["time"]) | (arrays["until"] == STATIC)).any()):
             return None
         dangling = (arrays["source"] < 0) | (arrays["destination"] < 0)
@@ -227,18 +227,18 @@ class DenseEdges:
         return pa.RecordBatch.from_pydict(arrays)
 
     def _refuse(self) -> NoReturn:
-        """Raises the error with examples, which a second query finds: the fast path counts nothing."""
+        """Raise the error with examples, which a second query finds because the fast path counts nothing."""
         check_edges(self._session, self._data, self._rows)
         raise AssertionError("unreachable: edges that break a rule in one pass break it in the next")
 
 
 def _numpy(column: Any) -> Array:
-    """A column as a numpy array."""
+    """Return a column as a numpy array."""
     return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
 
 
 def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> str:
-    """SELECT source, destination, e_id, …; an end is its key where it is `looked_up`, else its dense id by a join."""
+    """Return SELECT source, destination, e_id, … An end that is `looked_up` is its key, else its dense id by a join."""
     element = data.rows.element
     chosen, joins = [], []
     sides = (
@@ -263,6 +263,6 @@ def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> 
 
 
 def _time(column: Column, *, static: bool) -> str:
-    """The SQL of an edge's time, with STATIC for NULL under NULLS STATIC."""
+    """Return SQL for the time of an edge, which is STATIC for NULL under NULLS STATIC."""
     time = time_expression(column, "e.")
     return f"CASE WHEN e.{quote(column.name)} IS NULL THEN {STATIC} ELSE {time} END" if static else time

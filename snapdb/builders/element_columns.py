@@ -1,4 +1,4 @@
-"""Columns of a snapshot's tables that a sampler needs beside the snapshot's arrays: weights and births."""
+"""Columns of a snapshot's tables that a sampler needs besides the snapshot's arrays: weights and births."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from snapdb.types import Link, Relation, Snapshot, Table
 from snapdb.types.text import counted
 
 _BATCH = 500_000
-"""Rows per read."""
+"""The number of rows per read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Reading:
     snapshot: Snapshot
     """The snapshot."""
     view: GraphView
-    """Its arrays."""
+    """The arrays of the snapshot."""
     id_maps: Mapping[str, IdMap]
     """Vertex type → its id map."""
     rows: Mapping[str, VertexRows | EdgeRows]
@@ -44,12 +44,12 @@ class Reading:
 
     @classmethod
     def of(cls, context: BuildContext, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]) -> Reading:
-        """The reading of columns of an open snapshot."""
+        """Create a reading of an open snapshot's columns."""
         rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.store.db_dir.path)
         return cls(context, snapshot, view, id_maps, rows)
 
     def births(self, name: str) -> Int64s:
-        """[dense ids] since when each vertex of the snapshot exists; FOREVER for ids that are not in it."""
+        """Return, [dense ids], when each vertex begins to exist, or FOREVER for ids that are not in the snapshot."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         assert rows.time is not None
@@ -63,7 +63,7 @@ class Reading:
         return born
 
     def by_dense_id(self, rows: VertexRows, expression: str) -> Iterator[tuple[Array, Array]]:
-        """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
+        """Yield dense ids and the values of an expression over the rows of a vertex type, in parts. NULL is NaN."""
         context, id_map = self.context, self.id_maps[rows.element.name]
         check_table(context.store.db_dir, rows.table)
         check_files(context.store.db_dir, f"the id map of {rows.element.name}", id_map.segments)
@@ -84,31 +84,31 @@ class Reading:
 
 
 def read_tables(context: BuildContext, snapshot: Snapshot) -> Mapping[str, Table]:
-    """Case-folded name → table, for the tables of a snapshot's version."""
+    """Return case-folded name → table, for the tables at a snapshot's version."""
     return tables_at(context.store.catalog_db, snapshot.version)
 
 
 def with_columns(
     context: BuildContext, plan: SamplePlan, view: GraphView, id_maps: Mapping[str, IdMap], *, timed: bool
 ) -> GraphView:
-    """The view with the weights and births that the sampler needs.
+    """Return the view with the weights and births that the sampler needs.
 
     Args:
         context: The context of the build.
         plan: The bound statement.
         view: The snapshot.
         id_maps: The id maps of its vertex types.
-        timed: Whether the seeds have times, by which vertices must be born.
+        timed: Whether the seeds have times, at which vertices must exist.
 
     Raises:
-        DataError: a weight is missing, or that of a destination is invalid; the message has the count and three
+        DataError: A weight is missing, or the weight of a destination is invalid. The message has the count and three
             examples.
     """
     spec = plan.spec
     negatives = None if spec.link is None else spec.link.negatives
     own = {e.name: e.weight for e in plan.snapshot.graph.edges}
     other = [(name, column) for name, column in spec.drawing.weights if own.get(name) != column]
-    # Births matter only where a time bound applies, and only for types that a draw can reach.
+    # Births matter only if a time bound applies, and only for types that a draw can reach.
     bearing = [v.name for v in plan.snapshot.graph.vertices if v.event_time and plan.hints.may_meet(v.name)]
     born = bearing if timed or spec.temporal is not None else []
     weighing = negatives is not None and negatives.weight is not None
@@ -126,7 +126,7 @@ def with_columns(
 
 
 def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """[edge ids] weights; NaN for rows that are not in the table, to which no edge of the snapshot refers."""
+    """Return weights, [edge ids]; NaN for rows that are not in the table, which no edge of the snapshot refers to."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
     check_table(context.store.db_dir, rows.table)
@@ -141,7 +141,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
             values = batch.column(1)
             nulls += values.null_count
             weights[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
-        # NULL is an error only for edges of the snapshot: the table may have others, which are read in one pass too.
+        # NULL is an error only for edges of the snapshot. The table may have others, which are read in the same pass.
         missing = f"FROM ({rows.sql}) WHERE {quote(column)} IS NULL"
         if nulls and (count := session.rows(f"SELECT count(*) {missing}")[0][0]):
             shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))
@@ -155,7 +155,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
 
 
 def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
-    """[dense ids] weights of destinations; 0 for nodes outside of the snapshot."""
+    """Return the weights of destinations, [dense ids], or 0 for nodes outside the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
     weights = _vertex_weights(reading, link.edge.destination, column)
@@ -169,7 +169,7 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
 
 
 def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """[dense ids] weights of a vertex type, which must be finite and at least 0."""
+    """Return the weights of a vertex type, [dense ids], which must be finite and at least 0."""
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
     reading.context.report(f"reading {name}.{column}", None)

@@ -1,4 +1,4 @@
-"""Estimates of a snapshot, element by element, without building it: counts by SQL, encodings by their costs."""
+"""Estimates of a snapshot's elements without building it: counts by SQL, and encodings by their costs."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,15 +13,15 @@ from snapdb.sql_engine import SqlSession
 from snapdb.storage.artifacts import find_artifact, nearest_artifact
 
 _SORTED = 5_000_000
-"""Edges per second that are read and sorted, roughly."""
+"""The approximate number of edges that are read and sorted per second."""
 _PATCHED = 1_000_000
-"""Edges per second that are found and merged into a patch, roughly."""
+"""The approximate number of edges that are found and merged into a patch per second."""
 _WRITTEN = 500_000_000
-"""Bytes per second that are written and synced, roughly."""
+"""The approximate number of bytes that are written and synced per second."""
 
 
 class Sketch(NamedTuple):
-    """The estimate for one element of a snapshot that is not built."""
+    """The estimate for one element of a snapshot that has not been built."""
 
     element: str
     """The name of the element."""
@@ -30,9 +30,9 @@ class Sketch(NamedTuple):
     rows: int
     """The number of rows in the snapshot."""
     form: str | None
-    """The encoding of an adjacency; None for vertices."""
+    """The encoding of an adjacency, or None for vertices."""
     bytes: int
-    """The bytes of its files, without shared ones."""
+    """The bytes of its own files, excluding shared ones."""
     reason: str
     """The reason for the encoding."""
     topology: str
@@ -46,12 +46,12 @@ class Sketch(NamedTuple):
 def sketched(
     context: BuildContext, session: SqlSession, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> list[Sketch]:
-    """The estimates of all elements; nothing is written."""
+    """Return the estimates of all elements. Nothing is written."""
     return [*_vertices(session, plan, data), *_edges(context, session, plan, data, full)]
 
 
 def _vertices(session: SqlSession, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
-    """The estimates of vertex types."""
+    """Yield the estimates of vertex types."""
     for name, vertex in restricted(plan, data).vertices.items():
         (rows,) = session.rows(f"SELECT count(*) FROM ({vertex.rows.sql})")[0]
         bytes_ = 0 if rows == vertex.id_map.limit else vertex.id_map.limit
@@ -61,7 +61,7 @@ def _vertices(session: SqlSession, plan: CreateSnapshotPlan, data: GraphData) ->
 def _edges(
     context: BuildContext, session: SqlSession, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> Iterator[Sketch]:
-    """The estimates of edge types."""
+    """Yield the estimates of edge types."""
     for name, edge in restricted(plan, data).edges.items():
         element, whole = edge.rows.element, data.edges[name]
         (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
@@ -77,7 +77,7 @@ def _edges(
 def _topology(
     context: BuildContext, session: SqlSession, data: EdgeData, full: bool
 ) -> tuple[str, int, float, int, bool]:
-    """The source of the edges, bytes to write, seconds, the number of edges, and whether there is a patch."""
+    """Return the source of the edges, bytes to write, seconds, number of edges, and whether there is a patch."""
     wanted = wanted_topology(data)
     artifact = None if full else find_artifact(context.store.catalog_db, wanted.digest)
     if artifact is not None:
@@ -96,6 +96,6 @@ def _topology(
         patch = (come + gone) * edge_width(data)
         what = f"the topology of version {base.version} with a patch: {come:,} edges added, {gone:,} removed"
         return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
-    # Rows plus `indptr`: the sizes of the files, without their headers.
+    # Rows and `indptr`, which are the sizes of the files without their headers.
     whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
     return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False

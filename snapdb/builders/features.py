@@ -1,4 +1,5 @@
-"""The features of a snapshot's elements: found, patched from the nearest artifact, or built from the tables."""
+"""The features of a snapshot's elements: found as an artifact, patched from the nearest one, or built from the tables.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,9 +34,9 @@ from snapdb.storage.artifacts import (
 from snapdb.types import FeatureSpec, Table
 
 _MERGE_SHARE = 0.1
-"""The share of rows above which a patch is merged into whole arrays."""
+"""The share of rows above which a patch is merged into complete arrays."""
 _REBUILD_SHARE = 0.5
-"""The share of changed rows above which reading all of them again is as fast."""
+"""The share of changed rows above which reading all rows again is as fast."""
 
 
 class _UnfitError(Exception):
@@ -48,32 +49,32 @@ class _Changed(NamedTuple):
     source: FeatureSource
     """The rows that were changed or added."""
     growth: FeatureGrowth
-    """The classes and widths now."""
+    """The current classes and widths."""
     left: str | None
-    """All rows now, where some were removed; None: none was."""
+    """All current rows if some were removed, or None if none were."""
 
 
 class Features(NamedTuple):
     """The arrays of the features of one element."""
 
     base: Path
-    """The directory of the whole arrays."""
+    """The directory of the complete arrays."""
     patch: Path | None
     """The directory of the patch, or None."""
     work: str
-    """How they were obtained, for the user."""
+    """How the arrays were obtained, for the user."""
 
 
 def vertex_features(context: BuildContext, session: SqlSession, data: VertexData, *, full: bool = False) -> Features:
-    """The features and target of one vertex type, after its rows were checked; empty when it has neither.
+    """Check the rows of one vertex type, and return its features and target, which may be empty.
 
     Raises:
-        DataError: a key is NULL or occurs twice, a time or a value is missing, or a target's class is not declared; the
-            message has the count and three examples.
+        DataError: A key is NULL or occurs twice, a time or a value is missing, or the class of a target is not
+            declared. The message has the count and three examples.
     """
     element, table = data.rows.element, data.rows.table
     specs, added = _own(element.features), added_rows(context.store.catalog_db, table, data.rows.root)
-    columns = data.features_of("")  # their types decide what grows, and no row is read
+    columns = data.features_of("")  # their types determine what grows, and no row is read
     growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 
@@ -100,7 +101,7 @@ def vertex_features(context: BuildContext, session: SqlSession, data: VertexData
 
 
 def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: GrowthSpec) -> ArtifactSpec:
-    """The artifact of a vertex type's arrays; declared classes and growth decide how values are stored."""
+    """Return the artifact of a vertex type's arrays. Declared classes and growth determine how values are stored."""
     element, table = data.rows.element, data.rows.table
     names = [name for spec in specs for name in spec.columns]
     kept = [_plain(specs), fields(table, [*names, element.target, element.event_time]), element.nulls_static]
@@ -116,7 +117,7 @@ def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: 
 
 
 def edge_features(context: BuildContext, session: SqlSession, data: EdgeData, *, full: bool = False) -> Features | None:
-    """The features of one edge type by edge id; None when the graph names none."""
+    """Return the features of one edge type by edge id, or None if the graph declares none."""
     element, table = data.rows.element, data.rows.table
     if not element.features:
         return None
@@ -148,14 +149,14 @@ def edge_features(context: BuildContext, session: SqlSession, data: EdgeData, *,
 
 
 def _lost(table: Table, before: Table) -> bool:
-    """Whether a table may lack rows of the earlier version."""
+    """Return whether a table may lack rows of the earlier version."""
     return table.deletes != before.deletes or table.next_row < before.next_row
 
 
 def histories(
     context: BuildContext, session: SqlSession, data: VertexData, tables: Mapping[str, Table]
 ) -> dict[str, Path]:
-    """Feature → the directory of its history, which is built whole when its table changed."""
+    """Return feature → the directory of its history, which is rebuilt completely when its table has changed."""
     histories_by_name = {}
     for spec in data.rows.element.features:
         if spec.history is not None:
@@ -164,7 +165,7 @@ def histories(
 
 
 def _history(context: BuildContext, session: SqlSession, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
-    """The directory of one feature's history."""
+    """Return the directory of one feature's history."""
     assert spec.history is not None
     named = [*spec.history.key, spec.history.event_time, *spec.columns]
     facts = [data.id_map.id, data.rows.table.id, table.id, fields(table, named), _plain([spec])]
@@ -203,9 +204,9 @@ def _features(
     changed: Callable[[CachedArtifact], _Changed | None],
     full: bool,
 ) -> Features:
-    """The arrays with that digest, else the nearest ones patched, else new ones from `build`."""
+    """Return the arrays with that digest, or the nearest ones with a patch, or new ones from `build`."""
     catalog_db = context.store.catalog_db
-    # The digest covers everything that the content depends on, so an artifact that has it never has to be compared.
+    # The digest covers everything that determines the content, so artifacts with equal digests need no comparison.
     if artifact := find_artifact(catalog_db, wanted.digest):
         if not full:
             return _features_of(artifact, "found")
@@ -227,7 +228,7 @@ def _patched(
     change: _Changed,
     base: CachedArtifact,
 ) -> Features | None:
-    """The base with a patch of the rows that changed; None when they do not fit into it."""
+    """Return the base with a patch of the changed rows, or None if they do not fit into it."""
     catalog_db, source = context.store.catalog_db, change.source
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     held = max(int(base.facts.get("rows", 0)), 1)
@@ -245,8 +246,8 @@ def _patched(
     try:
         if rows <= _MERGE_SHARE * held:
             return _features_of(find_or_build(catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
-        # A large patch costs every read, so it becomes whole arrays: the base is copied, which is faster than reading
-        # the tables.
+        # A large patch slows down every read, so it is merged into complete arrays. Copying the base is faster than
+        # reading the tables.
         apart = wanted._replace(digest=digest_of(wanted.digest, "patch"))
         newer = find_or_build(catalog_db, apart, patch, base.path)
         merged = find_or_build(catalog_db, wanted, lambda d: merge_features(base.path, newer.path, d))
@@ -263,21 +264,21 @@ def _written(
     directory: Path,
     growth: FeatureGrowth,
 ) -> dict[str, Any]:
-    """Writes the arrays; returns their metadata."""
+    """Write the arrays, and return their metadata."""
     facts = write_features(session, source, specs, directory, growth) | {"rows": source.count}
     return facts if target is None else facts | write_target(session, source, target, directory, growth)
 
 
 def _features_of(artifact: CachedArtifact, work: str) -> Features:
-    """The directories of an artifact."""
+    """Return the directories of an artifact."""
     return Features(artifact.base or artifact.path, artifact.path if artifact.base else None, work)
 
 
 def _own(specs: tuple[FeatureSpec, ...]) -> tuple[FeatureSpec, ...]:
-    """The features of the element's own table."""
+    """Return the features that are stored in the element's own table."""
     return tuple(spec for spec in specs if spec.history is None)
 
 
 def _plain(specs: Any) -> list[Any]:
-    """The parts of features that decide their arrays, as plain values."""
+    """Return the parts of features that determine their arrays, as plain values."""
     return [[s.name, list(s.columns), s.default, s.dtype, s.sparse, s.width] for s in specs]

@@ -1,4 +1,4 @@
-"""The files of a snapshot: the vertices and edges that it selects, and its edges in the cheapest encoding."""
+"""The files of a snapshot: its selected vertices and edges, with edges in the cheapest encoding."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -32,29 +32,29 @@ from snapdb.types import EdgeElement, Filter, Window
 
 
 class SnapshotFiles(NamedTuple):
-    """A snapshot's directory, which no catalog row names yet."""
+    """The directory of a snapshot that no catalog row names yet."""
 
     path: Path
     """The path of the directory."""
     layout: SnapshotLayout
-    """The layout, as its manifest has it."""
+    """The layout, as in the manifest."""
     bytes: int
-    """The bytes of its files."""
+    """The total size of its files in bytes."""
     works: Mapping[str, str]
     """Edge type → how its topology was obtained."""
     shared: Mapping[str, int]
     """Edge type → the bytes that were written for its topology."""
     skipped: Mapping[str, int]
-    """Edge type → the number of dangling edges that were left out."""
+    """Edge type → the number of dangling edges that were skipped."""
 
 
 def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = False) -> SnapshotFiles:
-    """Writes the directory of a snapshot, and before it the artifacts that it shares with others.
+    """Write the directory of a snapshot, after the artifacts that it shares with other snapshots.
 
     Args:
         context: The context of the build.
         plan: The bound statement.
-        full: Whether to build shared artifacts from the tables, even if they exist.
+        full: Whether to build shared artifacts from the tables even if they exist.
     """
     final = context.store.db_dir.path / "snapshots" / fresh_name()
     with context.store.sql_engine.session() as session:
@@ -70,7 +70,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
             for i, (name, vertex) in enumerate(chosen.vertices.items()):
                 _check_histories(session, plan, vertex, alive[name], paths[name])
                 if (mask := alive[name]) is not None:
-                    # Dense ids cover every version of a table, so a snapshot marks those of its own vertices.
+                    # Dense ids cover all versions of a table, so a snapshot marks those of its own vertices.
                     np.save(staging / f"alive-{i}.npy", mask)
                 vertices.append(_vertices(context, vertex, mask, features[name], paths[name]))
             edges = [
@@ -88,7 +88,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
 def _check_histories(
     session: SqlSession, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
 ) -> None:
-    """Raises DataError for a feature with a history that has no value yet for a vertex of the snapshot."""
+    """Raise DataError if a feature with a history has no value yet for a vertex of the snapshot."""
     element = vertices.rows.element
 
     def keys(ids: Int64s) -> list[object]:
@@ -101,14 +101,14 @@ def _check_histories(
 
 
 def _listed(ids: Int64s) -> str:
-    """Ids as a list for SQL."""
+    """Return ids as a list for SQL."""
     return ", ".join(map(str, ids.tolist()))
 
 
 def _vertices(
     context: BuildContext, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
 ) -> VertexLayout:
-    """The dense ids in the snapshot, and the features of all of them."""
+    """Return the layout of a vertex type: its dense ids in the snapshot, and their features."""
     element = data.rows.element
     return VertexLayout(
         name=element.name,
@@ -136,7 +136,7 @@ def _edges(
     index: int,
     full: bool,
 ) -> EdgeLayout:
-    """One edge type in the encoding that was chosen for it."""
+    """Write one edge type in the encoding that is chosen for it, and return its layout."""
     element = data.rows.element
     adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)
@@ -166,7 +166,7 @@ def _edges(
 
 
 def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
-    """The encoding of an edge type; an error of a REFRESH names the statement that would change it."""
+    """Return the encoding of an edge type. An error during REFRESH includes the statement that would change it."""
     try:
         return shape.choose_encoding(plan.layout, cheapest=plan.cheapest)
     except BindError as error:
@@ -179,7 +179,7 @@ def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
 def _write_form(
     choice: Encoding, adjacency: Adjacency, selection: EdgeSelection | None, staging: Path, index: int
 ) -> None:
-    """Writes the files of an encoding."""
+    """Write the files of an encoding."""
     if choice.form == "full":
         return
     rows = adjacency.rows
@@ -197,7 +197,7 @@ def _write_form(
 
 
 def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
-    """Writes the rows of a materialized encoding part by part, so that they need not fit into memory."""
+    """Write the rows of a materialized encoding in parts, so they need not fit into memory."""
     named = {name: getattr(adjacency, name) for name in ("edge_id", "time", "until", "weight")}
     columns = {name: column for name, column in named.items() if column is not None}
     edges = adjacency.edges
@@ -218,32 +218,33 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
 
 
 def _relative(context: BuildContext, directory: Path | None) -> str | None:
-    """A path relative to the database directory, as layouts have it."""
+    """Return a path relative to the database directory, as layouts store it."""
     return None if directory is None else str(directory.relative_to(context.store.db_dir.path))
 
 
-# Selection of vertices and edges: by times in the arrays where these decide, else by reading the tables.
+# Selection of vertices and edges, by the times in the arrays if these suffice, otherwise by reading the tables.
 
 
 class _Limits(NamedTuple):
-    """The conditions that leave edges of a type out, beside their ends."""
+    """The conditions that exclude edges of a type, apart from conditions on their ends."""
 
     window: Window
-    """The snapshot's window, narrowed by the filters on times."""
+    """The window of the snapshot, narrowed by the filters on times."""
     filters: tuple[Filter, ...]
     """The other filters."""
 
     def plain(self, data: EdgeData) -> bool:
-        """Whether only the end of the window leaves edges out."""
+        """Return whether only the end of the window excludes edges."""
         ends = (data.source.rows, data.destination.rows)
         chosen = bool(self.filters) or any(rows.selective for rows in ends)
         return self.window.start is None and data.rows.element.event_end is None and not chosen
 
 
 def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> _Limits:
-    """The conditions that leave edges of a type out; `adjacency` has their times, where filters are to use them."""
+    """Return the conditions that exclude edges of a type. `adjacency` has their times, for filters that use them."""
     window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
-    # A filter compares the integer that marks a static edge like any other time, so it must not narrow the window then.
+    # To a filter, the integer that marks a static edge is a time like any other, so filters must not narrow the window
+    # if there are static edges.
     if not pushed.filters or (pushed.start is not None and adjacency is not None and _may_be_static(adjacency)):
         return _Limits(window, filters)
     starts = [moment for moment in (window.start, pushed.start) if moment is not None]
@@ -255,7 +256,7 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
 def _selection(
     session: SqlSession, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
 ) -> EdgeSelection | None:
-    """The edges of the topology that window and filters select, equal to those that SQL selects; None: all."""
+    """Return the edges of the topology that window and filters select, as SQL would, or None for all edges."""
     element, window = data.rows.element, limits.window
     timed = element.event_time is not None and (window.start is not None or window.stop is not None)
     ends = (data.destination, data.source)
@@ -264,7 +265,7 @@ def _selection(
     if near is None and far is None and kept is None:
         if not timed:
             return None
-        # Only the window's end decides: a binary search per time-sorted row, instead of a pass over all edges.
+        # Only the end of the window matters, so a binary search per time-sorted row replaces a pass over all edges.
         if window.start is None and adjacency.until is None:
             assert adjacency.time is not None
             assert window.stop is not None
@@ -285,14 +286,14 @@ def _selection(
 
 
 def _may_be_static(adjacency: Adjacency) -> bool:
-    """Whether some edge has no time."""
+    """Return whether some edge may have no time."""
     return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
 
 
 def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
-    """[edge ids] whether each edge passes the filters of its own type."""
+    """Return, [edge ids], whether each edge passes the filters of its type."""
     whole = data.rows.whole
-    # The topology has left dangling edges out already.
+    # The topology already excludes dangling edges.
     element = dataclasses.replace(whole.element, on_dangling="ERROR")
     rows = dataclasses.replace(whole, filters=filters, element=element)
     passing = np.zeros(data.rows.table.next_row, np.bool_)
@@ -302,7 +303,7 @@ def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -
 
 
 def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
-    """The elements with the snapshot's window and filters."""
+    """Return the elements with the window and filters of the snapshot."""
     vertices = {
         name: vertex._replace(rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
         for name, vertex in data.vertices.items()
@@ -322,12 +323,12 @@ def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
 
 
 def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
-    """The filters of an element."""
+    """Return the filters of an element."""
     return tuple(f for f in plan.filters if f.element == element)
 
 
 def edge_width(data: EdgeData) -> int:
-    """Bytes of one edge in rows: neighbour, edge id, times, weight."""
+    """Return the bytes of one edge in rows: neighbour, edge id, times and weight."""
     element = data.rows.element
     wide = 4 if data.source.id_map.limit < 2**31 else 8
     ids = 4 if data.rows.table.next_row < 2**31 else 8

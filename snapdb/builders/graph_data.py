@@ -1,4 +1,4 @@
-"""The rows of a graph at a version as SQL with dense ids, and the checks that they must pass."""
+"""The rows of a graph at a version, as SQL with dense ids, and the checks that they must pass."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table,
 from snapdb.types.text import counted
 
 _TRIES = 20
-"""Attempts at assigning ids while other writers append."""
+"""The maximum number of attempts to assign ids while other writers append."""
 
 
 class VertexData(NamedTuple):
@@ -32,7 +32,7 @@ class VertexData(NamedTuple):
     id_map: IdMap
     """The id map of the key."""
     known: str
-    """SELECT k0, k1, …, dense: every key that any version of the table has had."""
+    """SELECT k0, k1, …, dense of every key that any version of the table has had."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -40,12 +40,12 @@ class VertexData(NamedTuple):
 
     @property
     def keyed(self) -> str:
-        """SELECT of the rows' columns and their dense id, called ROW_ID."""
+        """A SELECT of the rows' columns and their dense id, which is named ROW_ID."""
         return self.numbered(self.rows.sql)
 
     @property
     def dense(self) -> str:
-        """SELECT k0, k1, …, dense: the keys of these rows only."""
+        """SELECT k0, k1, …, dense of the keys of these rows only."""
         keys = ", ".join(f"m.k{i}" for i in range(len(self.key)))
         return f"SELECT {keys}, m.dense FROM ({self.rows.sql}) v JOIN ({self.known}) m ON {self._same}"
 
@@ -54,23 +54,23 @@ class VertexData(NamedTuple):
         return self.features_of(self.keyed)
 
     def features_of(self, rows: str) -> FeatureSource:
-        """The source of features for some rows: a SELECT of the columns and the dense id, called ROW_ID."""
+        """Return the source of features for some rows, a SELECT of the columns and the dense id, named ROW_ID."""
         table, element = self.rows.table, self.rows.element
         return FeatureSource(element.name, rows, table.columns, self.id_map.limit, element.key)
 
     @property
     def complete(self) -> bool:
-        """Whether every dense id is a vertex of this version; keys must have passed `check_vertices`."""
-        # As many rows as ids, and distinct keys: then every id has its row, and no key has to be read.
+        """Whether every dense id is a vertex of this version. The keys must have passed `check_vertices`."""
+        # If there are as many rows as ids and keys are distinct, every id has a row, so no key has to be read.
         plain = not self.rows.selective and self.rows.element.on_duplicate == "ERROR"
         return plain and self.rows.table.rows == self.id_map.limit
 
     def numbered(self, rows: str) -> str:
-        """SELECT of some rows' columns and their dense id, called ROW_ID."""
+        """Return a SELECT of some rows' columns and their dense id, which is named ROW_ID."""
         return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
 
     def alive(self, session: SqlSession) -> Bools | None:
-        """[dense ids] whether each is a vertex; None when all are."""
+        """Return, [dense ids], whether each id is a vertex, or None if all are."""
         if self.complete:
             return None
         alive = np.zeros(self.id_map.limit, np.bool_)
@@ -83,14 +83,14 @@ class VertexData(NamedTuple):
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
     def facts(self, *, state: bool) -> list[object]:
-        """The identity of the rows of a vertex type and their dense ids; without `state` at any version."""
+        """Return the identity of a vertex type's rows and their dense ids; without `state`, at any version."""
         table, element = self.rows.table, self.rows.element
         facts: list[object] = [table.id, self.id_map.id, element.on_duplicate, fields(table, element.key)]
         return [*facts, table.state] if state else facts
 
 
 class EdgeData(NamedTuple):
-    """One edge type: its rows, dangling ones included, between two vertex types."""
+    """One edge type between two vertex types. Its rows include dangling ones."""
 
     rows: EdgeRows
     """The rows of the version."""
@@ -104,12 +104,12 @@ class EdgeData(NamedTuple):
         return self.features_of(table_rows(self.rows.table, self.rows.root, row_ids=True, ordered=False))
 
     def features_of(self, rows: str) -> FeatureSource:
-        """The source of features for some rows: a SELECT of the columns and the edge id, called ROW_ID."""
+        """Return the source of features for some rows, a SELECT of the columns and the edge id, named ROW_ID."""
         table = self.rows.table
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
     def facts(self, *, state: bool) -> list[object]:
-        """The identity of the rows of an edge type and their dense ends; without `state` at any version."""
+        """Return the identity of an edge type's rows and their dense ends; without `state`, at any version."""
         table, element = self.rows.table, self.rows.element
         keys = [fields(table, element.source_key), fields(table, element.destination_key)]
         facts = [end.facts(state=state) for end in (self.source, self.destination)]
@@ -128,7 +128,7 @@ class GraphData(NamedTuple):
 def graph_data(
     context: BuildContext, session: SqlSession, graph: PropertyGraph, tables: Mapping[str, Table]
 ) -> GraphData:
-    """The rows of a graph's elements. Keys that no graph has named before get their dense ids here."""
+    """Return the rows of a graph's elements. Keys that no graph has used before get their dense ids here."""
     root = context.store.db_dir.path
     vertices = {}
     for vertex in graph.vertices:
@@ -149,15 +149,15 @@ def graph_data(
 
 
 def check_vertices(session: SqlSession, data: VertexData, new: str | None = None) -> None:
-    """Checks that keys are not NULL and unique, times exist, and features are complete.
+    """Check that keys are unique and not NULL, that times exist, and that features are complete.
 
     Args:
         session: The session that reads the rows.
         data: The vertex type.
-        new: SELECT of the rows to check, when all others were checked before.
+        new: A SELECT of the rows to check, if all others were checked before.
 
     Raises:
-        DataError: rows break a rule; the message has the count and three examples.
+        DataError: Rows break a rule. The message has the count and three examples.
     """
     element, rows = data.rows.element, new or data.rows.sql
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in element.key)
@@ -178,12 +178,12 @@ def check_vertices(session: SqlSession, data: VertexData, new: str | None = None
 
 
 def _own(element: VertexElement) -> tuple[FeatureSpec, ...]:
-    """The features of the element's own table."""
+    """Return the features that are stored in the element's own table."""
     return tuple(spec for spec in element.features if spec.history is None)
 
 
 def _check_classes(session: SqlSession, element: VertexElement, target: str, classes: Sequence[str], rows: str) -> None:
-    """Raises DataError where a row's target is neither NULL nor a declared class."""
+    """Raise DataError if the target of a row is neither NULL nor a declared class."""
     text, known = f"CAST({quote(target)} AS VARCHAR)", ", ".join(map(text_literal, classes))
     others = f"SELECT {text} AS c, count(*) AS n FROM ({rows}) WHERE {text} NOT IN ({known}) GROUP BY c"
     count, distinct = session.rows(f"SELECT coalesce(sum(n), 0)::BIGINT, count(*) FROM ({others})")[0]
@@ -198,11 +198,11 @@ def _check_classes(session: SqlSession, element: VertexElement, target: str, cla
 
 
 def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> None:
-    """Raises DataError where a key occurs twice, in `new` rows or between these and others."""
+    """Raise DataError if a key occurs twice, within the `new` rows or between these and others."""
     element, rows = data.rows.element, data.rows.sql
     keys = quote_all(element.key)
     if new is not None:
-        # Only keys of new rows can have become duplicates: the others were checked with an earlier version.
+        # Only keys of new rows can be duplicates, because the other rows were checked at an earlier version.
         rows = f"SELECT {keys} FROM ({rows}) SEMI JOIN (SELECT {keys} FROM ({new})) USING ({keys})"
     twice = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
     (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
@@ -216,15 +216,15 @@ def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> Non
 
 
 def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
-    """Checks that both ends of every edge are vertices, and that times and weights exist.
+    """Check that both ends of every edge are vertices, and that times and weights exist.
 
     Args:
         session: The session that reads the rows.
         data: The edge type.
-        rows: SELECT of the edges to check.
+        rows: A SELECT of the edges to check.
 
     Raises:
-        DataError: edges break a rule; the message has the count and three examples.
+        DataError: Edges break a rule. The message has the count and three examples.
     """
     element = data.rows.element
     if element.on_dangling == "ERROR":
@@ -247,10 +247,10 @@ def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
 
 
 def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -> None:
-    """Raises DataError where an event time is missing, or an edge ends before it begins."""
+    """Raise DataError if an event time is missing, or an edge ends before it begins."""
     column, element = rows.time, rows.element
     assert column is not None
-    time = time_expression(column)  # infinite times have no number either
+    time = time_expression(column)  # NULL also for infinite times
     static = f" AND {quote(column.name)} IS NOT NULL" if element.nulls_static else ""
     (nulls,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time} IS NULL{static}")[0]
     if nulls:
@@ -274,12 +274,12 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
 
 
 def _having(count: int, noun: str, element: VertexElement | EdgeElement) -> str:
-    """The subject of a message, such as "3 rows of person have"."""
+    """Return the subject of a message, such as "3 rows of person have"."""
     return f"{counted(count, noun)} of {element.name} {'has' if count == 1 else 'have'}"
 
 
 def end_expression(column: Column, prefix: str = "") -> str:
-    """The end of an edge as BIGINT: FOREVER for none or infinity, STATIC for -infinity."""
+    """Return the end of an edge as BIGINT: FOREVER for NULL or infinity, STATIC for -infinity."""
     name, until = prefix + quote(column.name), f"coalesce({time_expression(column, prefix)}, {FOREVER})"
     if not column.type.startswith(("TIMESTAMP", "DATE")):
         return until
@@ -289,7 +289,7 @@ def end_expression(column: Column, prefix: str = "") -> str:
 def _check_ends(
     session: SqlSession, data: EdgeData, rows: str, side: str, key: Sequence[str], vertices: VertexData
 ) -> None:
-    """Raises DataError for edges with an end that is not a vertex."""
+    """Raise DataError if an edge has an end that is not a vertex."""
     element = data.rows.element
     same = " AND ".join(f"e.{quote(k)} = v.{quote(there)}" for k, there in zip(key, vertices.key, strict=True))
     dangling = f"FROM ({rows}) e ANTI JOIN ({vertices.rows.sql}) v ON {same}"
@@ -304,8 +304,9 @@ def _check_ends(
 
 
 def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-    """The id map of a key, retried while other writers append."""
-    # Another writer may append between reading the keys and recording the map. Each try starts from the newest rows.
+    """Return the id map of a key. Retry while other writers append."""
+    # Another writer may append between reading the keys and recording the map, so each attempt starts from the newest
+    # rows.
     for attempt in range(_TRIES):
         try:
             return IdMaps(context.store.catalog_db).ensure(session, table, key)
@@ -316,22 +317,22 @@ def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Seque
 
 
 def _shown(session: SqlSession, key: Sequence[str], rows: str) -> str:
-    """The keys of some rows as text."""
+    """Return the keys of some rows as text."""
     texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in key)
     rows_ = session.rows(f"SELECT {texts} {rows}")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows_)
 
 
-# The same elements at another version of their tables, to find what changed since.
+# The same elements at another version of their tables, to find changes since then.
 
 
 def vertices_at(context: BuildContext, data: VertexData, version: int) -> VertexData | None:
-    """The vertex type with its table at a version; None when the table did not exist."""
+    """Return the vertex type with its table at a version, or None if the table did not exist."""
     return _vertices_of(data, _tables(context, version))
 
 
 def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | None:
-    """The edge type with its tables at a version; None when one did not exist."""
+    """Return the edge type with its tables at a version, or None if one did not exist."""
     tables = _tables(context, version)
     source, destination = _vertices_of(data.source, tables), _vertices_of(data.destination, tables)
     table = tables.get(data.rows.table.id)
@@ -342,22 +343,22 @@ def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | 
 
 
 def fields(table: Table, names: Sequence[str | None]) -> list[int | None]:
-    """The field numbers of columns, which renaming does not change."""
+    """Return the field numbers of columns, which do not change when columns are renamed."""
     columns = [None if name is None else table.column(name) for name in names]
     return [None if column is None else column.field for column in columns]
 
 
 def newest(*elements: VertexData | EdgeData) -> int:
-    """The last version that changed one of the tables."""
+    """Return the last version that changed one of the tables."""
     return max(e.rows.table.state for e in elements)
 
 
 def _tables(context: BuildContext, version: int) -> dict[int, Table]:
-    """Table id → the table at a version."""
+    """Return table id → the table at a version."""
     return {table.id: table for table in tables_at(context.store.catalog_db, version).values()}
 
 
 def _vertices_of(data: VertexData, tables: dict[int, Table]) -> VertexData | None:
-    """The vertex type with another version of its table."""
+    """Return the vertex type with another version of its table."""
     table = tables.get(data.rows.table.id)
     return None if table is None else data._replace(rows=replace(data.rows, table=table))

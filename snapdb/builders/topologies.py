@@ -1,4 +1,4 @@
-"""The topology of an edge type at a version: found, patched from the nearest one, or built from the table."""
+"""The topology of an edge type at a version: found as an artifact, patched, or built from the table."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ from snapdb.storage.manifests import read_manifest
 from snapdb.types.text import counted
 
 _MERGE_SHARE = 0.1
-"""The share of the root's edges above which a patch is merged into a new root, as sampling through it costs too
-much."""
+"""The share of the base's edges above which a patch is merged into a new base, because sampling through it becomes too
+slow."""
 REBUILD_SHARE = 0.25
-"""The share of the root's edges above which sorting all edges again is as fast as a patch."""
+"""The share of the base's edges above which sorting all edges again is as fast as a patch."""
 
 
 class Topology(NamedTuple):
     """The artifact of an edge type's edges at a version."""
 
     root: Path
-    """The directory of the root."""
+    """The directory of the base."""
     patch: Path | None
-    """The directory of the patch over the root; None: there is none."""
+    """The directory of the patch on the base, or None if there is no patch."""
     edges: int
     """The number of edges."""
     skipped: int
-    """The number of dangling edges, which are left out."""
+    """The number of dangling edges, which are skipped."""
     work: str
-    """How it was obtained, for the user."""
+    """How the topology was obtained, for the user."""
     written: int = 0
-    """The bytes that were written for it."""
+    """The bytes that were written for the topology."""
 
 
 def topology(context: BuildContext, session: SqlSession, data: EdgeData, *, full: bool = False) -> Topology:
-    """The adjacency of one edge type with all the edges of its version.
+    """Return the adjacency of one edge type, with all the edges of its version.
 
     Args:
         context: The context of the build.
         session: The session that reads the tables.
         data: The edge type.
-        full: Whether to build it from the table, even if it exists.
+        full: Whether to build it from the table even if it exists.
 
     Raises:
-        DataError: an edge dangles, or has no time or weight; the message has the count and three examples.
+        DataError: An edge dangles, or has no time or weight. The message has the count and three examples.
     """
     wanted = wanted_topology(data)
     if full:
@@ -77,7 +77,7 @@ def topology(context: BuildContext, session: SqlSession, data: EdgeData, *, full
 
 
 def wanted_topology(data: EdgeData) -> ArtifactSpec:
-    """The artifact of an edge type's topology, which may not exist yet."""
+    """Return the artifact of an edge type's topology, which may not exist yet."""
     element, table = data.rows.element, data.rows.table
     timed = [element.event_time, element.event_end, element.weight]
     kept = [fields(table, timed), element.nulls_static]
@@ -91,10 +91,10 @@ def wanted_topology(data: EdgeData) -> ArtifactSpec:
 
 
 def check_new(context: BuildContext, session: SqlSession, data: EdgeData) -> None:
-    """Checks the edges that building the topology would check, without building it.
+    """Check the edges that building the topology would check, without building it.
 
     Raises:
-        DataError: as `topology` does.
+        DataError: As for `topology`.
     """
     wanted = wanted_topology(data)
     if find_artifact(context.store.catalog_db, wanted.digest):
@@ -109,7 +109,7 @@ def check_new(context: BuildContext, session: SqlSession, data: EdgeData) -> Non
 
 
 def _topology_of(artifact: CachedArtifact, work: str) -> Topology:
-    """The topology in an artifact."""
+    """Return the topology in an artifact."""
     facts = artifact.facts
     written = 0 if work == "found" else sum(int(file["bytes"]) for file in facts["files"].values())
     root, patch = (artifact.path, None) if artifact.base is None else (artifact.base, artifact.path)
@@ -117,7 +117,7 @@ def _topology_of(artifact: CachedArtifact, work: str) -> Topology:
 
 
 def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
-    """The topology, built from all rows of the table."""
+    """Return the topology, built from all rows of the table."""
     what = f"building the topology of {data.rows.element.name}"
 
     def build(directory: Path) -> dict[str, Any]:
@@ -138,11 +138,11 @@ def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: A
 
 
 def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
-    """The nearest topology with a patch of what changed since; None when there is none, or when too much changed."""
+    """Return the nearest topology with a patch of the changes since, or None if there is none or too much changed."""
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
-    # A patch cannot show which edges a vertex has, so it is a base only where vertices did not change: else take a
-    # root.
+    # A patch does not show which edges a vertex has, so a patched topology can be patched again only if no vertex
+    # changed. Otherwise use a complete one.
     if (
         base is not None
         and base.base is not None
@@ -174,7 +174,7 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
 
 
 def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) -> bool:
-    """Whether no vertex of an added or removed edge changed: only the base knows which edges a vertex has."""
+    """Return whether no vertex of the edge type changed, as only a complete topology shows the edges of a vertex."""
     if after.rows.element.on_dangling != "ERROR":
         return False
     ends = ((before.source, after.source), (before.destination, after.destination))
@@ -186,15 +186,16 @@ def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) 
 
 
 def rows_apart(one: EdgeData, other: EdgeData) -> int:
-    """An upper bound of the number of rows in which two states of a table differ, from counts alone."""
+    """Return an upper bound, from counts alone, of the number of rows in which two states of a table differ."""
     first, second = one.rows.table, other.rows.table
-    # Row ids are never reused: their growth bounds the additions, and the growth of missing rows the removals.
+    # Row ids are never reused, so their growth bounds the additions, and the growth of missing rows bounds the
+    # removals.
     grown = abs(first.next_row - second.next_row)
     return grown + abs((first.next_row - first.rows) - (second.next_row - second.rows))
 
 
 def _work_text(done: str, change: _Change) -> str:
-    """How a topology was obtained, for the user."""
+    """Return how a topology was obtained, for the user."""
     return f"{done}: {change.added.edge_id.size:,} edges added, {change.removed.edge_id.size:,} removed"
 
 
@@ -208,9 +209,9 @@ class _Change(NamedTuple):
     """The difference between two topologies."""
 
     removed: EdgeArrays
-    """Edges that are no longer in it."""
+    """The edges that are no longer in the topology."""
     added: EdgeArrays
-    """New edges."""
+    """The new edges."""
     skipped: int
     """The number of dangling edges at the later version, under ON DANGLING SKIP."""
 
@@ -224,20 +225,20 @@ def _edge_change(
     skipped: int,
     limits: tuple[int, int],
 ) -> _Change:
-    """The change from the edges of `before`, which `root` and its patch contain, to those of `after`.
+    """Return the change from the edges of `before`, which `root` and its patch contain, to those of `after`.
 
     Args:
         session: The session that reads the tables.
         before: The edge type at the earlier version.
         after: The edge type at the later version.
-        root: The rows of the root.
-        patch: The patch of the root; None: there is none. With one, no vertex was removed and no edge dangled.
+        root: The rows of the base.
+        patch: The patch on the base, or None. If there is one, no vertex was removed and no edge dangled.
         skipped: The number of dangling edges of `before`.
-        limits: The number of dense ids of the sources, and of the destinations, now.
+        limits: The current number of dense ids of the sources, and of the destinations.
 
     Raises:
-        CorruptError: the patch or the root lacks an edge that it should have.
-        DataError: an edge dangles, or has no time or weight.
+        CorruptError: The patch or the base lacks an edge that it should have.
+        DataError: An edge dangles, or has no time or weight.
     """
     removed, gone = _removed(session, before, after, root, patch)
     come = rows_beyond(session, after.rows.root, after.rows.table, before.rows.table)
@@ -246,7 +247,7 @@ def _edge_change(
         return _Change(removed, added, 0)
     lost = [_moved(session, a, b) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     won = [_moved(session, b, a) for a, b in ((before.source, after.source), (before.destination, after.destination))]
-    # A vertex that was replaced by a row with the same key is in both sets: its edges stay.
+    # A vertex whose row was replaced by one with the same key is in both sets, so its edges stay.
     orphaned = _orphaned(root, removed, _only(lost, won), limits)
     if orphaned.edge_id.size and after.rows.element.on_dangling == "ERROR":
         check_edges(session, after, edge_rows(after))
@@ -258,19 +259,20 @@ def _edge_change(
 def _removed(
     session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, patch: Patch[AdjacencyRows] | None
 ) -> tuple[EdgeArrays, int]:
-    """The removed edges, from the arrays that contain them, and the number of removed rows, dangling ones included.
+    """Return the removed edges, read from the arrays that contain them, and the number of removed rows.
 
-    Where rows were only deleted, one pass over edge ids finds them, which reads much less than the table's rows.
+    The number includes rows of dangling edges. If rows were only deleted, one pass over edge ids finds the edges, which
+    reads much less than the rows of the table.
     """
     one, other = before.rows.table, after.rows.table
-    if one.next_row > other.next_row:  # a refresh to an earlier version: `before` is the later one
+    if one.next_row > other.next_row:  # a refresh to an earlier version, so `before` is the later one
         rows = rows_beyond(session, before.rows.root, one, other)
         edges, _ = _edges(session, before, rows, gone=True)
         (count,) = session.rows(f"SELECT count(*) FROM ({rows})")[0] if rows and patch is None else (0,)
         return (_taken(edges, _positions(root, edges) >= 0) if patch is None else edges), int(count)
     ids = deleted_beyond(session, before.rows.root, one, other)
     edges = _at(root, find_ids(root.edge_id, ids))
-    if patch is None:  # an edge that dangled is not in the root
+    if patch is None:  # an edge that dangled is not in the base
         return edges, ids.size
     missing = np.setdiff1d(ids, edges.edge_id)
     late = _at(patch.rows, find_ids(patch.rows.edge_id, missing), patch.nodes)
@@ -285,7 +287,7 @@ def _removed(
 
 
 def _at(rows: AdjacencyRows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArrays:
-    """The edges at positions of rows, which belong to `nodes`; None: to all nodes."""
+    """Return the edges at positions of rows, which belong to `nodes`, or to all nodes if `nodes` is None."""
     row = np.searchsorted(rows.indptr, positions, side="right") - 1
     return EdgeArrays(
         source=rows.indices[positions].astype(np.int64),
@@ -298,7 +300,7 @@ def _at(rows: AdjacencyRows, positions: Int64s, nodes: Int64s | None = None) -> 
 
 
 def _edges(session: SqlSession, data: EdgeData, rows: str | None, *, gone: bool = False) -> tuple[EdgeArrays, int]:
-    """Rows with dense ends, and the number of dangling ones."""
+    """Return rows with dense ends, and the number of dangling ones."""
     if rows is None:
         return _none(data), 0
     dense = DenseEdges(session, data, rows, gone=gone)
@@ -306,7 +308,7 @@ def _edges(session: SqlSession, data: EdgeData, rows: str | None, *, gone: bool 
 
 
 def _arrays(table: pa.Table) -> EdgeArrays:
-    """The columns of dense edges."""
+    """Return the columns of dense edges."""
     arrays = {name: table[name].to_numpy() for name in table.column_names}
     return EdgeArrays(
         source=arrays["source"],
@@ -319,7 +321,7 @@ def _arrays(table: pa.Table) -> EdgeArrays:
 
 
 def _none(data: EdgeData) -> EdgeArrays:
-    """No edges, with the columns of the edge type."""
+    """Return no edges, with the columns of the edge type."""
     nothing = np.empty(0, np.int64)
     return EdgeArrays(
         source=nothing,
@@ -332,7 +334,7 @@ def _none(data: EdgeData) -> EdgeArrays:
 
 
 def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
-    """The edges of both."""
+    """Return the edges of both."""
 
     def both(name: str) -> Any:
         first, second = getattr(one, name), getattr(other, name)
@@ -342,10 +344,10 @@ def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
 
 
 def _moved(session: SqlSession, one: VertexData, other: VertexData) -> Int64s:
-    """Dense ids of the rows that `one` has and `other` lacks; other rows with their keys are not considered."""
+    """Return the dense ids of the rows that `one` has and `other` lacks, ignoring other rows with their keys."""
     if one.rows.table.state == other.rows.table.state:
         return np.empty(0, np.int64)
-    if one.rows.element.on_duplicate != "ERROR":  # another row of the key may have replaced it
+    if one.rows.element.on_duplicate != "ERROR":  # another row with the same key may have replaced it
         alive = [v.alive(session) for v in (one, other)]
         here, there = (
             np.ones(v.id_map.limit, np.bool_) if a is None else a for v, a in zip((one, other), alive, strict=True)
@@ -359,18 +361,18 @@ def _moved(session: SqlSession, one: VertexData, other: VertexData) -> Int64s:
 
 
 def _plain(data: VertexData, rows: str) -> str:
-    """The key columns of rows."""
+    """Return a SELECT of the key columns of rows."""
     return f"SELECT {quote_all(data.key)} FROM ({rows})"
 
 
 def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
-    """[source, destination] the ids that only the first has."""
-    # Ids are distinct in each set, which spares numpy a sort of both.
+    """Return, for sources and destinations, the ids that are only in the first of two sets."""
+    # Ids are distinct within each set, which saves numpy a sort of both.
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
 
 def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
-    """The edges of the base that end in a removed vertex, without those that were removed themselves."""
+    """Return the edges of the base with a removed vertex at an end, except for removed edges."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
         positions = np.empty(0, np.int64)
@@ -386,7 +388,7 @@ def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], 
 def _revived(
     session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, added: EdgeArrays
 ) -> EdgeArrays:
-    """Edges that dangled, and end in a vertex that was added; this reads every edge."""
+    """Return edges that dangled until a vertex at one of their ends was added. This reads every edge."""
     element = after.rows.element
     conditions = []
     for key, old, new in (
@@ -405,7 +407,7 @@ def _revived(
 
 
 def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
-    """The chosen edges."""
+    """Return the chosen edges."""
 
     def some(name: str) -> Any:
         values = getattr(edges, name)
@@ -415,5 +417,5 @@ def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
 
 
 def _positions(root: AdjacencyRows, edges: EdgeArrays) -> Int64s:
-    """[edges] the position of each in the base, or -1 where it is missing."""
+    """Return the position of each edge in the base, [edges], or -1 if it is missing."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)
