@@ -1,4 +1,4 @@
-"""A database as its users see it: each method is a call of the session that it keeps, or of a function on it."""
+"""The public API of a database. Each method calls the session of the database, or a function on that session."""
 
 from __future__ import annotations
 
@@ -47,16 +47,19 @@ def connect(
     threads: int | None = None,
     folders: Sequence[str | Path] | None = None,
 ) -> Database:
-    """Open the database directory at `path`; create it if it does not exist.
+    """Open the database directory at `path`, and create it if it does not exist.
 
     Args:
-        path: The database directory, whose parent directory must exist. None: a temporary database, which is removed
-            when it is closed.
-        read_only: Never write to the database. COPY … TO still writes files elsewhere; `folders` restricts that.
-        verify: First compare every file with its sha256, which reads all of them.
-        threads: The number of threads for queries, builds and streams. None: one per core. It never changes a result.
+        path: The database directory, whose parent directory must exist. If None, a temporary database is created, which
+            is
+            removed when it is closed.
+        read_only: Never write to the database. COPY … TO still writes files elsewhere, which `folders` restricts.
+        verify: First compare every file with its SHA-256 digest, which reads all of them.
+        threads: The number of threads for queries, builds and streams. Defaults to one per core. It never changes a
+            result.
         folders: The only directories and files, besides the database itself, that statements may read and write. A
-            directory that does not exist yet ends with a slash. None: all that the process may access.
+            directory that does not exist yet must end with a slash. By default, statements may access everything that
+            the process may access.
 
     Returns:
         The open database. Close it, or use it as a context manager.
@@ -112,23 +115,23 @@ class Database:
         rules: Sequence[Rule] | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """Open a database as `snapdb.connect` does, which programs call.
+        """Open a database. Programs call `snapdb.connect` instead.
 
         Args:
             path: See `connect`.
             read_only: See `connect`.
             verify: See `connect`.
             threads: See `connect`.
-            folders: As absolute paths; see `connect`.
-            rules: The rules that optimize plans. None: all rules. Fewer rules give the same results, more slowly.
-            disk: Performs all operations on files; tests pass one that fails.
+            folders: Absolute paths; see `connect`.
+            rules: The optimizer rules, or None for all of them. With fewer rules, the same results take longer.
+            disk: Performs all operations on files. Tests pass one that fails.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"threads must be 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
         own = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._process = os.getpid()
-        # Also at exit: a temporary database that nobody closed must not stay behind.
+        # Also at exit, so that no temporary database stays behind if the program did not close it.
         self._remove = weakref.finalize(self, _remove, own, self._process) if self.temporary else None
         self._session = DatabaseSession(
             own, read_only=read_only, verify=verify, threads=threads, folders=folders, rules=rules, disk=disk
@@ -142,9 +145,9 @@ class Database:
 
     @property
     def progress(self) -> Progress | None:
-        """A function that long work calls with its current step and the share done, 0 to 1, or None if unknown.
+        """A function that long operations call with the current step and its completed share.
 
-        None: progress is not reported.
+        The share is between 0 and 1, or None if it is unknown. If the function is None, progress is not reported.
         """
         return self._session.progress
 
@@ -154,7 +157,7 @@ class Database:
 
     @property
     def transaction_state(self) -> str:
-        """'idle' outside a transaction, 'open' inside one, 'failed' after an error in it."""
+        """'idle' outside a transaction, 'open' inside one, or 'failed' after an error in one."""
         return self._session.transactions.state
 
     @brief_traceback
@@ -162,8 +165,8 @@ class Database:
         """Run exactly one statement.
 
         Args:
-            sql: The text of the statement. A semicolon at its end is optional.
-            params: The values of parameters: a mapping for `$name`, a sequence for `?`.
+            sql: The text of the statement. A semicolon at the end is optional.
+            params: The values of parameters: a mapping for `$name`, or a sequence for `?`.
 
         Returns:
             The rows of a query, or the message of any other statement.
@@ -172,7 +175,7 @@ class Database:
             ParseError: The text is not one statement of the language.
             BindError: A name, a type or a clause does not fit the database.
             QueryError: DuckDB failed to run a query.
-            SnapdbError: The statement failed otherwise; `error.code` names the reason.
+            SnapdbError: The statement failed for another reason, which `error.code` identifies.
         """
         if not isinstance(sql, str):
             raise TypeError(f"the argument of execute must be the text of a statement, found {sql!r}")
@@ -184,13 +187,14 @@ class Database:
 
         Args:
             text: Statements, separated by semicolons.
-            params: The values of parameters, for all statements.
+            params: The values of the parameters of all statements.
 
         Returns:
             One result per statement, read completely.
 
         Raises:
-            SnapdbError: A statement failed. Those before it have taken effect unless a transaction encloses them.
+            SnapdbError: A statement failed. The statements before it have taken effect, unless a transaction encloses
+                them.
         """
         results = []
         for statement in parse(text):
@@ -206,29 +210,30 @@ class Database:
 
     @brief_traceback
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
-        """Return the plan of a statement without running it. An open transaction is unchanged."""
+        """Return the plan of a statement without running it. An open transaction does not change."""
         return self._session.plan(statement, params)
 
     def reading(
         self, params: Parameters = None, *, committed: bool = False
     ) -> AbstractContextManager[ExecutionContext]:
-        """Return an execution context for a block that only reads; until it ends, no file of the catalog is removed."""
+        """Return an execution context for a block that only reads. No file of the catalog is removed in the block."""
         return self._session.reading(params, committed=committed)
 
     @contextmanager
     def transaction(self, message: str | None = None) -> Iterator[Self]:
         """Run the statements of a `with` block in one transaction.
 
-        COMMIT ends it when the block succeeds, ROLLBACK when the block raises. All changes become one version, or none.
+        It commits when the block succeeds, and rolls back when the block raises. The changes become one version, or
+        none at all.
 
         Args:
-            message: The message of the version. None: the messages of the statements, joined.
+            message: The message of the version. Defaults to the joined messages of the statements.
 
         Yields:
             This database.
 
         Raises:
-            CommitConflict: Another writer changed what the transaction is based on. Run the block again.
+            CommitConflict: Another writer changed data on which the transaction is based. Run the block again.
         """
         self.execute("BEGIN")
         try:
@@ -258,33 +263,39 @@ class Database:
         params: Parameters = None,
         follow: bool = False,
     ) -> loading.BatchStream[Given]:
-        """Open a stream of mini-batches, which a training loop or a DataLoader iterates over.
+        """Open a stream of mini-batches, over which a training loop or a DataLoader iterates.
 
         Args:
-            query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM … or SAMPLE USING train …. One
-                word is always a name. EPOCHS of a sampler has no effect here: each iteration is one epoch.
-            threads: The number of threads that build batches. None: one per core, or two if a GPU samples. 0: the
-                thread that iterates builds them. Batches and their order do not depend on it.
-            device: The device of the tensors, such as 'cpu' or 'cuda:0'. None: the device of the statement's ON
-                clause, else the CPU.
+            query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM … or SAMPLE USING train …. A
+                single
+                word is always a name. EPOCHS of a sampler has no effect here, because each iteration is one epoch.
+            threads: The number of threads that build batches. Defaults to one per core, or to two if a GPU samples.
+                With 0,
+                the iterating thread builds them. Batches and their order do not depend on it.
+            device: The device of the tensors, such as 'cpu' or 'cuda:0'. Defaults to the ON clause of the statement, or
+                to the
+                CPU.
             rank: The number of this process among the `world_size` processes that share the stream. Together they
-                yield each batch once, so that ranks may differ by one batch unless `drop_last` or `pad` is set.
+                yield each batch once, so ranks may differ by one batch unless `drop_last` or `pad` is set.
             world_size: The number of processes that share the stream.
-            drop_last: Leave out a last batch of fewer seeds than BATCH, and batches that not every rank would get.
-            pad: Repeat the epoch's first batches for ranks that would have one fewer. `batch.padding` marks them.
+            drop_last: Omit a last batch with fewer seeds than BATCH, and batches that not every rank would get.
+            pad: Repeat the epoch's first batches for ranks that would have one batch less. `batch.padding` marks them.
             transform: A pure function of a batch. The stream yields its results instead of batches. It runs on the
                 thread that built the batch, or on the consumer's thread if batches are copied to a GPU.
             seeds: Another seed set for the same sampler: a SELECT, or ids as a tensor, array, list or Arrow array.
-            prefetch: The number of batches that may be complete or in progress. None: one more than the threads.
-            memory: The memory for scratch and for batches, complete or in progress: bytes, or a size such as '2GB'.
-                None: that of the statement's WITH (memory = …), else as much as they need.
+            prefetch: The number of batches that may be complete or in progress. Defaults to one more than the threads.
+            memory: The memory for scratch buffers and for batches that are complete or in progress, in bytes or as a
+                size
+                such as '2GB'. Defaults to WITH (memory = …) of the statement, or to no limit.
             ids: The dtype of node ids in batches (`n_id`, `edge_index` and all other local ids): 'int32' or 'int64'.
-                None: that of the statement's WITH (ids = …), else int64.
-            zero_copy: If batches are copied to a GPU, let it read features that exceed its memory from page-locked
-                host memory, which takes a copy of them. By default threads gather their rows. Needs Triton.
-            params: The values of parameters of the statement: a mapping for `$name`, a sequence for `?`.
-            follow: Start each epoch with the newest publication of the snapshot, as `stream.renew()` does. Not
-                supported with several ranks.
+                Defaults to WITH (ids = …) of the statement, or to int64.
+            zero_copy: If batches are copied to a GPU, let it read features that exceed its memory directly from
+                page-locked
+                host memory, which requires a copy of them. By default, threads gather their rows. Requires Triton.
+            params: The values of the statement's parameters: a mapping for `$name`, or a sequence for `?`.
+            follow: Start each epoch with the newest publication of the snapshot, like `stream.renew()`. Not supported
+                with
+                several ranks.
 
         Returns:
             A stream of `Batch`, or of the results of `transform`. Close it, or use it as a context manager.
@@ -293,7 +304,7 @@ class Database:
             ParseError: The text is not a SAMPLE statement.
             BindError: There is no such sampler, or a name in the statement does not exist.
             DataError: A seed is not in the snapshot.
-            InputError: The device is not available, the memory does not suffice, or 'int32' does not fit the snapshot.
+            InputError: The device is not available, the memory limit is too low, or 'int32' does not fit the snapshot.
         """
         return samples.open_stream(
             self._session,
@@ -318,19 +329,20 @@ class Database:
     def wait_for(
         self, snapshot: str, newer_than: Published | int | datetime | None = None, timeout: float | None = None
     ) -> Published:
-        """Wait until a snapshot of this name is published that is newer than another publication.
+        """Wait until a snapshot is published that is newer than another publication.
 
         Args:
             snapshot: The name of the snapshot, which need not exist yet.
-            newer_than: A publication, as this method or `stream.published` returned it, a version, or a moment. None:
-                any publication. A REFRESH that changes nothing publishes nothing.
-            timeout: Seconds. None: wait without limit, or until `interrupt`.
+            newer_than: A publication that this method or `stream.published` returned, a version, or a time. Defaults to
+                any
+                publication. A REFRESH that changes nothing publishes nothing.
+            timeout: The maximum number of seconds to wait, or None to wait until `interrupt` is called.
 
         Returns:
             The publication.
 
         Raises:
-            WaitTimeout: No such snapshot was published in time. This error is a TimeoutError too.
+            WaitTimeout: No such snapshot was published in time. This error is also a TimeoutError.
             BindError: The name belongs to a table, a graph or a sampler.
         """
         return samples.wait_for(self._session, snapshot, newer_than, timeout)
@@ -347,18 +359,18 @@ class Database:
     ) -> loading.Batch:
         """Build a batch of an earlier stream again, bit for bit.
 
-        `snapdb.replay` documents the arguments and the errors; it also opens the database.
+        `snapdb.replay` documents the arguments and the errors. It also opens the database.
         """
         return samples.replay_batch(self._session, lineage, batch, epoch, seeds, params)
 
     @brief_traceback
     def replay_rows(self, lineage: Mapping[str, object], batch: int, *, epoch: int | None = None) -> pa.Table:
-        """Return the rows that SAMPLE returns for a batch of an earlier stream: one per sampled edge.
+        """Return the rows that SAMPLE returns for a batch of an earlier stream, one per sampled edge.
 
         Args:
             lineage: `batch.lineage` or `stream.lineage`.
-            batch: The number of the batch within its epoch, over all ranks: `batch.index[1]`.
-            epoch: The number of the epoch. None: that of the lineage.
+            batch: The number of the batch within its epoch, counted over all ranks: `batch.index[1]`.
+            epoch: The number of the epoch. Defaults to the epoch of the lineage.
         """
         return samples.replay_rows(self._session, lineage, batch, epoch)
 
@@ -379,29 +391,33 @@ class Database:
         threads: int | None = None,
         device: str | None = None,
     ) -> train.Inferred:
-        """Compute a model's output for every vertex of a snapshot: exact layer-wise inference with all neighbours.
+        """Compute a model's output for every vertex of a snapshot, by exact layer-wise inference with all neighbours.
 
         Args:
-            model: A model of snapdb.train, a BasicGNN of PyG (GraphSAGE, GAT, …), or any with a method `layerwise`.
+            model: A model of snapdb.train, a BasicGNN of PyG (GraphSAGE, GAT, …), or any model with a method
+                `layerwise`.
             snapshot: The name of the snapshot.
-            into: The name of a table for keys and outputs, which becomes one version. None: no table is written.
-            replace: Replace a table of this name. Otherwise the name must be free.
+            into: The name of a table for keys and outputs, which is written as one version. By default, no table is
+                written.
+            replace: Replace an existing table with this name. Otherwise the name must be free.
             column: The name of the table's column of outputs.
-            node_type: The vertex type of the outputs. None: the only vertex type.
+            node_type: The vertex type of the outputs. Defaults to the only vertex type.
             layers: The model as functions of (batch, x), where x has the states of the batch's nodes (a dict by type
-                if there are several types). Each returns the next states of the seeds. None: the layers of `model`.
-            fanout: The edges along which messages are passed, as in FANOUT, all of them FULL. None: all edges that
+                if there are several types). Each returns the next states of the seeds. Defaults to the layers of
+                `model`.
+            fanout: The edges along which messages are passed, as in FANOUT, all of them FULL. Defaults to all edges
+                that
                 lead to a vertex.
             transform: A function of the features that the first layer reads.
             batch: The number of vertices per batch.
-            threads: The number of threads that build batches. None: one per core.
-            device: The device of the batches. None: the device of the model's weights.
+            threads: The number of threads that build batches. Defaults to one per core.
+            device: The device of the batches. Defaults to the device of the model's weights.
 
         Returns:
             The keys and the outputs of all vertices of the type.
 
         Raises:
-            BindError: A name does not exist, or the table exists already.
+            BindError: A name does not exist, or the table already exists.
             InputError: The layers of the model are not known, or do not return one row per seed.
         """
         wanted = samples.Inference(
@@ -421,7 +437,7 @@ class Database:
 
     @brief_traceback
     def open_snapshot(self, name: str) -> OpenSnapshot:
-        """Open a snapshot as arrays: topology, features, targets, times of vertices, keys.
+        """Open a snapshot as arrays: topology, features, targets, vertex times and keys.
 
         Its files are kept until the lease of the result is released.
 
@@ -437,8 +453,9 @@ class Database:
 
         Args:
             name: The name of the table. Registering a name again replaces its data.
-            data: Arrow, pandas, a torch tensor, or a mapping of columns. A pyarrow Dataset is read in parts, and a
-                RecordBatchReader once, batch by batch, so that neither need fit in memory.
+            data: Arrow or pandas data, a torch tensor, or a mapping of columns. A pyarrow Dataset is read in parts, and
+                a
+                RecordBatchReader once, batch by batch, so neither has to fit into memory.
 
         Raises:
             BindError: A table, graph or snapshot has the name.
@@ -448,7 +465,7 @@ class Database:
         self._session.sources[name] = as_source(data)
 
     def names(self) -> Vocabulary:
-        """Return all names that statements can use, by kind, for completion. Cached until one of them changes."""
+        """Return all names that statements can use, by kind, for completion; cached until one of them changes."""
         catalog, sources = self._session.catalog(), tuple(map(id, self._session.sources.values()))
         if self._named is None or self._named[0] is not catalog or self._named[1] != sources:
             store = self._session.store
@@ -463,7 +480,7 @@ class Database:
     def close(self) -> None:
         """Close the database: roll back an open transaction, and remove a temporary database.
 
-        In a forked process this does nothing: the process that opened the database closes it.
+        In a forked process, this does nothing, because the process that opened the database closes it.
         """
         if os.getpid() != self._process:
             return

@@ -37,7 +37,7 @@ __dir__ = public_names(__name__, type)
 
 @document_attributes
 class Span(NamedTuple):
-    """A place in a text: the characters from `start` up to, not including, `stop`."""
+    """A position in a text: the characters from `start` up to, but not including, `stop`."""
 
     start: int
     """The first character, from 0."""
@@ -47,7 +47,7 @@ class Span(NamedTuple):
 
 @document_attributes
 class SnapdbError(Exception):
-    """The base class of all errors of snapdb. `str()` shows the message and, below it, the place in the statement.
+    """The base class of all errors of snapdb. `str()` shows the message and, below it, the position in the statement.
 
     Examples:
         >>> import snapdb
@@ -64,13 +64,13 @@ class SnapdbError(Exception):
     retryable: bool = False
     """Whether the same statement may succeed later."""
     placed: bool = True
-    """Whether the error is about the text of the statement, and not about the database or the machine."""
+    """Whether the error is about the text of the statement, rather than about the database or the machine."""
     message: str
-    """The problem and its remedy, without the place."""
+    """The problem and its remedy, without the position."""
     span: Span | None
-    """The place in `text`. None if the error is about no place."""
+    """The position in `text`, or None if the error has no position."""
     text: str | None
-    """The text of the statement. None if the error is about no statement."""
+    """The text of the statement, or None if the error is not about a statement."""
 
     def __init__(
         self, message: str, *, span: Span | None = None, text: str | None = None, code: str | None = None
@@ -83,7 +83,7 @@ class SnapdbError(Exception):
             self.code = code
 
     def located(self, text: str, span: Span | None = None) -> Self:
-        """Set the statement's text where it is missing, and the span if the error is about the statement.
+        """Set the statement's text if it is missing, and the span if the error is about the statement.
 
         Returns:
             This error.
@@ -98,13 +98,13 @@ class SnapdbError(Exception):
 
     @property
     def line(self) -> int | None:
-        """The line of the place, from 1. None if the error is about no place."""
+        """The line of the position, from 1, or None if the error has no position."""
         place = self._place()
         return None if place is None else self._before(place).count("\n") + 1
 
     @property
     def column(self) -> int | None:
-        """The column of the place in its line, from 1. None if the error is about no place."""
+        """The column of the position in its line, from 1, or None if the error has no position."""
         place = self._place()
         return None if place is None else len(self._before(place).rpartition("\n")[2]) + 1
 
@@ -121,7 +121,7 @@ class SnapdbError(Exception):
         return f"{headline}\n{_excerpt(self.text, self.span)}"
 
     def report(self) -> str:
-        """The class, the message and the place, as the command line shows the error.
+        """Return the class, the message and the position, as the command line shows the error.
 
         >>> WaitTimeout("waited 5 s for snapshot now").report()
         'WaitTimeout: waited 5 s for snapshot now'
@@ -133,7 +133,7 @@ class SnapdbError(Exception):
 
 
 def report(error: BaseException) -> str:
-    """The text of any error for a log: that of snapdb's with its class."""
+    """Return the text of any error for a log. For an error of snapdb, the text begins with its class."""
     return error.report() if isinstance(error, SnapdbError) else str(error)
 
 
@@ -142,10 +142,10 @@ _R = TypeVar("_R")
 
 
 def brief_traceback(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The function, with a traceback of snapdb's errors that ends at its call: the mistake is in the arguments.
+    """Decorate a public function so that tracebacks of snapdb's errors end at its call, where the mistake is.
 
-    Errors of the database directory and of the operating system keep their cause. With SNAPDB_TRACEBACK in the
-    environment tracebacks are whole.
+    Errors of the database directory and of the operating system keep their cause. If SNAPDB_TRACEBACK is set in the
+    environment, tracebacks are complete.
     """
 
     @functools.wraps(function)
@@ -166,12 +166,12 @@ def _rebuild(kind: type[SnapdbError], message: str, span: Span | None, text: str
 
 
 def _start(text: str, span: Span) -> int:
-    """The index at which the place begins; the end of a text is before the empty lines after it."""
+    """Return the index at which the position begins. The end of a text is before its trailing empty lines."""
     return min(max(span.start, 0), len(text.rstrip()))
 
 
 def _excerpt(text: str, span: Span, width: int = 100) -> str:
-    """The line that holds the span, with carets under it; long lines are cut around the place."""
+    """Return the line that contains the span, with carets under it. Long lines are cut around the position."""
     start = _start(text, span)
     head = text.rfind("\n", 0, start) + 1
     tail = text.find("\n", start)
@@ -187,11 +187,11 @@ def _excerpt(text: str, span: Span, width: int = 100) -> str:
 
 
 _LONGEST = 2000
-"""The number of characters of a message that are shown: it may contain a value, or a name, of any length."""
+"""The maximum number of characters that are shown of a message, which may contain a value or name of any length."""
 
 
 def _cut(message: str) -> str:
-    """The message, shortened in the middle if it is long, as its end has the remedy.
+    """Return the message, shortened in the middle if it is long, because the remedy is at its end.
 
     >>> len(_cut("x" * 1_000_000))
     2000
@@ -202,11 +202,11 @@ def _cut(message: str) -> str:
 
 
 _TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that change the direction of writing, by which a line could be displayed as another one."""
+"""Characters that change the writing direction, with which a line could be displayed as a different one."""
 
 
 def _visible(text: str, *, lines: bool = False) -> str:
-    """The text with characters that move a terminal's cursor replaced, one by one: a tab by a space.
+    """Return the text with characters that move a terminal's cursor replaced one by one, tabs by spaces.
 
     >>> _visible("a\\tb\\x1b[2J")
     'a b�[2J'
@@ -222,7 +222,7 @@ def _moves(character: str) -> bool:
 
 
 def _cells(text: str) -> int:
-    """The width of the text in terminal cells: Chinese, Japanese, Korean and emoji take two, combining marks none.
+    """Return the width of the text in terminal cells. CJK characters and emoji have two, combining marks none.
 
     >>> _cells("abc"), _cells("日本"), _cells("é")
     (3, 4, 1)
@@ -243,7 +243,7 @@ class ParseError(SnapdbError):
 
 
 class BindError(SnapdbError):
-    """A name, type or clause does not fit what the database holds."""
+    """A name, type or clause does not fit the contents of the database."""
 
     code = "bind"
 
@@ -261,7 +261,7 @@ class DataError(SnapdbError):
 
 
 class DataWarning(UserWarning):
-    """New rows break a rule of a graph, so that its next CREATE SNAPSHOT would fail."""
+    """New rows break a rule of a graph, so its next CREATE SNAPSHOT would fail."""
 
 
 class InputError(SnapdbError):
@@ -301,7 +301,7 @@ class CommitConflict(SnapdbError):  # noqa: N818 -- a lost race is a conflict, n
 
 
 def moved(what: str, *, code: str, more: str = "") -> CommitConflict:
-    """The conflict of a statement that lost a race with another writer, with the hint to run it again.
+    """Return the conflict of a statement that lost a race with another writer, with the hint to run it again.
 
     Args:
         what: The message.
@@ -314,7 +314,7 @@ def moved(what: str, *, code: str, more: str = "") -> CommitConflict:
 
 
 def hint_at_transaction(conflict: CommitConflict) -> None:
-    """Hint at running the whole transaction again, in place of the statement."""
+    """Change the hint from running the statement again to running the whole transaction again."""
     if conflict._moved is not None:
         what, more = conflict._moved
         conflict.message = f"{what}; run the transaction again{more}"

@@ -1,4 +1,4 @@
-"""Replay: a batch is built again from its lineage, in the database that the lineage names."""
+"""Replay of a batch: builds it again from its lineage, in the database that the lineage names."""
 
 from __future__ import annotations
 
@@ -32,25 +32,24 @@ def replay(
     """Build a batch again, bit for bit, from the lineage of any batch of its stream.
 
     Tables are read at the versions of the stream (time travel). If the snapshot was refreshed, replaced or dropped
-    since, it is pinned again for this call.
+    since, it is rebuilt for this call.
 
     Args:
         lineage: `batch.lineage` or `stream.lineage`, also after a round trip through JSON, or the lineage in the
             manifest of an export.
-        batch: The number of the batch within its epoch, over all ranks: `batch.index[1]`.
-        database: The database, or its current path. None: the path in the lineage.
-        epoch: The number of another epoch. None: the epoch of the lineage.
-        seeds: The ids that `db.stream` received as `seeds`. None if it received none.
+        batch: The number of the batch within its epoch, counted over all ranks: `batch.index[1]`.
+        database: The database, or its current path. Defaults to the path in the lineage.
+        epoch: The number of another epoch. Defaults to the epoch of the lineage.
+        seeds: The ids that `db.stream` received as `seeds`, or None if it received none.
         params: The parameters that `db.stream` received, if the lineage could not record them.
 
     Returns:
         The batch, on the CPU.
 
     Raises:
-        InputError: The lineage is not one or is damaged, or the epoch has no such batch.
-        FormatError: The lineage has another rng scheme.
-        DatabaseError: The database is not at this path, or the snapshot must be pinned again and the database is
-            read-only.
+        InputError: The value is not a lineage or is damaged, or the epoch has no such batch.
+        FormatError: The lineage has another RNG scheme.
+        DatabaseError: The database is not at this path, or the snapshot must be rebuilt and the database is read-only.
         DataError: The seeds differ from those of the stream.
     """
     if isinstance(database, Database):

@@ -1,6 +1,7 @@
 """The facts that a bug report needs: versions, devices, memory, the kernel cache and the state of a database.
 
-A package that fails to import is reported, as is a database that cannot be opened: nothing here raises for them.
+A package that fails to import and a database that cannot be opened are reported as problems. Nothing here raises for
+them.
 """
 
 from snapdb.diagnosis.finding import Finding

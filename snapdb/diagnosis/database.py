@@ -1,4 +1,4 @@
-"""A database as a bug report describes it: format, place, contents and locks. It is only read."""
+"""The state of a database for a bug report: format, location, contents and locks. The database is only read."""
 
 import os
 import sqlite3
@@ -24,7 +24,7 @@ _COUNTS = (
 
 
 def database_findings(path: Path) -> Iterator[Finding]:
-    """Yields the state of the database at `path`; one that cannot be read is a problem."""
+    """Yield the state of the database at `path`. A database that cannot be read is a problem."""
     try:
         db_dir = open_db_dir(path, read_only=True, older=True)
         yield free_space("database", "path", db_dir.path, "free space on this disk: VACUUM removes unused files")
@@ -47,7 +47,7 @@ def _files(folder: Path) -> str:
 
 
 def _format(db_dir: DatabaseDir) -> Finding:
-    """The catalog's format against that of this snapdb."""
+    """Return the format of the catalog, compared with that of this snapdb."""
     with closing(sqlite3.connect(db_dir.catalog_uri, uri=True)) as connection:
         number, _ = read_format(connection)
     if number == FORMAT:
@@ -67,7 +67,7 @@ def _contents(db_dir: DatabaseDir) -> Iterator[Finding]:
 
 
 def _is_in_use(db_dir: DatabaseDir) -> bool:
-    """Whether a statement of another process holds the tables' lock at this moment."""
+    """Return whether a statement of another process holds the lock of the tables at this moment."""
     if not (db_dir.path / "readers.lock").exists():
         return False
     lock = TablesLock(db_dir)

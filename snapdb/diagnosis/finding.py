@@ -1,4 +1,4 @@
-"""One fact of a report."""
+"""One finding of a report."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,16 +12,16 @@ class Finding:
 
     section: Section
     item: str
-    """Its name within the section."""
+    """The name of the finding within its section."""
     value: str
     status: Literal["ok", "note", "problem"] = "ok"
-    """`note`: slower than need be, or short of space. `problem`: something does not work."""
+    """`note` means slower than necessary or short of space. `problem` means that something does not work."""
     advice: str | None = None
-    """The remedy; None if the status is ok."""
+    """The remedy, or None if the status is ok."""
 
 
 def in_bytes(size: int) -> str:
-    """A number of bytes for a person, in binary units.
+    """Return a number of bytes as text for people, in binary units.
 
     >>> in_bytes(512), in_bytes(3 << 20), in_bytes(25_000_000_000)
     ('512 B', '3.0 MiB', '23.3 GiB')

@@ -1,4 +1,4 @@
-"""Processors, GPUs, memory and temporary space, as this process can use them."""
+"""Processors, GPUs, memory and temporary space that this process can use."""
 
 import locale
 import os
@@ -16,7 +16,7 @@ _LITTLE_SPACE = 1 << 30
 
 
 def machine_findings() -> Iterator[Finding]:
-    """Yields what limits this process."""
+    """Yield the resources and limits of this process."""
     yield Finding("machine", "CPUs", f"{_usable_cpus()} usable of {os.cpu_count()}")
     yield from _gpus()
     yield from _memory()
@@ -26,7 +26,7 @@ def machine_findings() -> Iterator[Finding]:
 
 
 def free_space(section: Section, item: str, folder: Path, remedy: str) -> Finding:
-    """A directory and the free space of its disk; less than 1 GiB is a note."""
+    """Return a directory and the free space on its disk. Less than 1 GiB is a note."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
@@ -40,11 +40,11 @@ def _usable_cpus() -> int:
 
 
 def _gpus() -> Iterator[Finding]:
-    """One finding per CUDA device; nothing if torch fails to import, which the versions report."""
+    """Yield one finding per CUDA device, or nothing if torch fails to import, which the versions report."""
     try:
         cuda = import_module("torch").cuda
         devices = [cuda.get_device_properties(i) for i in range(cuda.device_count())] if cuda.is_available() else []
-    except Exception as error:  # a missing torch, or a driver that does not fit
+    except Exception as error:  # a missing torch, or a driver that does not match
         yield Finding("machine", "CUDA devices", f"unknown: {' '.join(str(error).split())}")
         return
     if not devices:
@@ -67,7 +67,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _huge_pages() -> Finding:
-    """Whether the kernel has huge pages for maps of files that request them."""
+    """Return whether the kernel supports huge pages for memory maps of files that request them."""
     if has_huge_pages():
         return Finding("machine", "huge pages", "yes")
     advice = (

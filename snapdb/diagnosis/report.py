@@ -1,4 +1,4 @@
-"""The whole report, in the order in which it is shown."""
+"""The complete report, in the order in which it is shown."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from snapdb.diagnosis.versions import version_findings
 
 
 def diagnose(path: Path | None = None) -> Iterator[Finding]:
-    """Yields the findings about this installation and machine, and about the database at `path`, which is only read."""
+    """Yield the findings about this installation and machine, and about the database at `path`, which is only read."""
     yield from version_findings()
     yield from machine_findings()
     yield from kernel_findings()

@@ -1,4 +1,4 @@
-"""Versions of snapdb, Python and the packages that do the work, each of which is imported."""
+"""The versions of snapdb, Python and the packages that snapdb depends on most, each of which is imported."""
 
 import platform
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _PACKAGES = ("numpy", "pyarrow", "duckdb", "llvmlite", "numba", "torch")
 
 
 def version_findings() -> Iterator[Finding]:
-    """Yields the versions; a package that fails to import is a problem."""
+    """Yield the versions. A package that fails to import is a problem."""
     yield Finding("versions", "snapdb", __version__)
     yield Finding("versions", "Python", f"{platform.python_version()} ({platform.python_implementation()})")
     yield Finding("versions", "platform", platform.platform())
@@ -23,7 +23,7 @@ def version_findings() -> Iterator[Finding]:
 def _package(name: str) -> Finding:
     try:
         module = import_module(name)
-    except Exception as error:  # a broken installation raises anything, from ImportError to OSError
+    except Exception as error:  # a broken installation raises any error, from ImportError to OSError
         return Finding(
             "versions",
             name,
@@ -42,6 +42,6 @@ def _installed(name: str) -> str:
 
 
 def _build(torch: Any) -> str:
-    """What torch was compiled for."""
+    """Return the platform for which torch was compiled."""
     cuda = torch.version.cuda
     return f" (CUDA {cuda})" if cuda else " (no CUDA)"

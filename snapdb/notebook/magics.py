@@ -1,4 +1,4 @@
-"""Jupyter and IPython: `%snap` and `%%snap` run statements over one open database; completion knows its names."""
+"""The magics `%snap` and `%%snap`, which run statements in one open database, and completion of its names."""
 
 import os
 import re
@@ -39,14 +39,14 @@ _WORD = re.compile(r"\s*('(?:[^']|'')*'|\"[^\"]*\"|\S+)")
 _NAME = re.compile(r"(?!\d)\w+")
 _SYNTAX = re.compile(r"\\h\b\s*(.*)", re.DOTALL)
 _COLUMNS = 100
-"""The characters of a line of help."""
+"""The number of characters in a line of help."""
 
 
 class _MagicOptions(NamedTuple):
     """The options of a magic's line, and the text after them."""
 
     rest: str
-    """The text after the options: a database, statements, or nothing."""
+    """The text after the options, which is a database, statements or nothing."""
     parameters: Mapping[str, Any]
     out: str | None = None
     format: str = "result"
@@ -56,13 +56,13 @@ class _MagicOptions(NamedTuple):
 
 
 def _read(line: str, variables: Mapping[str, Any]) -> _MagicOptions:
-    """The options of a line. Reads only the variables that `--param` names.
+    """Parse the options of a line. It reads only the variables that `--param` names.
 
     >>> _read("--out rows -f df --param n SELECT $n", {"n": 7})[:4]
     ('SELECT $n', {'n': 7}, 'rows', 'df')
 
     Raises:
-        InputError: an option is not known, or has no value, or a variable does not exist.
+        InputError: An option is unknown or has no value, or a variable does not exist.
     """
     options: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def _read(line: str, variables: Mapping[str, Any]) -> _MagicOptions:
 
 
 def _word(text: str) -> tuple[str, str]:
-    """The first word of a text, without its quotes, and the rest."""
+    """Return the first word of a text, without its quotes, and the rest of the text."""
     match = _WORD.match(text)
     if match is None:
         return "", ""
@@ -105,7 +105,7 @@ def _checked(option: str, value: str) -> str:
 
 
 def _parameter(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameter of NAME=VALUE, or of NAME with the value of the variable."""
+    """Return the parameter of NAME=VALUE, or of NAME with the value of the variable."""
     name, equals, value = text.partition("=")
     name = name.removeprefix("$")
     if not _NAME.fullmatch(name):
@@ -130,7 +130,7 @@ _OPTIONS = {
     "-h": ("help", ""),
     "--help": ("help", ""),
 }
-"""Option → its field of `_Options`, and its value (empty for a switch)."""
+"""Option → its field of `_MagicOptions`, and a description of its value, which is empty for a switch."""
 
 _CONVERSIONS: Mapping[str, Callable[[Result], Any]] = {
     "result": lambda result: result,
@@ -141,7 +141,7 @@ _CONVERSIONS: Mapping[str, Callable[[Result], Any]] = {
 
 
 class _SnapMagics:
-    """The magics of one IPython shell, and the database they use."""
+    """The magics of one IPython shell, and the database that they use."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
@@ -153,13 +153,13 @@ class _SnapMagics:
         try:
             return self._snap(line, cell)
         except SnapdbError as error:
-            # The mistake is in the statement and not in Python: IPython lets the error render itself
+            # The mistake is in the statement rather than in Python code, so the error renders itself in IPython.
             shown = error.report().splitlines()
             vars(error)["_render_traceback_"] = lambda: shown
             raise error.with_traceback(None) from None
 
     def close(self) -> None:
-        """Close the database if the magic opened it, and forget it."""
+        """Close the database if the magic opened it, and stop using it."""
         if self.database is not None and self._own:
             self.database.close()
         self.database, self._own = None, False
@@ -184,18 +184,18 @@ class _SnapMagics:
         return self._connected()
 
     def _syntax(self, words: str) -> None:
-        """Print the syntax of a statement, as the prompt's `\\h` does."""
+        """Print the syntax of a statement, like `\\h` in the prompt."""
         try:
             print(help_text(words, _COLUMNS))
         except ValueError as error:
             raise InputError(f"{error}; %snap \\h lists the statements", code="notebook-line") from None
 
     def _is_place(self, text: str) -> bool:
-        """Whether a line names a database rather than a statement."""
+        """Return whether a line names a database rather than a statement."""
         if isinstance(self.shell.user_ns.get(text), Database):
             return True
         place = _path(text)
-        # Not Path.is_dir, which raises for a statement that is longer than a file name may be.
+        # Not Path.is_dir, which raises if a statement is longer than a file name may be.
         is_folder = os.path.isdir(place)
         if any(sign in text for sign in "\n;(") or (" " in text and not is_folder):
             return False
@@ -215,7 +215,7 @@ class _SnapMagics:
         return self.database
 
     def _run(self, text: str, options: _MagicOptions) -> Any:
-        """The last result of the statements, which are all parsed before the first runs; others are displayed."""
+        """Run the statements, which are all parsed first. Display all results except for the last, and return that."""
         statements = self._parsed(text)
         _check_parameters(statements, options.parameters)
         database = self._connected()
@@ -240,7 +240,7 @@ class _SnapMagics:
             raise
 
     def _result(self, database: Database, statement: Statement, parameters: Mapping[str, Any]) -> Result:
-        """The result of a statement with all its rows, so that a kernel's interrupt stops the query."""
+        """Return the result of a statement with all its rows, so that an interrupt of the kernel stops the query."""
         with interruptible(database.interrupt) as pressed:
             result = database.run(statement, parameters or None)
             if result.is_query:
@@ -251,7 +251,7 @@ class _SnapMagics:
 
 
 def _check_parameters(statements: Sequence[Statement], given: Mapping[str, Any]) -> None:
-    """Raise InputError for a parameter without a value, and for a value that no statement uses."""
+    """Raise InputError for a parameter without a value, or for a value that no statement uses."""
     named = {mark.removeprefix("$"): mark for statement in statements for mark in marks_of(statement)}
     for name, mark in named.items():
         if name.startswith("?"):
@@ -271,14 +271,14 @@ def _path(text: str) -> Path:
 
 
 _LOADED = "_snapdb"
-"""The attribute of IPython's shell with the loaded magics."""
+"""The attribute of IPython's shell that stores the loaded magics."""
 _MOST = 200
 """The maximum number of names that are offered at once."""
 _LINE = re.compile(r"^\s*(?:[\w.,\s]+=\s*)?%snap\s")
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the magics and their completion to an IPython shell, once."""
+    """Add the magics and their completion to an IPython shell, unless they are already loaded."""
     if getattr(shell, _LOADED, None) is None:
         magics = _SnapMagics(shell)
 
@@ -286,7 +286,7 @@ def load_ipython_extension(shell: Any) -> None:
             """Open a database or run statements; see `%snap --help`."""
             return magics.snap(line, cell)
 
-        # Otherwise IPython replaces $name in a statement by the value of that variable
+        # Otherwise IPython replaces $name in a statement by the value of that variable.
         shell.register_magic_function(no_var_expand(snap), "line_cell", "snap")
         matcher = _matcher(magics)
         shell.Completer.custom_matchers.append(matcher)
@@ -305,7 +305,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def _matcher(magics: _SnapMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """A matcher for IPython that offers tables, graphs, snapshots and columns in the lines of the magics."""
+    """Return a matcher for IPython that offers tables, graphs, snapshots and columns in the lines of the magics."""
 
     def names(context: CompletionContext) -> SimpleMatcherResult:
         if not _is_ours(context):
@@ -330,7 +330,7 @@ def _is_ours(context: CompletionContext) -> bool:
 
 
 def _names(magics: _SnapMagics) -> list[str]:
-    """All names in the database, each once; empty where no database is open, or it cannot be read."""
+    """Return all names in the database, without duplicates; empty if no database is open or it cannot be read."""
     if magics.database is None:
         return []
     try:
