@@ -1,1 +1,1 @@
-"""The command line: it reads keystrokes and files, and writes results to stdout and diagnostics to stderr."""
+"""The command line, which reads keystrokes and files, and writes results to stdout and diagnostics to stderr."""

@@ -1,4 +1,4 @@
-"""`python -m snapdb_cli`: the same as `snapdb`."""
+"""`python -m snapdb_cli`, which is the same as `snapdb`."""
 
 from .main import main
 

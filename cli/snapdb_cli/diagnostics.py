@@ -1,4 +1,4 @@
-"""stderr and exit codes: progress messages, errors, and the signals that end the program."""
+"""Diagnostics on stderr and exit codes: progress messages, errors, and the signals that end the program."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from snapdb.errors import DataWarning, SnapdbError
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 0.05
-"""Seconds before a signal that a finalizer swallowed is sent again."""
+"""The number of seconds after which a signal that a finalizer swallowed is sent again."""
 
 
 class Terminated(SystemExit):
-    """A signal ended the process; the exit code is 128 plus the signal's number, as in a shell."""
+    """A signal ended the process. The exit code is 128 plus the number of the signal, as in a shell."""
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Raise Terminated at the first SIGTERM or SIGHUP inside the block; ignored signals, as under nohup, stay ignored.
+    """Raise Terminated at the first SIGTERM or SIGHUP in the block. Ignored signals, as under nohup, stay ignored.
 
-    Later signals have no effect, as a supervisor may signal both the process and its group.
+    Later signals have no effect, because a supervisor may signal both the process and its group.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -45,7 +45,8 @@ def terminable() -> Iterator[None]:
     unraisable = sys.unraisablehook
 
     def send_again(swallowed: sys.UnraisableHookArgs) -> None:
-        # Python discards an exception of a signal handler that runs inside a finalizer or a weak reference's callback.
+        # Python discards an exception of a signal handler that runs in a finalizer or in a callback of a weak
+        # reference.
         if isinstance(swallowed.exc_value, Terminated):
             number = int(str(swallowed.exc_value)) - 128
             ended.clear()
@@ -65,7 +66,7 @@ def terminable() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-# Messages and exit codes
+# Messages and exit codes.
 
 
 class ExitCode(IntEnum):
@@ -75,19 +76,19 @@ class ExitCode(IntEnum):
     FAILED = 1
     """A statement failed."""
     USAGE = 2
-    """The command line is invalid; click exits with this code."""
+    """The command line is invalid. click exits with this code."""
     RETRYABLE = 3
-    """A lock was held, or another writer committed first: the same command may succeed later."""
+    """A lock was held or another writer committed first, so the same command may succeed later."""
     INTERRUPTED = 130
     PIPE_CLOSED = 141
-    """The reader of stdout closed it, as `head` does; the remaining statements did not run."""
+    """The reader of stdout closed it, as `head` does. The remaining statements did not run."""
 
 
 _RANKS = (ExitCode.OK, ExitCode.RETRYABLE, ExitCode.FAILED, ExitCode.INTERRUPTED)
 
 
 def worse(first: ExitCode, second: ExitCode) -> ExitCode:
-    """The exit code of a script with both results: RETRYABLE only if no statement failed for another reason.
+    """Return the exit code of a script with both results. It is RETRYABLE only if no statement failed otherwise.
 
     >>> worse(ExitCode.RETRYABLE, ExitCode.FAILED).name
     'FAILED'
@@ -114,12 +115,12 @@ class Diagnostics:
             self.say(text)
 
     def announce(self, text: str) -> None:
-        """Write a line, also in logs of scripts, unless quiet."""
+        """Write a line, also to the logs of scripts, unless quiet."""
         if not self.quiet:
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Write a line to stderr, with escapes where its encoding lacks a character."""
+        """Write a line to stderr. Characters that its encoding lacks are escaped."""
         try:
             print(text, file=self.stream, flush=True)
         except UnicodeEncodeError:
@@ -128,18 +129,18 @@ class Diagnostics:
 
     @contextmanager
     def hears_warnings(self) -> Iterator[None]:
-        """Writes warnings in the block, of any thread, as lines without their source location."""
+        """Write warnings of the block, from any thread, as lines without their source location."""
         with warnings.catch_warnings():
-            warnings.simplefilter("always", DataWarning)  # each statement may warn, also with the same text
+            warnings.simplefilter("always", DataWarning)  # each statement may warn, even with the same text
             warnings.showwarning = lambda message, *_: self.say(f"warning: {message}")
             yield
 
     def report(self, error: BaseException, origin: str | None = None) -> ExitCode:
-        """Write an error, with a traceback only where SNAPDB_TRACEBACK is set; return the exit code.
+        """Write an error, with a traceback only if SNAPDB_TRACEBACK is set, and return the exit code.
 
         Args:
             error: The exception.
-            origin: The file whose text was running, if any.
+            origin: The file whose text was running, or None.
         """
         code, text = _verdict(error)
         self.say(f"{text}\n  in {origin}" if origin is not None and code is not ExitCode.INTERRUPTED else text)

@@ -1,4 +1,4 @@
-"""`snapdb`: the command line. Heavy libraries are imported only once the statements are parsed."""
+"""`snapdb`, the command line. Heavy libraries are imported only after the statements are parsed."""
 
 import contextlib
 import difflib
@@ -37,15 +37,15 @@ Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 retryable (lo
 
 
 class _Cli(click.Group):
-    """A group whose first word is a command, or else belongs to the options and the database."""
+    """A group that accepts either a command and its arguments, or options and a database."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """All parameters; none before a command, as they are for running statements."""
+        """Return all parameters, or only --help before a command, because the others are for running statements."""
         params = super().get_params(ctx)
         return [p for p in params if p.name == "help"] if ctx.meta.get("command") else params
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words; `ctx.meta["order"]` keeps the order of -c and -f, which click does not."""
+        """Parse the arguments. `ctx.meta["order"]` keeps the order of -c and -f, which click does not."""
         if args and args[0] in self.commands:
             ctx.meta["command"] = True
         else:
@@ -55,7 +55,7 @@ class _Cli(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run as a program; an error while writing the help is handled like any other."""
+        """Run as a program. An error while the help is written is handled like any other."""
         try:
             return super().main(*args, **options)
         except OSError as error:
@@ -174,7 +174,7 @@ def _run(
     quiet: bool,
     **options: Any,
 ) -> ExitCode:
-    """Run the given statements, or a prompt without any."""
+    """Run the given statements, or a prompt if there are none."""
     _check_database(ctx, database, options["read_only"])
     diagnostics = Diagnostics(quiet=quiet)
     scripts = module("scripts")
@@ -195,7 +195,7 @@ def _run(
 
 
 def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
-    """Raise for likely mistakes: a misspelt or misplaced command must not create a database of that name."""
+    """Raise UsageError for likely mistakes: a misspelt or misplaced command must not create a database of that name."""
     if database is None:
         if read_only:
             raise click.UsageError("--read-only needs a database to read", ctx)
@@ -212,7 +212,7 @@ def _check_database(ctx: click.Context, database: Path | None, read_only: bool) 
 
 
 def _check_prompt(output: Path | None, header: bool) -> None:
-    """Raise for options that have commands at the prompt instead."""
+    """Raise UsageError for options that have commands at the prompt instead."""
     if output is not None:
         raise click.UsageError("-o needs statements of -c, -f or stdin; at the prompt write \\o FILE")
     if not header:
@@ -220,13 +220,13 @@ def _check_prompt(output: Path | None, header: bool) -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Redirect a stream that the caller closed (`>&-`) to the null device, as Python's own print ignores it."""
+    """Redirect a stream that the caller closed (`>&-`) to the null device, in the same way as print ignores it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _forget_stdout() -> None:
-    """Discard buffered output, so that Python's own flush at exit does not fail."""
+    """Discard buffered output, so that Python's flush at exit does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Results as bytes, the only writer of stdout: a table for people, and the formats that programs read, streamed."""
+"""Writes results to stdout, as its only writer: a table for people, and formats for programs, which are streamed."""
 
 import json
 import os
@@ -25,29 +25,29 @@ pq = module_on_first_use("pyarrow.parquet")
 
 @dataclass(frozen=True, slots=True)
 class OutputStyle:
-    """The style of results, for the formats that have a choice."""
+    """The style of results, for formats that support it."""
 
     null: str | None = None
-    """The text for NULL; None: the format's own."""
+    """The text for NULL, or None for the default of the format."""
     header: bool = True
     """Whether csv and tsv begin with the names of the columns."""
     max_rows: int | None = None
-    """The most rows of a table; the rest is counted. None: all."""
+    """The maximum number of rows of a table, or None for all. The remaining rows are counted."""
     screen_rows: int | None = 40
     """The same limit for a table on a terminal."""
     seconds: bool = True
-    """Whether times on a terminal end at the second."""
+    """Whether times on a terminal are cut to the second."""
     expanded: bool | None = False
-    """Whether a row is shown as lines of name and value; None: on a terminal where the table is too wide."""
+    """Whether a row is shown as lines of name and value. None means only on a terminal, if the table is too wide."""
     hint: str = ""
-    """The hint at how to see the parts that a table on a terminal omits."""
+    """A hint about how to see the parts that a table on a terminal omits."""
 
 
 _Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], OutputStyle], Iterator[str]]
-"""Pieces of text for a schema and its batches; the first comes without waiting for a batch."""
+"""Yields pieces of text for a schema and its batches. The first piece does not wait for a batch."""
 
 _FLAT = Spelling(str, "", " ", PLAIN.not_finite, nested=JSON)
-"""Values of a delimited file: as in a table, but blobs are bare hexadecimal digits and nested values strict JSON."""
+"""Values in a delimited file: as in a table, but blobs are bare hexadecimal digits and nested values strict JSON."""
 
 
 def _rows(batch: pa.RecordBatch, spelling: Spelling) -> Iterator[tuple[str | None, ...]]:
@@ -58,8 +58,9 @@ def _rows(batch: pa.RecordBatch, spelling: Spelling) -> Iterator[tuple[str | Non
 def _delimited(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle, *, delimiter: str
 ) -> Iterator[str]:
-    """RFC 4180 with a header and plain line feeds: NULL is an empty field, or the given text; a text that is the
-    same is quoted.
+    """Yield RFC 4180 text with plain line feeds.
+
+    NULL is an empty field or the given text. A text value that equals it is quoted.
     """
     null = style.null or ""
     if style.header:
@@ -84,7 +85,7 @@ def _objects(schema: pa.Schema, batch: pa.RecordBatch) -> Iterator[str]:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """The names, numbered where one comes again: most readers of JSON keep only the last value of a key.
+    """Return the names, with numbers for repeated ones, because most JSON readers keep only the last value of a key.
 
     >>> _distinct(["a", "b", "a", "a_1"])
     ['a', 'b', 'a_1', 'a_1_1']
@@ -97,7 +98,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
 
 
 def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle) -> Iterator[str]:
-    """One array of objects: NaN and infinities are null, decimals numbers, blobs hexadecimal, times ISO 8601."""
+    """Yield one array of objects. NaN and infinities are null, blobs are hexadecimal, and times are ISO 8601."""
     yield "["
     separator = "\n  "
     for batch in batches:
@@ -108,13 +109,13 @@ def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputSty
 
 
 def _jsonl(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle) -> Iterator[str]:
-    """One object a line."""
+    """Yield one object per line."""
     for batch in batches:
         yield "".join(f"{item}\n" for item in _objects(schema, batch))
 
 
 def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle) -> Iterator[str]:
-    """A table of GitHub's Markdown, numbers to the right."""
+    """Yield a table in GitHub's Markdown, with numbers right-aligned."""
     null = "NULL" if style.null is None else style.null
     yield _bars(schema.names) + "\n"
     yield "|" + "|".join("---:" if _is_number(kind) else "---" for kind in schema.types) + "|\n"
@@ -142,10 +143,10 @@ _TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
 )
 
 _Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
-"""Pieces of a file for a schema and its batches; a file that was not finished cannot be read."""
+"""Yields pieces of a file for a schema and its batches. An unfinished file cannot be read."""
 
 _GROUP_ROWS = 122_880
-"""Rows in a row group, as DuckDB writes them."""
+"""The number of rows in a row group, the same as in DuckDB."""
 _GROUP_BYTES = 64 << 20
 
 
@@ -167,19 +168,19 @@ class _Drain:
         return self._length
 
     def flush(self) -> None:
-        """Does nothing: nothing is buffered."""
+        """Do nothing, because nothing is buffered."""
 
     def close(self) -> None:
-        """Does nothing: the pieces are in memory."""
+        """Do nothing, because the pieces are in memory."""
 
     def taken(self) -> bytes:
-        """The bytes that were written since the last call."""
+        """Return the bytes that were written since the last call."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)
 
 
 def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """A stream of Arrow IPC, batch by batch."""
+    """Yield an Arrow IPC stream, batch by batch."""
     drain = _Drain()
     writer = pa.ipc.new_stream(drain, schema)
     for batch in batches:
@@ -190,7 +191,7 @@ def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[byt
 
 
 def _parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """A Parquet file, one row group after another; HUGEINT is DECIMAL(38, 0).
+    """Yield a Parquet file, one row group after another. HUGEINT is written as DECIMAL(38, 0).
 
     Raises:
         InputError: Parquet does not support the type of a column.
@@ -220,7 +221,7 @@ def _check(field: pa.Field) -> None:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches enough for a row group each."""
+    """Yield lists of batches with enough rows for a row group each."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -243,10 +244,10 @@ class _Pager(Protocol):
     """A stream that may show a result in a pager."""
 
     waited: float
-    """Seconds in which the pager kept this process waiting so far."""
+    """The number of seconds for which the pager has kept this process waiting so far."""
 
     def takes_wide(self, lines: int) -> bool:
-        """Whether the next result, of `lines` lines, may be wider than the screen."""
+        """Return whether the next result, of `lines` lines, may be wider than the screen."""
 
 
 class Output:
@@ -266,7 +267,7 @@ class Output:
         self._written = 0
 
     def redirect(self, path: Path | None) -> None:
-        """Send results to a new file from now on; None: back to stdout."""
+        """Write further results to a new file, or to stdout if `path` is None."""
         file = None if path is None else path.open("w", encoding="utf-8", newline="")
         if self._file is not None:
             self._file.close()
@@ -284,7 +285,7 @@ class Output:
 
     @property
     def waited(self) -> float:
-        """Seconds in which readers of results, such as a pager, kept this process waiting so far."""
+        """The seconds for which readers of results, such as a pager, have kept this process waiting so far."""
         return self._stdout.waited if isinstance(self._stdout, _Pager) else 0.0
 
     def write(
@@ -298,13 +299,13 @@ class Output:
         """Write one result.
 
         Args:
-            schema: Its columns.
-            batches: Its rows.
+            schema: The columns of the result.
+            batches: The rows of the result.
             before: Called once, after the first piece is computed and before it is written.
-            turn: Whether a table that is too wide for the terminal may have a line for each of its columns.
+            turn: Whether a table that is too wide for the terminal may be transposed, with one line per column.
 
         Raises:
-            InputError: the format is not for terminals, or allows only one result per file.
+            InputError: The format is not for terminals, or allows only one result per file.
         """
         stream = self._stdout if self._file is None else self._file
         if self.format in BINARY:
@@ -382,7 +383,7 @@ class Output:
 
 
 def _begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """The same batches, with the first computed: a statement that fails at once writes nothing."""
+    """Return the same batches with the first one computed, so a statement that fails immediately writes nothing."""
     rest = iter(batches)
     first = next(rest, None)
     return rest if first is None else chain([first], rest)
@@ -399,7 +400,7 @@ def _send(pieces: Iterator[_Piece], put: Callable[[_Piece], object], before: Cal
 def _put(stream: TextIO, piece: str) -> None:
     try:
         stream.write(piece)
-    except UnicodeEncodeError:  # a stdout that cannot hold the text, such as LC_ALL=C without UTF-8 mode
+    except UnicodeEncodeError:  # a stdout whose encoding lacks a character, such as LC_ALL=C without UTF-8 mode
         stream.write(piece.encode("ascii", "backslashreplace").decode("ascii"))
 
 
@@ -414,7 +415,7 @@ def _draws_boxes(stream: TextIO) -> bool:
 def _records(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], null: str, spelling: Spelling, total: int | None = None
 ) -> Iterator[str]:
-    """One line per value, for rows that are too wide for a table; `total` rows where these are the first ones."""
+    """Yield one line per value, for rows that are too wide for a table. `total` is the number of all rows, if known."""
     width = max((len(name) for name in schema.names), default=0)
     number = 0
     for batch in batches:

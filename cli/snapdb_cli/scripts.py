@@ -1,4 +1,4 @@
-"""The statements of -c, -f and stdin, and the values of their parameters, read before an engine is loaded."""
+"""The statements of -c, -f and stdin, and the values of their parameters. They are read before an engine is loaded."""
 
 import difflib
 import re
@@ -23,11 +23,11 @@ class ScriptStep(NamedTuple):
 
     statement: Statement
     origin: str | None = None
-    """The name of its file; None for the command line, stdin and the prompt."""
+    """The name of its file, or None for the command line, stdin and the prompt."""
 
 
 def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
-    """The texts of -c and -f in the given order, each with the name of its file; stdin without any."""
+    """Return the texts of -c and -f in the given order, or of stdin if there are none, each with its file name."""
     if not commands and not files:
         return [(_read(Path("-")), None)]
     rest: dict[str, Iterator[tuple[str, str | None]]] = {
@@ -40,10 +40,10 @@ def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path
 def steps(
     texts: Iterable[tuple[str, str | None]], diagnostics: Diagnostics, *, keep_going: bool = False
 ) -> tuple[list[ScriptStep], ExitCode]:
-    """The statements of all texts in order, and OK if all of them are valid; each text comes with the name of its file.
+    """Return the statements of all texts in order, and OK if all of them are valid. Each text has a file name.
 
-    Errors are reported. The caller should then run nothing, unless `keep_going`: the other statements are still
-    returned.
+    Errors are reported. The caller should then run nothing, except with `keep_going`, where the other statements are
+    still returned.
     """
     parsed: list[ScriptStep] = []
     code = ExitCode.OK
@@ -63,7 +63,7 @@ def steps(
 
 
 def parameters(arguments: Iterable[str]) -> dict[str, Value]:
-    """The values of arguments such as `name=value`, by name."""
+    """Return the values of arguments such as `name=value`, by name."""
     values: dict[str, Value] = {}
     for text in arguments:
         name, equals, value = text.partition("=")
@@ -77,7 +77,7 @@ def parameters(arguments: Iterable[str]) -> dict[str, Value]:
 
 
 def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) -> None:
-    """Raise for a parameter of a statement without a value, and for a value that no statement uses."""
+    """Raise UsageError for a parameter without a value, and for a value that no statement uses."""
     named = list(dict.fromkeys(mark for step in parsed for mark in marks_of(step.statement)))
     for mark in named:
         name = mark.removeprefix("$")
@@ -94,7 +94,7 @@ def check_parameters(values: Mapping[str, Value], parsed: Iterable[ScriptStep]) 
 
 
 def _unescaped(text: str) -> str:
-    """An argument decoded as UTF-8, even where the locale is not, as under LC_ALL=C."""
+    """Return an argument decoded as UTF-8, even if the locale is not UTF-8, as under LC_ALL=C."""
     return _decoded(text.encode("utf-8", "surrogateescape"), "an argument")
 
 

@@ -1,4 +1,4 @@
-"""The loop that runs statements and shows results, shared by scripts and the prompt."""
+"""The loop that runs statements and shows results, which scripts and the prompt share."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ class _Front(Protocol):
     """The prompt, which asks the user to confirm statements."""
 
     def confirm(self, statement: Statement) -> bool:
-        """Whether a typed statement should run. Statements of files need no confirmation."""
+        """Return whether a typed statement should run. Statements of files need no confirmation."""
 
     def abandon(self) -> None:
         """Discard the output of a result that ended before its last row."""
@@ -50,18 +50,18 @@ class Shell:
         self.keep_going = keep_going
         """Whether the following statements run after a failed one."""
         self.parameters = parameters
-        """The values of the statements' `$name`s."""
+        """The values of the `$name` parameters of the statements."""
         self.timing = False
-        """Whether to report how long each statement took."""
+        """Whether to report the duration of each statement."""
         self._front = front
 
     def execute(self, text: str, origin: str | None = None) -> ExitCode:
-        """Run the statements of a text; none of them if one is not valid, unless `keep_going`."""
+        """Run the statements of a text, or none of them if one is not valid, unless `keep_going` is set."""
         parsed, code = steps([(text, origin)], self.diagnostics, keep_going=self.keep_going)
         return worse(code, self.run(parsed))
 
     def run(self, parsed: Sequence[ScriptStep]) -> ExitCode:
-        """Run statements in order, up to the first failure unless `keep_going`; return the worst exit code."""
+        """Run statements in order, up to the first failure unless `keep_going` is set. Return the worst exit code."""
         worst = ExitCode.OK
         for step in parsed:
             code = self._run_one(step)
@@ -71,7 +71,7 @@ class Shell:
         return worst
 
     def names(self) -> Vocabulary | None:
-        """The names in the database by kind; None when they cannot be read."""
+        """Return the names in the database by kind, or None if they cannot be read."""
         try:
             return self.database.names()
         except SnapdbError:
@@ -85,18 +85,18 @@ class Shell:
         try:
             with interruptible(self.database.interrupt) as pressed:
                 self._show(step, pressed)
-            if pressed.is_set():  # too late to stop this one; the next must not start
+            if pressed.is_set():  # too late to stop this statement, but the next one must not start
                 raise KeyboardInterrupt
         except PagerClosed:
             self._abandon()
-            return ExitCode.OK  # the reader closed the pager
+            return ExitCode.OK  # the user closed the pager
         except BrokenPipeError:
             raise
-        except (Exception, KeyboardInterrupt) as error:  # reported, whatever it is
+        except (Exception, KeyboardInterrupt) as error:  # any error is reported
             self._abandon()
             return self.diagnostics.report(error, step.origin)
         if self.timing:
-            paused = self.output.waited - waited  # in which a person read
+            paused = self.output.waited - waited  # the time in which the user read
             self.diagnostics.say(f"Time: {time.perf_counter() - started - paused:.3f} s")
         return ExitCode.OK
 
@@ -127,7 +127,7 @@ def _until(pressed: threading.Event, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def _summarizes(statement: Statement) -> bool:
-    """Whether a statement is a SUMMARIZE, ours or DuckDB's: few rows of many columns."""
+    """Return whether a statement is SUMMARIZE, of snapdb or DuckDB, whose result has few rows and many columns."""
     return statement.text.lstrip()[:9].upper() == "SUMMARIZE"
 
 

@@ -27,19 +27,19 @@ else:
 
 _LESS = "SRXF"
 """Options of less: long lines are cut and scrolled sideways, colours are kept, the screen is not cleared, and less
-exits if all fits on one screen."""
+exits if everything fits on one screen."""
 _SIDEWAYS = "-S -+F"
-"""Options of less for a result that is wider than the screen, after the user's own."""
+"""Options of less for a result that is wider than the screen, after the user's own options."""
 
 
-class PagerClosed(Exception):  # noqa: N818  # a wish, not an error
-    """The reader closed the pager before the end of a result."""
+class PagerClosed(Exception):  # noqa: N818  # a request, not an error
+    """The user closed the pager before the end of a result."""
 
 
 def _pager_command(setting: str) -> str | None:
-    """The command of the pager for a value of `\\pager`; None without a pager.
+    """Return the pager command for a value of `\\pager`, or None for no pager.
 
-    `auto` is $PAGER, else less if it is installed; a dumb terminal has no pager.
+    `auto` means $PAGER, or less if it is installed. A dumb terminal has no pager.
     """
     if setting == "off" or (setting == "auto" and os.environ.get("TERM", "dumb") == "dumb"):
         return None
@@ -50,9 +50,9 @@ def _pager_command(setting: str) -> str | None:
 
 
 class Pager(io.TextIOBase):
-    """stdout, with a pager in between once a result is longer than the terminal is high.
+    """A stdout that starts a pager once a result is longer than the terminal is high.
 
-    A result ends with `flush`; the pager is waited for then.
+    A result ends with `flush`, which waits for the pager.
     """
 
     def __init__(self, stream: TextIO | None = None, *, setting: str = "auto") -> None:
@@ -60,7 +60,7 @@ class Pager(io.TextIOBase):
         self.setting = setting
         """`auto`, `on`, `off` or a command."""
         self.waited = 0.0
-        """Seconds in which a pager or another program kept this process waiting."""
+        """The number of seconds for which a pager or another program has kept this process waiting."""
         self._wide = False
         self._held: list[str] = []
         self._lines = 0
@@ -73,20 +73,20 @@ class Pager(io.TextIOBase):
         return "utf-8" if self._piped else self._stream.encoding or "ascii"
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
+        """Return whether the stream is a terminal."""
         return not self._piped and self._stream.isatty()
 
     def pipe(self, command: str | None) -> None:
-        """Send everything to a program from now on; None: back to the screen, when that program is done."""
+        """Send further output to a program, or back to the screen when that program ends if `command` is None."""
         self._end()
         self._piped = command is not None
         if command is not None:
             self._start(command)
 
     def takes_wide(self, lines: int) -> bool:
-        """Whether the next result, of `lines` lines, may be wider than the screen, as `less` scrolls it sideways.
+        """Return whether the next result, of `lines` lines, may be wider than the screen, because `less` scrolls it.
 
-        `less` shows it if it is longer than the screen, too, or if the setting is `on`.
+        `less` shows the result if it is also longer than the screen, or if the setting is `on`.
         """
         command = (self._pages() or "").split()
         self._wide = bool(command) and Path(command[0]).name == "less"
@@ -94,10 +94,10 @@ class Pager(io.TextIOBase):
         return self._wide
 
     def write(self, text: str) -> int:
-        """Hold the text back while it may fit, else pass it on.
+        """Hold the text back while it may still fit on the screen, otherwise pass it on.
 
         Raises:
-            PagerClosed: the reader went away.
+            PagerClosed: The user closed the pager.
         """
         if self._program is None and (command := self._pages()) is not None:
             self._held.append(text)
@@ -111,7 +111,7 @@ class Pager(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """End a result: show what was held back, or wait until the pager is closed."""
+        """End a result: show the text that was held back, or wait until the pager is closed."""
         if self._piped:
             self._pass("")
             return
@@ -121,7 +121,7 @@ class Pager(io.TextIOBase):
         self._stream.flush()
 
     def drop(self) -> None:
-        """Forget what was held back of a result that came to no end."""
+        """Discard the text that was held back of an incomplete result."""
         self._held, self._lines, self._wide = [], 0, False
         if not self._piped:
             self._end()
@@ -133,7 +133,7 @@ class Pager(io.TextIOBase):
         environment = {"LESS": _LESS, "LV": "-c", **os.environ}
         if self._wide:
             environment["LESS"] += f" {_SIDEWAYS}"
-        self._program = subprocess.Popen(  # noqa: S602  # a shell command, as $PAGER and | are
+        self._program = subprocess.Popen(  # noqa: S602  # a shell command, like $PAGER and |
             command,
             shell=True,
             stdin=subprocess.PIPE,
@@ -158,7 +158,7 @@ class Pager(io.TextIOBase):
             raise PagerClosed from None
 
     def _end(self) -> None:
-        """Close the program's input and wait for it; Ctrl-C is the program's meanwhile."""
+        """Close the program's input and wait for it to end. Ctrl-C is then left to the program."""
         program, self._program, self._piped = self._program, None, False
         if program is None:
             return
@@ -180,7 +180,7 @@ class Pager(io.TextIOBase):
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Ignore Ctrl-C inside the block."""
+    """Ignore Ctrl-C in the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,7 +192,7 @@ def _deaf() -> Iterator[None]:
 
 
 class Progress:
-    """Shows the progress of long work, on a terminal only, from a second after entering until `stop`."""
+    """Shows the progress of long work, on a terminal only, from one second after the start until `stop`."""
 
     def __init__(self, diagnostics: Diagnostics, title: str, *, delay: float = 1.0) -> None:
         self._stream = diagnostics.stream if diagnostics.narrates else None
@@ -212,13 +212,13 @@ class Progress:
         self.stop()
 
     def update(self, what: str, fraction: float | None) -> None:
-        """Show what is being done and its fraction (0 to 1, None: unknown); for `Database.progress`."""
+        """Show the current step and its completed fraction (0 to 1, or None if unknown), for `Database.progress`."""
         with self._lock:
             self._state = (what, fraction)
             self._draw()
 
     def stop(self) -> None:
-        """Remove the line for good, because the work is done or its output begins."""
+        """Remove the line permanently, because the work is done or its output begins."""
         self._timer.cancel()
         with self._lock:
             self._stopped = True

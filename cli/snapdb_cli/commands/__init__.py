@@ -1,1 +1,4 @@
-"""The subcommands of `snapdb`, and running statements without a prompt. Importing the package loads none of them."""
+"""The subcommands of `snapdb`, and the execution of statements without a prompt.
+
+Importing the package loads none of its modules.
+"""

@@ -1,4 +1,4 @@
-"""The arguments of the command line as values. Combinations without a meaning are usage errors."""
+"""The arguments of the command line as values. Meaningless combinations are usage errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DatabasePath(click.Path):
         super().__init__(path_type=Path)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-        """The databases whose path starts with the text, and commands where one is valid; else directories to enter."""
+        """Return databases whose paths start with the text and, where one is valid, commands; otherwise directories."""
         places = [CompletionItem(place) for place in _databases(incomplete)]
         group = ctx.command
         commands: list[CompletionItem[Any]] = []
@@ -53,7 +53,7 @@ def _databases(incomplete: str) -> list[str]:
 
 
 class _ConnectOptions(TypedDict, total=False):
-    """The arguments of `connect`, which opens a database."""
+    """The keyword arguments of `connect`."""
 
     read_only: bool
     threads: int | None
@@ -62,12 +62,12 @@ class _ConnectOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The given options; None where the program, or the configuration of the prompt, has the default."""
+    """The given options. None means the default, of the program or of the prompt's configuration."""
 
     format: str | None = None
-    """The format of results; None: by the file name extension of the output."""
+    """The format of results, or None to infer it from the file extension of the output."""
     output: Path | None = None
-    """The file for results; None: stdout."""
+    """The file for results, or None for stdout."""
     null: str | None = None
     """The text for NULL."""
     header: bool = True
@@ -78,22 +78,22 @@ class Settings:
     """Whether statements run after a failed one."""
     read_only: bool = False
     folders: tuple[Path, ...] = ()
-    """The only directories that statements may read and write; none: all."""
+    """The only directories that statements may read and write, or empty for all."""
     threads: int | None = None
-    """The maximum number of threads of the database; None: one per core."""
+    """The maximum number of threads of the database, or None for one per core."""
     parameters: Mapping[str, Value] = field(default_factory=dict)
-    """The values of the statements' `$name`s."""
+    """The values of the `$name` parameters of the statements."""
     config: bool = True
     """Whether the prompt reads its configuration file."""
 
     @property
     def opening(self) -> _ConnectOptions:
-        """The arguments with which the database is opened."""
+        """The keyword arguments with which the database is opened."""
         return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}
 
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
-"""The formats of output.results, which is not imported to print the help."""
+"""The formats of `output`, which is not imported to print the help."""
 
 _SUFFIXES = {
     ".arrow": "arrow",
@@ -107,15 +107,17 @@ _SUFFIXES = {
     ".tsv": "tsv",
 }
 _DRAWN = ("", ".txt", ".log")
-"""The file name extensions for which tables are drawn as text."""
+"""The file extensions for which tables are drawn as text."""
 _WITH_NULL = ("table", "csv", "tsv", "markdown")
 
 
 def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A002  # the option's name
-    """The given format, or that of the output's file name extension; None (a table) without either.
+    """Return the given format, or that of the output's file extension, or None, which means a table.
+
+    Tables are drawn as text for files without an extension, and for .txt and .log.
 
     Raises:
-        UsageError: no format has this extension. Without an extension, and for .txt and .log, tables are text.
+        UsageError: No format has this extension.
 
     >>> format_of(None, Path("out/report.parquet")), format_of("csv", Path("x.txt")), format_of(None, Path("x.txt"))
     ('parquet', 'csv', None)
@@ -158,17 +160,17 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Write only errors to s
 
 
 def module(name: str) -> ModuleType:
-    """A module of this package. Commands import theirs only when they run, so that help stays fast."""
+    """Return a module of this package. Commands import theirs only when they run, so the help stays fast."""
     return importlib.import_module(f"snapdb_cli.{name}")
 
 
 def call(function: str, *args: object, **options: object) -> ExitCode:
-    """Run a function of this package, such as `commands.export.run`; its module is imported on the call."""
+    """Call a function of this package, such as `commands.export.run`. Its module is imported now."""
     name, _, attribute = function.rpartition(".")
     code: ExitCode = getattr(module(name), attribute)(*args, **options)
     return code
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help."""
+    """Return the end of a command's help, which lists examples."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

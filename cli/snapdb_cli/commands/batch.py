@@ -17,10 +17,11 @@ from snapdb_cli.shell import Shell
 
 
 def _open_for(path: Path | None, steps: Iterable[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> Database:
-    """The database to run statements in; a new one is created only if the first statement writes.
+    """Return the database in which to run statements. A new one is created only if the first statement writes.
 
     Raises:
-        DatabaseError: it does not exist, and the first statement only reads; or it cannot be opened or created.
+        DatabaseError: The database does not exist and the first statement only reads, or it cannot be opened or
+            created.
     """
     if path is None or (path / CATALOG).exists():
         return connect(path, **settings.opening)
@@ -44,9 +45,10 @@ class _AtomicFile:
 
 @contextmanager
 def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
-    """A temporary file beside `path`, which is renamed to it with its permissions if `kept` is set in the block.
+    """Yield a temporary file beside `path`, which is renamed to `path` if `kept` is set in the block.
 
-    A pipe or device is written in place. Raises OSError when the file cannot be created.
+    The new file gets the permissions of the old one. A pipe or device is written in place. Raises OSError if the file
+    cannot be created.
     """
     real = path.resolve()
     known = real.stat().st_mode if real.exists() else None
@@ -66,9 +68,9 @@ def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
 
 
 def run(path: Path | None, steps: Sequence[ScriptStep], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
-    """Run the statements in the database, and roll back an open transaction. Returns the exit code.
+    """Run the statements in the database, roll back an open transaction, and return the exit code.
 
-    The output file is replaced when all statements succeeded, or under `keep_going` when the last one was attempted.
+    The output file is replaced if all statements succeeded or, with `keep_going`, if the last one was attempted.
     """
     with ExitStack() as stack:
         target = None if settings.output is None else stack.enter_context(_atomic_file(settings.output))

@@ -1,4 +1,5 @@
-"""The subcommands as click declares them. Each imports its implementation only when it runs, and returns its code."""
+"""The click declarations of the subcommands. Each imports its implementation when it runs, and returns its exit code.
+"""
 
 import importlib
 import shutil
@@ -25,7 +26,7 @@ def _checked_format(ctx: click.Context, param: click.Parameter, value: str) -> s
 
 
 def _format(text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
-    """The option --format with a help text."""
+    """Return the option --format with a help text."""
     return click.option(
         "--format",
         "output_format",
@@ -88,7 +89,7 @@ def _run(database: Path, jobs: int, grace: float, log_format: str) -> ExitCode:
     wait, and one of them takes over within ten seconds after the leader ends. Exit code 0 after SIGTERM, 130 after
     Ctrl-C.
     """
-    # The daemon starts workers for DuckDB and numba, and imports neither itself: a fifth of the memory.
+    # The daemon imports neither DuckDB nor numba, but starts workers that do, so it needs a fifth of the memory.
     daemon = importlib.import_module("snapdb.daemon")
     return ExitCode(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
 
@@ -310,7 +311,7 @@ def _wait(
 
     The snapshot does not have to exist yet. Exit code 3 on timeout.
     """
-    if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
+    if timeout != timeout:  # noqa: PLR0124  # click accepts NaN as a number
         raise click.UsageError("--timeout must be a number of seconds, found nan")
     diagnostics = Diagnostics(quiet=quiet)
     return call("commands.maintenance.wait", database, snapshot, newer_than, timeout, diagnostics, output_format)

@@ -1,4 +1,4 @@
-"""`snapdb demo`: generated payments, from tables to a trained model."""
+"""`snapdb demo`: generates payments, and shows the way from tables to a trained model."""
 
 import hashlib
 import tempfile
@@ -22,7 +22,7 @@ from snapdb.train import GraphSAGE, Predictions, average_precision, fit, predict
 _ACCOUNTS = 4_000
 _FIRST_DAY = date(2026, 1, 1)
 _DAYS = 181  # January to June 2026
-_CELLS = (95, 125, 156)  # days on which a cell starts: in April, May and June
+_CELLS = (95, 125, 156)  # the days on which a cell starts: in April, May and June
 _MEMBERS, _MULES = 50, 8  # per cell
 
 _Ints = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ _Flags = npt.NDArray[np.bool_]
 
 
 def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
-    """Write the files accounts, payments and cases; return their paths. The same seed writes the same rows."""
+    """Write the files accounts, payments and cases, and return their paths. The same seed writes the same rows."""
     rng = np.random.default_rng(seed)
     files = {name: folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")}
     cell = _cells(rng)
@@ -44,7 +44,7 @@ def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
 
 
 def _cells(rng: np.random.Generator) -> _Ints:
-    """[accounts] int64: 0 for honest accounts; 1, 2, 3 for members of that cell; -1, -2, -3 for its mules."""
+    """Return, [accounts] int64, 0 for honest accounts, 1, 2, 3 for members of that cell, -1, -2, -3 for its mules."""
     cell = np.zeros(_ACCOUNTS, dtype=np.int64)
     picked = rng.choice(_ACCOUNTS, size=len(_CELLS) * (_MEMBERS + _MULES), replace=False)
     for number, ids in enumerate(np.split(picked, len(_CELLS)), start=1):
@@ -54,7 +54,7 @@ def _cells(rng: np.random.Generator) -> _Ints:
 
 
 def _opening_days(rng: np.random.Generator, cell: _Ints, burner: _Flags) -> _Ints:
-    """[accounts] days since the first day; mules open in the weeks before their cell starts."""
+    """Return, [accounts], days since the first day. Mules open their accounts in the weeks before their cell starts."""
     opened = np.where(burner, rng.integers(-90, 150, _ACCOUNTS), -rng.integers(90, 2_000, _ACCOUNTS))
     for number, start in enumerate(_CELLS, start=1):
         opened[cell == -number] = start - rng.integers(5, 60, _MULES)
@@ -62,7 +62,10 @@ def _opening_days(rng: np.random.Generator, cell: _Ints, burner: _Flags) -> _Int
 
 
 def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Flags) -> pa.Table:
-    """id, opened (date), balance, income, logins, devices: members log in slightly more and keep slightly less."""
+    """Return a table of id, opened (date), balance, income, logins and devices.
+
+    Members of the ring log in slightly more often, and have a slightly lower balance.
+    """
     ring = (cell != 0).astype(np.float64)
     return pa.table(
         {
@@ -77,9 +80,9 @@ def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Fla
 
 
 def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
-    """A table of payer, payee, amount and paid_at, in the order of time.
+    """Return a table of payer, payee, amount and paid_at, in the order of time.
 
-    Honest payments of all accounts, plus those of the rings; none before both accounts are open.
+    It has honest payments of all accounts and those of the rings, all of them after both accounts were opened.
     """
     parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(_CELLS) + 1))]
     payer, payee = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
@@ -98,7 +101,7 @@ def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
 
 
 def _honest(rng: np.random.Generator) -> tuple[_Ints, _Ints, _Ints]:
-    """About 18 payments per account: half to a few regular payees, half to popular ones such as shops."""
+    """Return about 18 payments per account, half to a few regular payees, half to popular ones such as shops."""
     count = 18 * _ACCOUNTS
     popular = rng.permutation(_ACCOUNTS)
     regulars = rng.integers(0, _ACCOUNTS, (_ACCOUNTS, 4))
@@ -110,7 +113,7 @@ def _honest(rng: np.random.Generator) -> tuple[_Ints, _Ints, _Ints]:
 
 
 def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _Ints, _Ints]:
-    """The payments of a cell from its first day on: members pay mules and each other, mules pay members."""
+    """Return the payments of a cell from its first day. Members pay mules and each other, and mules pay members."""
     members, mules = np.flatnonzero(cell == number), np.flatnonzero(cell == -number)
     count = 24 * _MEMBERS
     payer = rng.choice(members, count)
@@ -123,9 +126,9 @@ def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _I
 
 
 def _cases(rng: np.random.Generator, cell: _Ints) -> pa.Table:
-    """A table of id, month ('may', 'june'), ring (0, 1: known at the month's end) and fold ('train', 'valid', 'test').
+    """Return a table of id, month ('may', 'june'), ring (0 or 1, as known at its end) and fold.
 
-    An account keeps its fold, so that none is used for both training and testing.
+    The folds are 'train', 'valid' and 'test'. An account keeps its fold, so none is used for both training and testing.
     """
     fold = rng.choice(["train", "valid", "test"], size=_ACCOUNTS, p=[0.4, 0.1, 0.5])
     known = {"may": np.isin(np.abs(cell), (1, 2)), "june": cell != 0}
@@ -190,10 +193,10 @@ SELECT payee, opened, before, june, ring FROM (
 
 
 def run(path: Path | None, echo: Callable[[str], None]) -> None:
-    """Run the demo in the database at `path`, or in a temporary one; `echo` is called with each piece of text.
+    """Run the demo in the database at `path`, or in a temporary one. `echo` is called with each piece of text.
 
     Raises:
-        BindError: a file or directory exists at `path`.
+        BindError: A file or a directory that is not empty exists at `path`.
     """
     if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
         raise BindError(f"{path} already exists; the demo creates a new database, choose another path", code="exists")
@@ -211,7 +214,7 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The database, and the function that shows a text."""
+    """The database, and the function that shows text."""
 
     db: snapdb.Database
     echo: Callable[[str], None]
@@ -223,7 +226,7 @@ class _Stage:
         self.echo(dedent(text).strip())
 
     def sql(self, script: str, *, shown: bool = True) -> snapdb.Result:
-        """Show and run each statement of a script; return the last result, which is shown when it has rows."""
+        """Show and run each statement of a script. Show the last result if it has rows, and return it."""
         for statement in script.strip().removesuffix(";").split(";\n"):
             if shown:
                 self.echo(indent(f"{statement.strip()};", "    "))
@@ -235,7 +238,7 @@ class _Stage:
         return result
 
     def took(self, began: float) -> None:
-        """Show the duration of a step if it exceeded a second."""
+        """Show the duration of a step if it exceeds a second."""
         seconds = time.perf_counter() - began
         if seconds > 1:
             self.echo(f"    -- {seconds:.1f} s")
@@ -299,7 +302,7 @@ def _learn(stage: _Stage) -> dict[str, Predictions]:
     """)
     stage.echo(indent(_sample("jun", "june", "test").strip(), "    "))
     train = stage.db.stream(_sample("may", "may", "train"))
-    # Validation and test read epoch 0 each time, and a network without graph layers reads no drawn edge
+    # Validation and test read epoch 0 each time. A network without graph layers reads no sampled edge.
     valid, test = (list(stage.db.stream(_sample(*of))) for of in (("may", "may", "valid"), ("jun", "june", "test")))
     rivals: tuple[tuple[str, int, Iterable[Batch]], ...]
     rivals = (("features only", 0, list(train)), ("GraphSAGE", 2, train))
@@ -352,7 +355,7 @@ def _scorer(model: GraphSAGE, valid: Iterable[Batch]) -> Callable[[], float]:
 
 
 def _digest(batches: Iterable[Batch]) -> str:
-    """The first 32 digits of the sha256 over every tensor of every batch."""
+    """Return the first 32 digits of the SHA-256 digest of every tensor of every batch."""
     hashed = hashlib.sha256()
     for batch in batches:
         for tensors in (batch.n_id, batch.x, batch.edge_index):

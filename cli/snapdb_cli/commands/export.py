@@ -1,4 +1,4 @@
-"""`snapdb export`: batches and snapshots as folders of files."""
+"""`snapdb export`: writes batches and snapshots as folders of files."""
 
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, nullcontext
@@ -31,21 +31,21 @@ def run(
     split: str | None,
     overwrite: bool,
 ) -> ExitCode:
-    """Export each name, after checking that all names exist and all target folders are free. Returns the exit code.
+    """Export each name, after checking that all names exist and all target folders are free. Return the exit code.
 
     Args:
         path: The database.
         names: The names of samplers and snapshots.
-        diagnostics: The output of progress and errors.
-        folder: The folder of a single name, or the parent of a folder per name.
-        output_format: The format; None: the default.
+        diagnostics: The output for progress and errors.
+        folder: The folder of a single name, or the parent of one folder per name.
+        output_format: The format, or None for the default.
         epochs: The number of epochs of samplers.
         split: The split column of snapshots.
         overwrite: Whether earlier exports are replaced.
 
     Raises:
-        SnapdbError: a name is unknown, an option does not apply to it, or a folder is not empty.
-        UsageError: an option applies to none of the names.
+        SnapdbError: A name is unknown, an option does not apply to it, or a folder is not empty.
+        UsageError: An option applies to none of the names.
     """
     with connect(path, read_only=True) as database:
         exports = list({name.lower(): _resolve(database.names(), name) for name in names}.values())
@@ -76,13 +76,13 @@ def _check_options(kinds: Set[str], epochs: int | None, split: str | None) -> No
 
 
 def _copy(kind: str, name: str, folder: Path, options: Sequence[str]) -> str:
-    """The statement that exports a sampler or snapshot."""
+    """Return the statement that exports a sampler or a snapshot."""
     source = f"(SAMPLE USING {quote_odd(name)})" if kind == "sampler" else f"SNAPSHOT {quote_odd(name)}"
     return f"COPY {source} TO {text_literal(str(folder))}" + (f" ({', '.join(options)})" if options else "")
 
 
 def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:
-    """'sampler' or 'snapshot', and the name in its original case."""
+    """Return 'sampler' or 'snapshot', and the name in its original case."""
     exports = [("sampler", n) for n in known["samplers"]] + [("snapshot", n) for n in known["snapshots"]]
     match [export for export in exports if export[1].lower() == name.lower()]:
         case [export]:
@@ -101,7 +101,7 @@ def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:
 
 @contextmanager
 def _existing(folder: Path) -> Iterator[None]:
-    """Creates the folder for the block if it does not exist; it is removed at the end if it is empty."""
+    """Create the folder for the block if it does not exist, and remove it at the end if it is empty."""
     existed = folder.exists()
     if not folder.parent.is_dir():
         raise InputError(f"cannot write {folder}: its parent folder does not exist", code="unwritable-file")

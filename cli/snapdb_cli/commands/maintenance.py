@@ -24,12 +24,12 @@ from snapdb_cli.terminal import Progress
 
 
 def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
-    """List the problems of a database without writing to it; FAILED when something is damaged."""
+    """List the problems of a database without writing to it. Return FAILED if anything is damaged."""
     db_dir = open_db_dir(path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
         problems, checked = _problems(db_dir, progress)
         batch, output = listing(PROBLEMS, problems), Output(output_format)
-        if problems or output_format != "table" or not output.terminal:  # for a person the line below is enough
+        if problems or output_format != "table" or not output.terminal:  # on a terminal, the line below is enough
             output.write(batch.schema, [batch], progress.stop)
     damage = sum(problem.is_damage for problem in problems)
     notes = len(problems) - damage
@@ -49,7 +49,7 @@ def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) 
 
 
 def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
-    """Upgrade a database to this version's format and report the change."""
+    """Upgrade a database to the format of this version, and report the change."""
     diagnostics.say(upgrade_database(path))
     return ExitCode.OK
 
@@ -80,11 +80,11 @@ def wait(
     diagnostics: Diagnostics,
     output_format: str,
 ) -> ExitCode:
-    """Wait for a publication and show it; the database is opened read-only.
+    """Wait for a publication, and show it. The database is opened read-only.
 
     Raises:
-        WaitTimeout: the timeout passed.
-        BindError: the name does not belong to a snapshot.
+        WaitTimeout: The timeout passed.
+        BindError: The name does not belong to a snapshot.
     """
     with connect(path, read_only=True) as database, Progress(diagnostics, f"waiting for {snapshot}") as progress:
         publication = database.wait_for(snapshot, newer_than, timeout)
@@ -96,10 +96,10 @@ def wait(
 def replay(
     path: Path, batch: int, epoch: int | None, database: Path | None, diagnostics: Diagnostics, output_format: str
 ) -> ExitCode:
-    """Show the rows that SAMPLE returns for the batch; `path` is a file of JSON, or - for stdin.
+    """Show the rows that SAMPLE returns for the batch. `path` is a JSON file, or - for stdin.
 
     Raises:
-        SnapdbError: the file has no lineage, or the batch cannot be replayed.
+        SnapdbError: The file has no lineage, or the batch cannot be replayed.
     """
     text = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     try:
@@ -120,10 +120,10 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 
 def bench(size: str, against: str | None, output_format: str, diagnostics: Diagnostics, root: Path = _ROOT) -> ExitCode:
-    """Run the benchmarks and show the results.
+    """Run the benchmarks, and show the results.
 
     Raises:
-        InputError: the benchmarks do not exist, or one of them failed.
+        InputError: The benchmarks do not exist, or one of them failed.
     """
     if not (root / "benchmarks" / "quick.py").is_file():
         raise InputError(

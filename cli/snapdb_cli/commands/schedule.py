@@ -32,7 +32,7 @@ def tasks(path: Path, output_format: str, diagnostics: Diagnostics) -> ExitCode:
 def history(
     path: Path, name: str | None, diagnostics: Diagnostics, *, last: int, failed: bool, log: bool, output_format: str
 ) -> ExitCode:
-    """List the last runs of a database's tasks, the newest last; `failed` omits successful runs."""
+    """List the last runs of a database's tasks, newest last. `failed` omits successful runs."""
     with connect(path, read_only=True) as database:
         if name is not None:  # raises an error for an unknown task
             database.execute(f"SHOW TASK RUNS OF {quote_odd(name)}").arrow()
@@ -45,8 +45,8 @@ def history(
 
 
 def run_now(path: Path, name: str, diagnostics: Diagnostics) -> ExitCode:
-    """Run a task and wait for it; the exit code is that of its end."""
-    open_db_dir(path, read_only=True)  # raises an error if there is none: `connect` would create it
+    """Run a task, wait until it ends, and return the exit code for its result."""
+    open_db_dir(path, read_only=True)  # raises an error if the database does not exist, which `connect` would create
     with connect(path) as database:
         return _shell(database, "table", diagnostics).execute(f"EXECUTE TASK {quote_odd(name)}")
 
@@ -67,7 +67,7 @@ def _none(path: Path) -> str:
 
 
 def _short(columns: str, output_format: str) -> str:
-    """The columns of a list; for tables, times to the second and fewer columns, so that errors fit."""
+    """Return the columns of a list. A table shows times to the second and fewer columns, so that errors fit."""
     if output_format != "table":
         return columns
     spared = columns.replace("runs, created", "runs").replace("ended", "round(seconds, 2) AS seconds")

@@ -1,1 +1,1 @@
-"""The prompt: reading lines, running them, and what a person configures."""
+"""The interactive prompt: reads and runs lines, and loads the user's configuration."""

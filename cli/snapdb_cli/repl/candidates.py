@@ -32,22 +32,22 @@ class _Scope(NamedTuple):
 
 
 def _names(kind: str, texts: Sequence[str]) -> CandidateGroup:
-    """Names, offered at once."""
+    """Return a group of names, which are offered before a letter is typed."""
     return CandidateGroup(kind, texts, "name")
 
 
 def _words(texts: Sequence[str], *, eager: bool = True) -> CandidateGroup:
-    """Keywords."""
+    """Return a group of keywords."""
     return CandidateGroup("", texts, "word", eager)
 
 
 def _functions(texts: Sequence[str]) -> CandidateGroup:
-    """Functions, with the bracket that follows them."""
+    """Return a group of functions, with the opening parenthesis."""
     return CandidateGroup("function", [f"{text}(" for text in texts], "word", eager=False)
 
 
 def _sources(tokens: Sequence[Token]) -> dict[str, str]:
-    """The tables that a query reads, as keys of `columns_of`, by the name or alias of their columns.
+    """Return the tables that a query reads, as keys of `columns_of`, by the qualifier of their columns.
 
     >>> from snapdb.sql.lexer import scan
     >>> _sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
@@ -61,7 +61,7 @@ def _sources(tokens: Sequence[Token]) -> dict[str, str]:
 
 
 def _relations(tokens: Sequence[Token], index: int) -> Iterator[tuple[str, str]]:
-    """Alias and key of each table between commas from a token on."""
+    """Yield the alias and the key of each table in a comma-separated list that begins at a token."""
     while index < len(tokens) and _is_name(tokens[index]):
         path = [tokens[index].identifier.lower()]
         while _marks(tokens, index + 1, ".") and index + 2 < len(tokens) and _is_name(tokens[index + 2]):
@@ -91,7 +91,7 @@ def _marks(tokens: Sequence[Token], index: int, mark: str) -> bool:
 
 
 def _behind(tokens: Sequence[Token], opened: int) -> int:
-    """The index after the bracket that closes the one at `opened`."""
+    """Return the index after the parenthesis that closes the one at `opened`."""
     depth = 0
     for index in range(opened, len(tokens)):
         depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
@@ -101,7 +101,7 @@ def _behind(tokens: Sequence[Token], opened: int) -> int:
 
 
 def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """The candidates after the tokens `before` of a query or expression; `whole` is all of it."""
+    """Return the candidates after the tokens `before` of a query or expression. `whole` is all of it."""
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
     if not before and not scope.tables:
@@ -121,14 +121,14 @@ def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> l
 
 
 def _ends_value(token: Token) -> bool:
-    """Whether a token ends a value, so that an operator or a keyword comes next."""
+    """Return whether a token ends a value, so that an operator or a keyword must follow."""
     if token.kind in ("quoted", "string", "number", "parameter") or token.text in (")", "]"):
         return True
     return token.kind == "word" and (token.word not in SQL_WORDS or token.word in {"NULL", "TRUE", "FALSE", "END"})
 
 
 def _clause(before: Sequence[Token]) -> str:
-    """The keyword of the clause at the cursor, outside of open brackets where there is none inside."""
+    """Return the keyword of the innermost clause at the cursor. It may be outside open parentheses."""
     depth = 0
     for index in range(len(before) - 1, -1, -1):
         token = before[index]
@@ -139,7 +139,7 @@ def _clause(before: Sequence[Token]) -> str:
 
 
 def _tags(known: DatabaseNames) -> CandidateGroup:
-    """The tags as string literals."""
+    """Return the tags as string literals."""
     return CandidateGroup("tag", [text_literal(tag) for tag in known.tags], "text")
 
 
@@ -162,7 +162,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
 
 
 def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """The candidates after a name and a dot."""
+    """Return the candidates after a name and a dot."""
     path: list[str] = []
     index = len(before) - 1
     while index > 0 and before[index].text == "." and before[index - 1].kind in ("word", "quoted"):
@@ -180,7 +180,7 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -
 
 
 def _values(whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """Columns of the tables that are read, then functions and keywords of expressions."""
+    """Return the columns of the tables that are read, followed by functions and keywords of expressions."""
     known = scope.known
     read = _sources(whole)
     columns: list[str] = []
@@ -195,17 +195,17 @@ _Names = Callable[[DatabaseNames, Spot], Sequence[CandidateGroup]]
 
 
 def _kinds(**labels: str) -> _Names:
-    """The names of some kinds, with what each is called."""
+    """Return a function that offers the names of some kinds, with a label for each kind."""
     return lambda known, spot: [_names(label, known.of(kind)) for kind, label in labels.items()]
 
 
 def _columns_of_table(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """The columns of the table that the statement is about: its first name of a table."""
+    """Return the columns of the statement's table, which is the first table name in it."""
     return [_names("column", known.columns_of.get(_table(known, spot.before), ()))]
 
 
 def _columns_of_element(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """The columns of the element table whose definition contains the cursor."""
+    """Return the columns of the element table whose definition contains the cursor."""
     depth, here = 0, ""
     for index, token in enumerate(spot.before):
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
@@ -215,7 +215,7 @@ def _columns_of_element(known: DatabaseNames, spot: Spot) -> Sequence[CandidateG
 
 
 def _columns_of_history(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """The columns of the last table after FROM: that of a feature's history."""
+    """Return the columns of the last table after FROM, which is the table of a feature's history."""
     after = [
         follows.identifier.lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
     ]
@@ -235,7 +235,7 @@ def _weights(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
 
 
 def _vertices_defined(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """The vertex tables of the graph that is being defined."""
+    """Return the vertex tables of the graph that is being defined."""
     return [_names("vertex", _items(spot.before, "VERTEX", "NODE")), _names("table", known.tables)]
 
 
@@ -255,7 +255,7 @@ _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
     "overlap": ("skip", "queue"),
     "catch_up": ("none", "last", "all"),
 }
-"""Option of a task → the words that it takes."""
+"""Option of a task → the words that it accepts."""
 
 
 def _task_options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
@@ -263,7 +263,7 @@ def _task_options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
 
 
 def _task_values(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """The words that the option before = takes."""
+    """Return the words that the option before = accepts."""
     return [CandidateGroup("", _TASK_OPTIONS.get(spot.before[-2].identifier.lower(), ()), "text")]
 
 
@@ -304,11 +304,11 @@ _PLACES: tuple[tuple[str, _Names], ...] = (
     (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
     (r"(WITH|STRING) LPAR" + _LISTED, _options),
 )
-"""A pattern of the terminals before a name, and the names that may follow; the first pattern that matches counts."""
+"""Patterns of the terminals before a name, and the names that may follow. The first matching pattern counts."""
 
 
 def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """The candidates at the cursor, names before keywords; those of a query where no grammar of snapdb applies."""
+    """Return the candidates at the cursor, names before keywords. If no grammar matches, they are those of a query."""
     explained = _unexplained(spot)
     if explained is not None:
         inner = candidates(explained, known)
@@ -320,7 +320,7 @@ def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
 
 
 def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
-    """The groups, with the keywords of several grammars in one order; OR REPLACE comes last."""
+    """Return the groups, with the keywords of several grammars in one order, in which OR REPLACE is last."""
     eager = sorted(
         {text for group in groups if group.form == "word" and group.eager for text in group.texts},
         key=lambda text: (text.startswith("OR "), text),
@@ -329,13 +329,13 @@ def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
 
 
 def _starts(spot: Spot) -> list[str]:
-    """The first words of statements, of DuckDB and snapdb."""
+    """Return the first words of statements, of DuckDB and snapdb."""
     phrases = {words for slot in slots(spot) for words in (slot.words() if spot.before else slot.pairs())}
     return ["SELECT", *sorted(phrases | set(READS[1:]) | {"EXPLAIN"})]
 
 
 def _unexplained(spot: Spot) -> Spot | None:
-    """The statement after EXPLAIN and its options; None if nothing is explained."""
+    """Return the statement after EXPLAIN and its options, or None if there is no EXPLAIN."""
     if spot.words[:1] != ("EXPLAIN",):
         return None
     start = 2 if spot.words[1:2] == ("ANALYZE",) else 1
@@ -347,7 +347,7 @@ def _unexplained(spot: Spot) -> Spot | None:
 
 
 def _in_slot(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """The candidates of one grammar: names where it accepts one, its keywords, or those of its SQL fragment."""
+    """Return the candidates of one grammar: names if it accepts one, its keywords, or those of its SQL fragment."""
     if slot.fragment == "STATEMENT":
         return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
     if slot.fragment:
@@ -366,13 +366,13 @@ def _in_slot(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGrou
 
 
 def _in_fragment(slot: Slot, spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """The candidates of a query or expression inside the statement, and the keywords that may end it."""
+    """Return the candidates of a query or expression inside the statement, and the keywords that may end it."""
     if slot.fragment == "COLUMNS":
         return [_words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
     if slot.path.endswith((" TAG __ANON_0", " TAG")):
         return [_tags(known)]
     offered = _groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
-    ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows are required next
+    ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # VALUES must be followed by rows
     behind = Slot(slot.family, (*slot.types, slot.fragment)).words() if ends else []
     return [_words(behind), *offered]
 
@@ -389,20 +389,20 @@ def _scope(slot: Slot, spot: Spot, known: DatabaseNames) -> _Scope:
 
 
 def _sampled(spot: Spot) -> str:
-    """The snapshot that a SAMPLE statement reads, in small letters; '' where it uses a sampler."""
+    """Return the snapshot that a SAMPLE statement reads, in lower case, or '' if it uses a sampler."""
     pairs = pairwise(spot.before)
     return next((name.identifier.lower() for token, name in pairs if token.word == "FROM"), "")
 
 
 def _table(known: DatabaseNames, tokens: Sequence[Token]) -> str:
-    """The first name that is a table's, in small letters."""
+    """Return the first name that is the name of a table, in lower case."""
     tables = {name.lower() for name in known.tables}
     identifiers = (token.identifier.lower() for token in tokens if token.kind in ("word", "quoted"))
     return next((name for name in identifiers if name in tables), "")
 
 
 def _items(tokens: Sequence[Token], *kinds: str) -> list[str]:
-    """The elements that a list such as VERTEX TABLES (…) defines so far: by alias where there is one."""
+    """Return the elements that a list such as VERTEX TABLES (…) defines so far, by alias if they have one."""
     elements: list[str] = []
     depth, inside = 0, False
     for index, token in enumerate(tokens):

@@ -29,28 +29,28 @@ _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "topic", "setting
 """What completion offers for the argument: names of these kinds, or something else."""
 
 
-class Leave(Exception):  # noqa: N818  # a wish, not an error
-    """The prompt should end."""
+class Leave(Exception):  # noqa: N818  # a request, not an error
+    """Ends the prompt."""
 
 
 class _Command(NamedTuple):
     """One command of the prompt."""
 
     names: tuple[str, ...]
-    """With their backslash or dot, the one to show first."""
+    """The names with their backslash or dot. The first one is the main name."""
     argument: str
-    """How its argument reads in the help; empty for none."""
+    """The argument in the form that the help shows, or empty if there is none."""
     help: str
     run: Callable[[ReplSession, str], None]
-    """Called with what followed the name, stripped."""
+    """Called with the stripped text after the name."""
     takes: _ArgumentKind = ()
 
 
 def run_typed(session: ReplSession, text: str) -> None:
-    """Run what a person typed: a command, or statements and perhaps a command behind them, as in `SELECT 1 \\gx`.
+    """Run the typed text: a command, or statements and optionally a command after them, as in `SELECT 1 \\gx`.
 
     Raises:
-        Leave: the command ends the prompt.
+        Leave: The command ends the prompt.
     """
     if is_command(text):
         run_command(session, text)
@@ -68,26 +68,26 @@ def run_typed(session: ReplSession, text: str) -> None:
         return
     statement, command = text[:place].rstrip(), text[place:]
     if command.split()[0] in ("\\g", "\\gx", "\\watch", "\\p", "\\e", "\\edit", "\\ns"):
-        session.last = statement  # the command runs it, or takes it elsewhere
+        session.last = statement  # the command runs the statement or uses it otherwise
     else:
         session.execute(statement)
     run_command(session, command)
 
 
 def find(name: str) -> _Command | None:
-    """The command of that name."""
+    """Return the command with that name."""
     return next((c for c in COMMANDS if name in c.names), None)
 
 
 def run_command(session: ReplSession, text: str) -> None:
-    """Run a command line; an error becomes a message.
+    """Run a command line. An error is shown as a message.
 
     Raises:
-        Leave: the command ends the prompt.
+        Leave: The command ends the prompt.
     """
     line = text.strip()
     name, _, argument = line.partition(" ")
-    if name.startswith("\\!") and len(name) > 2:  # psql takes \!ls
+    if name.startswith("\\!") and len(name) > 2:  # as in psql, \!ls is \! ls
         name, argument = "\\!", f"{name[2:]} {argument}"
     command = find(name.lower().rstrip(";"))
     if command is None:
@@ -110,11 +110,11 @@ _STATEMENTS = {
     ".export": "COPY t TO 'file'",
     "\\explain": "EXPLAIN",
 }
-"""What other shells have commands for."""
+"""Commands of other shells for which snapdb has statements."""
 
 
 def _hint(name: str) -> str:
-    """What to type in place of an unknown command."""
+    """Return what to type instead of an unknown command."""
     if name in _STATEMENTS:
         return f"{_STATEMENTS[name]} is a statement here"
     known = [n for c in COMMANDS for n in c.names]
@@ -123,13 +123,13 @@ def _hint(name: str) -> str:
 
 
 def _argument(command: _Command, text: str) -> str:
-    """The argument after the name, without a semicolon at its end unless it is a statement."""
+    """Return the argument after the name, without a trailing semicolon unless it is a statement."""
     text = text.strip()
     return text if command.takes in ("statement", "query") else text.rstrip(";").rstrip()
 
 
 def _unquoted(argument: str) -> str:
-    """An argument without the quotes around it.
+    """Return an argument without the quotes around it.
 
     >>> _unquoted("'my file.sql'"), _unquoted("a b")
     ('my file.sql', 'a b')
@@ -139,7 +139,7 @@ def _unquoted(argument: str) -> str:
 
 
 def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
-    """Names with a text beside each, in lines that fit the terminal.
+    """Return names with a text beside each, in lines that fit the terminal.
 
     >>> print(_two_columns([("a", "first"), ("long", "second")]))
       a     first
@@ -171,7 +171,7 @@ def _describe(session: ReplSession, argument: str) -> None:
 
 
 def _more(session: ReplSession, argument: str) -> None:
-    """The output of `\\d`, then the versions of a table, the summary of a snapshot or the runs of a task."""
+    """Run `\\d`, then show the versions of a table, the summary of a snapshot or the runs of a task."""
     _describe(session, argument)
     name = _unquoted(argument)
     if not name or "." in name or (match := _find(session, name, quiet=True)) is None:
@@ -192,7 +192,7 @@ def _list(session: ReplSession) -> None:
 
 
 def _find(session: ReplSession, name: str, *, quiet: bool = False) -> tuple[str, str] | None:
-    """The kind and the exact name of the object with that name; a message with the nearest name where there is none."""
+    """Return the kind and the exact name of an object. If there is none, show a message with the nearest name."""
     known = session.known()
     for kind in _KINDS:
         for given in known.of(kind):
@@ -239,11 +239,11 @@ def _connection(session: ReplSession, argument: str) -> None:
 
 _SHOWN_HISTORY = 50
 _WIDEST = 100
-"""The most characters of a line of help."""
+"""The maximum number of characters in a line of help."""
 
 
 def _again(session: ReplSession, argument: str) -> None:
-    """Run the last statements again, with their results once to a file or program."""
+    """Run the last statements again. An argument sends their results to a file or program."""
     if text := _last(session):
         with session.once(_unquoted(argument)) if argument else nullcontext():
             session.shell.execute(text)
@@ -270,7 +270,7 @@ def _print(session: ReplSession, argument: str) -> None:
 
 
 def _watch(session: ReplSession, argument: str) -> None:
-    """Run the last statements over and over, until Ctrl-C, an error or the given number of runs."""
+    """Run the last statements repeatedly, until Ctrl-C, an error or the given number of runs."""
     seconds, count = _pace(argument)
     text = _last(session)
     runs = 0
@@ -288,7 +288,7 @@ def _watch(session: ReplSession, argument: str) -> None:
 
 
 def _pace(argument: str) -> tuple[float, int | None]:
-    """Seconds and number of runs, as `2`, `2 5` or psql's `i=2 c=5`."""
+    """Return the seconds and the number of runs, which are written as `2`, `2 5` or, as in psql, `i=2 c=5`."""
     seconds, count = 2.0, None
     for place, word in enumerate(argument.split()):
         name, equals, value = word.partition("=")
@@ -328,7 +328,7 @@ def _input(session: ReplSession, argument: str) -> None:
 
 
 def _edit(session: ReplSession, argument: str) -> None:
-    """Edit a statement in an editor; the prompt then begins with it."""
+    """Edit a statement in an editor. It is then the initial text of the prompt."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     file, name = tempfile.mkstemp(suffix=".sql", prefix="snapdb-")
     path = Path(name)
@@ -344,7 +344,7 @@ def _edit(session: ReplSession, argument: str) -> None:
 
 
 def _history(session: ReplSession, argument: str) -> None:
-    """Entries of the history, the newest last: those that contain a text, or the last N."""
+    """Show entries of the history, newest last: the last N, or those that contain a text."""
     entries = list(session.history.get_strings())
     if argument.isdigit():
         entries = entries[-int(argument) :]
@@ -412,11 +412,11 @@ def _open(session: ReplSession, argument: str) -> None:
 
 
 _PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
-"""What psql's \\pset calls some of them."""
+"""Names of psql's \\pset → the names of settings."""
 
 
 def _switch(name: str, title: str) -> Callable[[ReplSession, str], None]:
-    """A command that turns a preference on and off, or toggles it without an argument."""
+    """Return a command that turns a preference on or off, or toggles it without an argument."""
 
     def run(session: ReplSession, argument: str) -> None:
         now = getattr(session.preferences, name)
@@ -427,7 +427,7 @@ def _switch(name: str, title: str) -> Callable[[ReplSession, str], None]:
 
 
 def _value(name: str, title: str) -> Callable[[ReplSession, str], None]:
-    """A command that sets a preference, or shows it without an argument."""
+    """Return a command that sets a preference, or shows it without an argument."""
 
     def run(session: ReplSession, argument: str) -> None:
         if argument:

@@ -1,4 +1,4 @@
-"""Completion at the cursor: commands, keywords, names of the database, files."""
+"""Completion at the cursor: commands, keywords, names of the database, and files."""
 
 import os
 import re
@@ -21,14 +21,14 @@ from snapdb_cli.repl.words import CandidateGroup, DatabaseNames, phrases
 
 _MOST_SLIPS = 5
 _NEAR = 0.75
-"""The minimum similarity of a misspelt word and a candidate; 1 is equal."""
+"""The minimum similarity of a misspelt word and a candidate, where 1 means equal."""
 
 
 def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
-    """The candidates that match `typed`, the best first and otherwise in their order; all for an empty text.
+    """Return the candidates that match `typed`, best first and otherwise in their order; all for an empty text.
 
-    Case is ignored. Letters may be apart only if no candidate has them together, and misspellings are tried only if no
-    candidate has the letters.
+    Case is ignored. Candidates that contain the letters with gaps count only if none contains them without gaps, and
+    misspellings count only if no candidate contains the letters at all.
 
     >>> _matching("per", ["superb", "my_person", "person"])
     ['person', 'my_person', 'superb']
@@ -51,11 +51,11 @@ def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
-    """The candidates that contain the letters in order, the first of them at the start of a word."""
+    """Return the candidates that contain the letters in order, the first letter at the start of a word."""
     if len(sought) < 2:
         return []
     letters = "[^\n]*?".join(map(re.escape, sought))
-    # All candidates as the lines of one text: one search of ten thousand is faster than ten thousand searches
+    # All candidates are the lines of one text, because one search is faster than ten thousand.
     line = re.compile(rf"^(?:[^\n]*?[^a-z0-9\n])??{letters}[^\n]*$", re.MULTILINE)
     lines = set(line.findall("\n".join(candidates).lower()))
     if not lines:
@@ -69,7 +69,7 @@ def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
-    """The candidates whose start is similar to the typed text."""
+    """Return the candidates whose start is similar to the typed text."""
     if len(sought) < 3:
         return []
     matcher = SequenceMatcher(b=sought, autojunk=False)
@@ -80,7 +80,7 @@ def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
         folded = candidate.lower()
         if len(needed.intersection(folded[:4])) < 2:
             continue  # a cheap test that excludes most of ten thousand names
-        # A word may be misspelt completely, or in the part that is typed.
+        # A word may be misspelt as a whole, or only its beginning may have been typed.
         best = 0.0
         for beginning in {folded[:length], folded[: length + 1]}:
             matcher.set_seq1(beginning)
@@ -97,7 +97,7 @@ _MOST = 200
 
 
 def _paths(typed: str) -> tuple[str, list[str]]:
-    """The typed start of the last part of a path, and its completions; directories end with a slash.
+    """Return the typed start of the last part of a path, and its completions. Directories end with a slash.
 
     Hidden files are offered once a dot is typed. A directory that cannot be read has no completions.
     """
@@ -137,7 +137,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _quoted(name: str) -> str:
-    """A name as a person would write it: in double quotes where it needs them.
+    """Return a name as a user would write it, in double quotes only if necessary.
 
     >>> _quoted("name"), _quoted("my person"), _quoted("order")
     ('name', '"my person"', '"order"')
@@ -149,7 +149,7 @@ _COMMAND = re.compile(r"\s*([\\.][\w?!+]*)(\s+)?")
 
 
 def _settings(rest: str) -> list[str]:
-    """The settings, or the values of the one that was named."""
+    """Return the settings, or the values of the setting that was typed."""
     name, blank, _ = rest.lstrip().partition(" ")
     preference = PREFERENCES.get(name)
     return list(PREFERENCES) if not blank or preference is None else list(preference.values)
@@ -168,13 +168,13 @@ class _Suggestion(NamedTuple):
 
     text: str
     replaces: int
-    """The number of characters before the cursor that it replaces."""
+    """The number of characters before the cursor that the completion replaces."""
     kind: str
-    """The kind, for display; '' for a keyword."""
+    """The kind, for display, or '' for a keyword."""
 
 
 def suggest(text: str, known: DatabaseNames, after: str = "") -> list[str]:
-    """What the last, perhaps empty, word of `text` may become, the likeliest first.
+    """Return the completions of the last word of `text`, which may be empty, most likely first.
 
     >>> suggest("SELECT * FROM pay", DatabaseNames(tables=("payments",)))
     ['payments']
@@ -185,7 +185,7 @@ def suggest(text: str, known: DatabaseNames, after: str = "") -> list[str]:
 
 
 def complete(text: str, known: DatabaseNames, after: str = "") -> list[_Suggestion]:
-    """The completions between two texts, the likeliest first."""
+    """Return the completions between two texts, most likely first."""
     command = text if is_command(text) else text[trailing(text) or len(text) :]
     if match := _COMMAND.match(command):
         return _in_command(command, known, match)
@@ -198,7 +198,7 @@ def complete(text: str, known: DatabaseNames, after: str = "") -> list[_Suggesti
 
 
 def _matched(spot: Spot, groups: Sequence[CandidateGroup]) -> list[_Suggestion]:
-    """The candidates that match the typed text."""
+    """Return the candidates that match the typed text."""
     lower = spot.typed.islower()  # keywords take the case of the typed text
     by_text: dict[str, CandidateGroup] = {}
     for group in groups:
@@ -228,7 +228,7 @@ def _files(typed: str, apostrophe: str = "'") -> list[_Suggestion]:
 
 
 def _in_command(text: str, known: DatabaseNames, match: re.Match[str]) -> list[_Suggestion]:
-    """The names of commands, or the arguments of one."""
+    """Return the names of commands, or the arguments of one."""
     name = match[1]
     if match[2] is None:
         texts = [other for command in COMMANDS for other in command.names if other[0] == name[0]]
@@ -256,7 +256,7 @@ def _in_command(text: str, known: DatabaseNames, match: re.Match[str]) -> list[_
 
 
 def _elements(word: str, known: DatabaseNames, taken: Sequence[str]) -> list[str]:
-    """What may follow the snapshot that a word names before its dot, where a snapshot is taken among others."""
+    """Return `snapshot.element` names for a word with a dot, if the command accepts several kinds of names."""
     schema, dot, _ = word.rpartition(".")
     elements = known.elements_of.get(schema.lower(), ()) if dot and len(taken) > 1 else ()
     return [f"{schema}.{_quoted(element)}" for element in elements]
@@ -269,7 +269,7 @@ class NamesCompleter(Completer):
         self._known = known
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        """The completions at the cursor."""
+        """Yield the completions at the cursor."""
         text = document.text_before_cursor
         if not complete_event.completion_requested and not re.search(r"[\w.\\]$", text):
             return

@@ -16,20 +16,20 @@ _Quote = Literal["", "'", '"']
 
 
 class Spot(NamedTuple):
-    """A position in a statement for completion."""
+    """A position in a statement, for completion."""
 
     before: tuple[Token, ...]
-    """The tokens of the statement before the word being typed."""
+    """The tokens of the statement before the word that is being typed."""
     typed: str
-    """The typed part of the word, perhaps empty, without its opening quote."""
+    """The typed part of the word, without its opening quote. It may be empty."""
     quote: _Quote
-    """The opening quote of the word: a string or a quoted name need not be closed yet."""
+    """The opening quote of the word, which may be an unclosed string or quoted name."""
     after: tuple[Token, ...]
     """The tokens after the cursor, if they can be scanned."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The keywords, marks and names before the cursor in capitals, the last of them last."""
+        """The keywords, marks and names before the cursor, in capitals."""
         return tuple(token.text.upper() for token in self.before)
 
     @property
@@ -39,7 +39,7 @@ class Spot(NamedTuple):
 
     @property
     def closers(self) -> str:
-        """The brackets that would close what is open at the cursor."""
+        """The brackets that would close the brackets that are open at the cursor."""
         open_: list[str] = []
         for token in self.before:
             if token.kind == "mark" and token.text in OPENERS:
@@ -50,7 +50,7 @@ class Spot(NamedTuple):
 
 
 def locate(text: str, after: str = "") -> Spot | None:
-    """The tokens around the cursor, or None where nothing can be completed: in a comment or a number.
+    """Return the tokens around the cursor, or None if nothing can be completed, as in a comment or a number.
 
     >>> spot = locate("SHOW TABLES; SELECT a FROM pe")
     >>> spot.words, spot.typed
@@ -79,13 +79,13 @@ def locate(text: str, after: str = "") -> Spot | None:
 
 
 def _statement(text: str) -> tuple[Token, ...]:
-    """The tokens of the last statement; none after a semicolon."""
+    """Return the tokens of the last statement, or none after a semicolon."""
     statements = list(parts(text))
     return statements[-1].tokens if statements and not statements[-1].ended else ()
 
 
 def _rest(after: str) -> tuple[Token, ...]:
-    """The tokens behind the cursor up to the statement's end, none when they cannot be read."""
+    """Return the tokens after the cursor up to the end of the statement, or none if they cannot be scanned."""
     try:
         tokens = scan(after)
     except ParseError:
@@ -100,15 +100,15 @@ def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
 
 
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
-"""Words with a synonym at which a statement begins too."""
+"""Words that `pairs` omits, most of them synonyms of other words with which statements begin."""
 _HERE = "snapdb_cursor"
 """A placeholder for the word at the cursor."""
 _LONGEST = 4
-"""The most words that are offered as one, such as OR REPLACE PROPERTY GRAPH."""
+"""The maximum number of words that are offered as one candidate, such as OR REPLACE PROPERTY GRAPH."""
 _CLAUSES = 8
-"""More choices than inside any clause: the next one may begin at the cursor."""
+"""The number of choices inside any clause. More choices mean that the next clause may begin at the cursor."""
 _AGAIN = frozenset({"WITH", "EXCLUDE"})
-"""Words that begin several clauses."""
+"""Words with which several clauses begin."""
 
 
 class Slot(NamedTuple):
@@ -118,7 +118,7 @@ class Slot(NamedTuple):
     types: tuple[str, ...]
     """The terminals before the cursor, or before the SQL fragment that contains it."""
     fragment: str = ""
-    """The kind of the SQL fragment that contains the cursor; empty for none."""
+    """The kind of the SQL fragment that contains the cursor, or empty."""
     inside: tuple[Token, ...] = ()
     """The tokens of the SQL fragment before the cursor."""
 
@@ -144,14 +144,14 @@ class Slot(NamedTuple):
         return " ".join(kept)
 
     def words(self) -> list[str]:
-        """The keywords that may follow, each with those that have to come after it: EXPIRE gives EXPIRE SNAPSHOTS."""
+        """Return the keywords that may follow, each with the words that must follow it, as in EXPIRE SNAPSHOTS."""
         open_ = self.accepts - ({"SNAPSHOT"} if self.types == ("COPY",) else set())
         if len(open_) > _CLAUSES:
-            open_ -= set(self.path.split()) - _AGAIN  # a clause is written once
+            open_ -= set(self.path.split()) - _AGAIN  # a clause is written only once
         return sorted(filter(None, map(self._chained, open_)))
 
     def pairs(self) -> list[str]:
-        """Each keyword that may follow, together with each that has to follow it: SHOW TABLES, SHOW GRAPHS, …."""
+        """Return each keyword that may follow, with each word that must follow it: SHOW TABLES, SHOW GRAPHS, …"""
         phrases = []
         for terminal in sorted(self.accepts - _SECOND_NAMES):
             first, then = _spelled(self.family, terminal), Slot(self.family, (*self.types, terminal))
@@ -177,12 +177,12 @@ class Slot(NamedTuple):
 
 @cache
 def _fragments() -> dict[str, Finder]:
-    """Name of the grammar → the function that finds its SQL fragments."""
+    """Return the name of each grammar → the function that finds its SQL fragments."""
     return {family: load_family(family).fragments for family in sorted(FAMILIES)}
 
 
 def slots(spot: Spot) -> list[Slot]:
-    """The state of each grammar that accepts the statement so far; empty if none does."""
+    """Return the state of each grammar that accepts the statement so far, or nothing if none does."""
     tail = f" {_HERE}{spot.closers}"
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
@@ -192,7 +192,7 @@ def slots(spot: Spot) -> list[Slot]:
 
 
 def _written(tokens: Sequence[Token], length: int) -> str:
-    """The tokens at their places, with blanks between them."""
+    """Return the tokens at their original positions, with blanks between them."""
     text = [" "] * length
     for token in tokens:
         start = token.span.start - tokens[0].span.start
@@ -220,7 +220,7 @@ def _slot(family: str, source: str, cursor: int) -> Slot | None:
 
 
 def _types(family: str, tokens: Sequence[Token]) -> tuple[str, ...] | None:
-    """The terminals of some tokens, None where the grammar does not take them."""
+    """Return the terminals of some tokens, or None if the grammar does not accept them."""
     interactive = parser(family).parse_interactive(tuple(tokens))
     try:
         return tuple(token.type for token in interactive.exhaust_lexer())
@@ -230,7 +230,7 @@ def _types(family: str, tokens: Sequence[Token]) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=4096)
 def _accepted(family: str, types: tuple[str, ...]) -> frozenset[str]:
-    """The terminals that may follow others."""
+    """Return the terminals that may follow the given ones."""
     interactive = parser(family).parse_interactive(())
     for terminal in types:
         interactive.feed_token(lark.Token(terminal, ""))
@@ -239,8 +239,8 @@ def _accepted(family: str, types: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _spelled(family: str, terminal: str) -> str:
-    """The spelling of a terminal, in capitals; empty for terminals that are neither keywords nor marks."""
+    """Return the spelling of a terminal in capitals, or '' if it is neither a keyword nor a mark."""
     try:
         return str(parser(family).get_terminal(terminal).pattern.value).upper()
     except KeyError:  # declared in the grammar and recognized by the lexer: a name, an SQL fragment, the end
-        return ""
+        return ""  # recognized by the lexer: a name, an SQL fragment or the end

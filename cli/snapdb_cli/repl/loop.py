@@ -1,4 +1,4 @@
-"""The loop of the prompt: reads lines, runs them, and asks for confirmation before something is lost."""
+"""The loop of the prompt: reads lines, runs them, and asks for confirmation before data is lost."""
 
 from pathlib import Path
 from typing import TextIO, cast
@@ -22,7 +22,7 @@ from snapdb_cli.terminal import Pager
 def open_session(
     path: Path | None, diagnostics: Diagnostics, settings: Settings, preferences: Preferences, history: History
 ) -> ReplSession:
-    """A session on the database at `path`. Raises SnapdbError when it cannot be opened."""
+    """Open a session on the database at `path`. Raises SnapdbError if it cannot be opened."""
     for name in ("format", "null"):
         if (value := getattr(settings, name)) is not None:
             preferences = preferences.changed(name, value)
@@ -61,7 +61,7 @@ def loop(session: ReplSession, prompt: PromptSession[str] | None = None) -> None
 
 
 def run_line(session: ReplSession, text: str) -> bool:
-    """Run a line that was typed. Returns False when the prompt ends."""
+    """Run a line that was typed. Return False if the prompt ends."""
     try:
         run_typed(session, text)
     except KeyboardInterrupt:
@@ -72,7 +72,7 @@ def run_line(session: ReplSession, text: str) -> bool:
 
 
 def ask(text: str) -> bool:
-    """Whether the user answers yes; Enter, Ctrl-C and Ctrl-D mean no."""
+    """Return whether the user answers yes. Enter, Ctrl-C and Ctrl-D mean no."""
     try:
         answer = PromptSession[str]().prompt(f"{text} [y/N] ")
     except (KeyboardInterrupt, EOFError):

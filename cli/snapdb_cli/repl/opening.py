@@ -1,4 +1,4 @@
-"""The prompt appears at once: a thread imports what statements need while the person reads and types."""
+"""Opens the prompt. It appears immediately, because a thread imports the engine while the user reads and types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> ExitCode:
-    """Open the database and run the prompt until the user leaves."""
+    """Open the database, and run the prompt until the user leaves."""
     preferences, wrong = load(config_file()) if settings.config else (Preferences(), [])
     for complaint in wrong:
         diagnostics.say(complaint)
@@ -48,7 +48,7 @@ def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> Exit
 
 
 class _Opening:
-    """The host of the prompt while the session is being opened in the background."""
+    """The host of the prompt while the session is opened in the background."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class _Opening:
         self._loaded = threading.Event()
 
     def begin(self, *_: object) -> None:
-        """Start to import what the session needs, then open it. Called once the prompt is drawn."""
+        """Start importing what the session needs, then open it. Called when the prompt has been drawn."""
         if self._loading is None:
             loop = get_app().loop
             self._loading = threading.Thread(target=self._load, args=(loop,), name="snapdb-loading", daemon=True)
@@ -79,12 +79,12 @@ class _Opening:
         finally:
             self._loaded.set()
         if loop is not None:
-            with contextlib.suppress(RuntimeError):  # the first line was entered already
+            with contextlib.suppress(RuntimeError):  # the first line has already been entered
                 loop.call_soon_threadsafe(self._open)
         loaded.warm()
 
     def _open(self) -> None:
-        """Open the session while the person types, and end the prompt where that fails."""
+        """Open the session while the user types. If that fails, end the prompt."""
         try:
             self.wait()
         except SnapdbError as error:
@@ -92,27 +92,28 @@ class _Opening:
                 get_app().exit(exception=error)
 
     def wait(self) -> ReplSession:
-        """The session, which is opened now if it was not. Raises KeyboardInterrupt at Ctrl-C."""
+        """Return the session, and open it now if necessary. Raises KeyboardInterrupt at Ctrl-C."""
         if self.session is None:
             if self._loading is not None:
-                self._loaded.wait()  # Ctrl-C in an import that another thread runs too may block both for good
+                self._loaded.wait()  # Ctrl-C in an import that another thread also runs may deadlock both
             session: ReplSession = _load().open_session(*self._arguments)
             self.session, self.preferences = session, session.preferences
         return self.session
 
     def title(self) -> str:
-        """The name of the database."""
+        """Return the name of the database."""
         if self.session is not None:
             return self.session.title()
         return "temporary" if self._path is None else self._path.resolve().name
 
     def state(self) -> str:
-        """The state of the transaction."""
+        """Return the state of the transaction."""
         return "idle" if self.session is None else self.session.state()
 
     def close(self) -> None:
-        """Close the database, which rolls back an open transaction, once the imports are over: Python must not end
-        during one.
+        """Close the database, which rolls back an open transaction.
+
+        It first waits for the imports, because Python must not exit during one.
         """
         if self._loading is not None:
             self._loading.join()
@@ -127,7 +128,7 @@ class _Completions(Completer):
         self._opening = opening
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        """The completions at the cursor."""
+        """Yield the completions at the cursor."""
         try:
             session = self._opening.wait()
         except SnapdbError as error:
@@ -141,9 +142,9 @@ def _load() -> ModuleType:
 
 
 def _serve(opening: _Opening, settings: Settings, history: History) -> None:
-    """Read the first line while everything is imported, then go on."""
+    """Read the first line while modules are imported, then run the loop."""
     if settings.config and start_file().is_file():
-        opening.wait()  # what the file prints precedes the prompt
+        opening.wait()  # the output of the file precedes the prompt
     prompt = make_prompt(opening, history, _Completions(opening))
     prompt.app.after_render += opening.begin
     session = None
@@ -152,7 +153,7 @@ def _serve(opening: _Opening, settings: Settings, history: History) -> None:
             text = line(prompt, opening)
             session = opening.wait()
         except KeyboardInterrupt:
-            continue  # the line is cleared, or does not run after all
+            continue  # the line is cleared, or not run
         except EOFError:
             return
     if _load().run_line(session, text):

@@ -1,4 +1,4 @@
-"""What a person configures: a TOML file of preferences, and named queries beside it."""
+"""The user's configuration: a TOML file of preferences, and named queries beside it."""
 
 import os
 import re
@@ -16,13 +16,13 @@ from snapdb_cli.commands.arguments import FORMATS
 
 
 class _Preference(NamedTuple):
-    """One of the preferences."""
+    """The metadata of one preference."""
 
     help: str
     values: tuple[str, ...]
     """The values that completion offers."""
     read: Callable[[Any], Any]
-    """The value from a TOML value or from text; ValueError when it is none."""
+    """Converts a TOML value or text. Raises ValueError if it is not valid."""
 
 
 _SWITCH = ("on", "off")
@@ -56,7 +56,7 @@ def _rows(given: Any) -> int | None:
 
 def _text(given: Any) -> str:
     if not isinstance(given, str):
-        raise ValueError  # every reader says so in one way
+        raise ValueError  # `changed` replaces it with one message for all preferences
     return given
 
 
@@ -83,7 +83,7 @@ def _preference(default: Any, read: Callable[[Any], Any], values: tuple[str, ...
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """How the prompt behaves and how results look."""
+    """The preferences for the behaviour of the prompt and the appearance of results."""
 
     format: str = _preference("table", _one_of(*_FORMATS), _FORMATS, "how results are shown")
     null: str = _preference("NULL", _text, (), "what stands for NULL")
@@ -109,10 +109,10 @@ class Preferences:
     style: str = _preference("default", _one_of(*_STYLES), _STYLES, "colours of what is typed")
 
     def changed(self, name: str, given: Any) -> Self:
-        """The preferences with one of them changed.
+        """Return the preferences with one of them changed.
 
         Raises:
-            ValueError: there is no such preference, or the value is none of its.
+            ValueError: The preference does not exist, or the value is not valid for it.
 
         >>> Preferences().changed("max_rows", "all").max_rows, Preferences().changed("timing", "on").timing
         (None, True)
@@ -132,11 +132,11 @@ class Preferences:
 PREFERENCES: Mapping[str, _Preference] = MappingProxyType(
     {f.name: f.metadata["preference"] for f in fields(Preferences)}
 )
-"""By name, in the order that `\\set` lists them."""
+"""The preferences by name, in the order in which `\\set` lists them."""
 
 
 def spelled(value: Any) -> str:
-    """A preference's value as `\\set` takes it.
+    """Return the value of a preference in the form that `\\set` accepts.
 
     >>> spelled(None), spelled(True), spelled(40)
     ('auto', 'on', '40')
@@ -145,7 +145,7 @@ def spelled(value: Any) -> str:
 
 
 def config_file() -> Path:
-    """The file that is read, there or not."""
+    """Return the path of the configuration file, which may not exist."""
     if path := os.environ.get("SNAPDB_CONFIG"):
         return Path(path).expanduser()
     home = os.environ.get("XDG_CONFIG_HOME")
@@ -153,12 +153,12 @@ def config_file() -> Path:
 
 
 def start_file() -> Path:
-    """Statements and commands to run when a prompt begins, there or not."""
+    """Return the path of the file of statements and commands to run when a prompt starts, which may not exist."""
     return config_file().parent / "rc.sql"
 
 
 def load(path: Path) -> tuple[Preferences, list[str]]:
-    """The preferences of a file, and what is wrong with it; what can be read counts all the same."""
+    """Return the preferences of a file, and its problems. Invalid entries are skipped."""
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -178,13 +178,13 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class NamedQueries:
-    """The named queries: a file each, in a folder beside the configuration."""
+    """The named queries, one file each, in a folder beside the configuration."""
 
     def __init__(self) -> None:
         self._folder = config_file().parent / "queries"
 
     def texts(self) -> dict[str, str]:
-        """The texts of all, by name."""
+        """Return the texts of all queries, by name."""
         try:
             files = [path for path in sorted(self._folder.glob("*.sql")) if path.is_file()]
             return {path.stem: path.read_text(encoding="utf-8-sig", errors="replace").strip() for path in files}
@@ -192,10 +192,10 @@ class NamedQueries:
             return {}
 
     def filled(self, name: str, arguments: str) -> str:
-        """The text of a query, in which words take the place of `$1`, `$2`, ….
+        """Return the text of a query in which arguments replace `$1`, `$2`, …
 
         Raises:
-            ValueError: there is none of that name, or it takes another number of arguments.
+            ValueError: No query has that name, or it takes another number of arguments.
         """
         return _filled(self._load(name), _split(arguments))
 
@@ -203,7 +203,7 @@ class NamedQueries:
         """Save a query, and return its file.
 
         Raises:
-            ValueError: the name is not valid as that of a file.
+            ValueError: The name is not valid as a file name.
         """
         path = self._file(name)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -211,7 +211,7 @@ class NamedQueries:
         return path
 
     def drop(self, name: str) -> None:
-        """Delete a query. Raises ValueError when there is none of that name."""
+        """Delete a query. Raises ValueError if no query has that name."""
         self._load(name)
         self._file(name).unlink()
 
@@ -229,7 +229,7 @@ class NamedQueries:
 
 
 def _filled(text: str, arguments: Sequence[str]) -> str:
-    """The query with `$1`, `$2`, … replaced by the arguments as they are. A `$1` inside a string stays.
+    """Return the query with `$1`, `$2`, … replaced by the unchanged arguments. A `$1` inside a string is kept.
 
     >>> _filled("SELECT '$1', a FROM $1 WHERE b = $2", ["t", "'x y'"])
     "SELECT '$1', a FROM t WHERE b = 'x y'"
@@ -244,7 +244,7 @@ def _filled(text: str, arguments: Sequence[str]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Words between blanks, where quotes hold several together and stay.
+    """Return the words between blanks. Quotes group several words, and are kept.
 
     >>> _split("a 'b c' 3")
     ['a', "'b c'", '3']

@@ -1,4 +1,4 @@
-"""The input line: what a typed text is, its colours, history, keys and toolbar. No database is needed yet."""
+"""The input line: whether a text is complete, its colours, history, keys and toolbar. It needs no database yet."""
 
 import contextlib
 import os
@@ -30,11 +30,11 @@ from snapdb.sql.lexer import check_characters, is_complete, scan
 from snapdb_cli.repl.preferences import Preferences
 
 _BARE = ("exit", "quit", "help", "?")
-"""Words alone on a line that are commands as they are."""
+"""Words that are commands when they are alone on a line."""
 
 
 def is_command(text: str) -> bool:
-    """Whether a line is a command rather than a statement.
+    """Return whether a line is a command rather than a statement.
 
     >>> is_command("\\\\d payments"), is_command("quit;"), is_command("help create task"), is_command("SELECT 1")
     (True, True, True, False)
@@ -44,7 +44,7 @@ def is_command(text: str) -> bool:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether what was typed can run: a command, ended statements, statements with a command behind them, or nothing.
+    """Return whether the typed text can run: a command, complete statements, statements and a command, or nothing.
 
     >>> _is_whole("SELECT 1"), _is_whole("SELECT 1;"), _is_whole("SELECT 1 \\\\gx"), _is_whole("-- SELECT 1")
     (False, True, True, True)
@@ -53,13 +53,13 @@ def _is_whole(text: str) -> bool:
         return True
     try:
         check_characters(text)
-    except SnapdbError:  # reported when it runs; no further line would correct it
+    except SnapdbError:  # reported when it runs, because no further line would correct it
         return text.rstrip().endswith(";")
     return False
 
 
 def is_empty(text: str) -> bool:
-    """Whether there is no statement in a text: nothing, semicolons or whole comments."""
+    """Return whether a text contains no statement, but only blanks, semicolons or complete comments."""
     try:
         return all(token.text == ";" for token in scan(text))
     except SnapdbError:
@@ -67,7 +67,7 @@ def is_empty(text: str) -> bool:
 
 
 def trailing(text: str) -> int | None:
-    """Where a command begins behind statements: at the first backslash outside quotes and comments."""
+    """Return where a command begins after statements: at the first backslash outside quotes and comments."""
     if "\\" not in text:
         return None
     try:
@@ -79,20 +79,20 @@ def trailing(text: str) -> int | None:
 
 _PYGMENTS = {"default": "default", "dark": "monokai", "light": "friendly"}
 _STYLES = {Error: "class:unfinished", Keyword.Pseudo: "class:command"}
-"""Styles of the prompt for kinds of tokens: an open string or comment is not an error while it is typed."""
+"""Styles of the prompt for kinds of tokens. An unclosed string or comment is not an error while it is typed."""
 
 
 class _Highlighter(Lexer):
-    """Highlights what is typed by the language's own Pygments lexer."""
+    """Highlights the typed text with the Pygments lexer of the language."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        """The pieces of each line with their styles."""
+        """Return the pieces of each line with their styles."""
         lines = _lines(_pieces(document.text))
         return lambda number: lines[number] if number < len(lines) else []
 
 
 def _styles(name: str) -> BaseStyle:
-    """The style of that name, for the prompt."""
+    """Return the style with that name, for the prompt."""
     ours = Style.from_dict(
         {"unfinished": "underline", "bottom-toolbar": "noreverse dim", "command": "bold", "prompt.state": "bold"}
     )
@@ -110,7 +110,7 @@ def _pieces(text: str) -> StyleAndTextTuples:
 
 
 def _lines(pieces: StyleAndTextTuples) -> list[StyleAndTextTuples]:
-    """The same pieces by line."""
+    """Return the same pieces by line."""
     lines: list[StyleAndTextTuples] = [[]]
     for style, text, *_ in pieces:
         first, *rest = text.split("\n")
@@ -120,33 +120,33 @@ def _lines(pieces: StyleAndTextTuples) -> list[StyleAndTextTuples]:
 
 
 def _history_file() -> Path:
-    """Where what was typed is kept."""
+    """Return the path of the history file."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "snapdb" / "history"
 
 
 def history() -> History:
-    """The file when it can be written, else only this session's memory."""
+    """Return the history file if it is writable, otherwise a history in memory for this session."""
     try:
         path = _history_file()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600))  # what people type may be private
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600))  # the history may be private
+    except (OSError, RuntimeError):  # RuntimeError: there is no home directory
         return InMemoryHistory()
     return _Shared(path)
 
 
 class _Shared(FileHistory):
-    """The file, which grows by whole entries."""
+    """The history file, to which sessions append complete entries."""
 
     def append_string(self, string: str) -> None:
-        """Keep an entry unless it is the last one again."""
+        """Append an entry unless it repeats the last one."""
         newest = next(iter(self.get_strings()[-1:]), None)
         if string.strip() and string != newest:
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        """Add an entry with one write, so that no other session's comes between its lines."""
+        """Append an entry with one write, so that entries of other sessions do not mix with its lines."""
         entry = f"\n# {datetime.now()}\n" + "".join(f"+{line}\n" for line in string.split("\n"))
         with contextlib.suppress(OSError):  # a full disk must not end the session
             file = os.open(self.filename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -156,32 +156,32 @@ class _Shared(FileHistory):
                 os.close(file)
 
     def load_history_strings(self) -> Iterable[str]:
-        """The entries, the newest first."""
+        """Return the entries, newest first."""
         with contextlib.suppress(OSError):
             return list(super().load_history_strings())
         return []
 
 
 _STATES = {"idle": "", "open": "*", "failed": "!"}
-"""Beside the prompt, by the state of the transaction."""
+"""State of the transaction → the mark beside the prompt."""
 _STATE_NOTES = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
 
 
 class _Host(Protocol):
-    """The owner of the prompt: a session, or what opens one."""
+    """The owner of the prompt: a session, or an object that opens one."""
 
     draft: str
     preferences: Preferences
 
     def title(self) -> str:
-        """The name of the database."""
+        """Return the name of the database."""
 
     def state(self) -> str:
-        """The state of the transaction."""
+        """Return the state of the transaction."""
 
 
 def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSession[str]:
-    """A prompt with the preferences of its host."""
+    """Return a prompt with the preferences of its host."""
     wanted = host.preferences
     return PromptSession(
         lambda: _before(host),
@@ -205,13 +205,13 @@ def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSe
 
 
 def line(prompt: PromptSession[str], host: _Host) -> str:
-    """The line that the person typed. Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D."""
+    """Return the line that the user typed. Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D."""
     draft, host.draft = host.draft, ""
     return prompt.prompt(default=draft)
 
 
 def _before(host: _Host) -> StyleAndTextTuples:
-    """The prompt: the name of the database, and a mark where a transaction is open."""
+    """Return the prompt: the name of the database, and a mark if a transaction is open."""
     name = host.preferences.prompt.replace("{database}", host.title())
     return [("", name), ("class:prompt.state", _STATES[host.state()]), ("", "> ")]
 
@@ -239,6 +239,6 @@ def _keys(host: _Host) -> KeyBindings:
 
     @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & completion_is_selected)
     def _(event: KeyPressEvent) -> None:
-        event.current_buffer.complete_state = None  # takes the selected completion and stays on the line
+        event.current_buffer.complete_state = None  # accepts the selected completion and stays on the line
 
     return keys

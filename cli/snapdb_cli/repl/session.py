@@ -1,4 +1,4 @@
-"""The state of one prompt: a shell, preferences, what ran last, and where results go."""
+"""The state of one prompt: a shell, preferences, the last statements, and the destination of results."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from snapdb_cli.terminal import Pager, PagerClosed
 _COMMAND_LINE = re.compile(r"\s*[\\.][A-Za-z?!]")
 
 _NAMED = 8
-"""The most names that a question lists; the rest is counted."""
+"""The maximum number of names in a question. The others are counted."""
 
 
 class ReplSession:
-    """The state of one prompt, which commands change. It is the front of its shell."""
+    """The state of one prompt, which commands change. It is the front end of its shell."""
 
     def __init__(
         self,
@@ -62,42 +62,42 @@ class ReplSession:
         )
         self.history = InMemoryHistory() if history is None else history
         self.opening = settings.opening
-        """How another database is opened: arguments of `connect`."""
+        """The keyword arguments of `connect` with which other databases are opened."""
         self._pager = pager
         self._ask = ask
         self.last = ""
         """The statements that ran last."""
         self.next_target = ""
-        """The file or program that the results of the next statements go to, once."""
+        """The file or program for the results of the next statements only."""
         self.draft = ""
-        """The text that the next prompt begins with."""
+        """The initial text of the next prompt."""
         self._files: list[Path] = []
         self._of_file: str | None = None
-        """The format by the suffix of the file that results go to, if any."""
+        """The format by the extension of the file for results, if any."""
         self._known: tuple[Vocabulary | None, DatabaseNames] = (None, DatabaseNames())
-        """The names that the database last reported, and the same for completion."""
+        """The names that the database last reported, and the same names for completion."""
         self.preferences = preferences or Preferences()
         self.apply()
 
     @property
     def database(self) -> Database:
-        """The database that is open."""
+        """The open database."""
         return self.shell.database
 
     def confirm(self, statement: Statement) -> bool:
-        """Whether a statement that was typed shall run; the user confirms one that removes something."""
+        """Return whether a typed statement should run. The user confirms statements that remove something."""
         if self._ask is None or not self.preferences.confirm:
             return True
         text = _question(self.database, statement)
         return text is None or self._ask(text)
 
     def abandon(self) -> None:
-        """Drop what the pager holds of a result that ended before its last row."""
+        """Discard the part in the pager of a result that ended before its last row."""
         if self._pager is not None:
             self._pager.drop()
 
     def may_leave(self) -> bool:
-        """Whether the prompt may end; the user confirms it while a transaction is open."""
+        """Return whether the prompt may end. The user confirms this if a transaction is open."""
         if self._ask is None or self.state() != "open" or not self.preferences.confirm:
             return True
         return self._ask("a transaction is open; leave, and roll it back?")
@@ -107,7 +107,7 @@ class ReplSession:
         self.shell.diagnostics.say(text)
 
     def show(self, text: str) -> None:
-        """Write a text that may be longer than the screen, which the pager then shows."""
+        """Show a text in the pager if it is longer than the screen."""
         if self._pager is None or not self._pager.isatty():
             self.say(text)
             return
@@ -116,7 +116,7 @@ class ReplSession:
             self._pager.flush()
 
     def set(self, name: str, given: Any) -> None:
-        """Change a preference for this session. Raises ValueError when there is none such, or no such value."""
+        """Change a preference for this session. Raises ValueError if the preference or the value is not valid."""
         self.preferences = self.preferences.changed(name, given)
         self.apply()
 
@@ -126,7 +126,7 @@ class ReplSession:
         self._set_format()
         output.style = replace(
             output.style,
-            null=None if wanted.null == Preferences().null else wanted.null,  # the default: each format's own
+            null=None if wanted.null == Preferences().null else wanted.null,  # by default, each format has its own text
             header=wanted.header,
             screen_rows=wanted.max_rows,
             seconds=wanted.times == "seconds",
@@ -138,19 +138,19 @@ class ReplSession:
             self._pager.setting = wanted.pager
 
     def known(self) -> DatabaseNames:
-        """The names that completion offers."""
+        """Return the names that completion offers."""
         names = self.shell.names()
         if names is not self._known[0]:
             self._known = names, DatabaseNames() if names is None else DatabaseNames.from_names(names)
         return self._known[1]
 
     def execute(self, text: str) -> ExitCode:
-        """Run what a person typed, and remember it."""
+        """Run the text that the user typed, and record it as the last one."""
         self.last = text.strip()
         return self.shell.execute(text)
 
     def run_file(self, given: str, run_command: Callable[[ReplSession, str], None]) -> ExitCode:
-        """Run the statements and commands of a file. A relative path in a file is relative to that file's folder."""
+        """Run the statements and commands of a file. Relative paths in it are relative to its folder."""
         path = Path(given).expanduser()
         if self._files and not path.is_absolute():
             path = self._files[-1].parent / path
@@ -175,7 +175,7 @@ class ReplSession:
         return code
 
     def open(self, path: str) -> None:
-        """Work with another database from now on; None for a temporary one. Raises SnapdbError, and keeps this one."""
+        """Switch to another database, or to a temporary one for ''. After SnapdbError, the current one stays open."""
         place = Path(path).expanduser() if path else None
         opened = connect(place, **({} if place is None else self.opening))
         before, self.shell.database = self.shell.database, opened
@@ -183,7 +183,7 @@ class ReplSession:
 
     @contextmanager
     def once(self, target: str) -> Iterator[None]:
-        """Send the results of the block to a file, or with `|` to a program."""
+        """Send the results of the block to a file or, with `|`, to a program."""
         self.send(target)
         try:
             yield
@@ -191,9 +191,9 @@ class ReplSession:
             self.send("")
 
     def send(self, target: str) -> None:
-        """Send results to a file, with `|` before it to a program, and back to the screen for nothing.
+        """Send results to a file, with a leading `|` to a program, or with an empty target back to the screen.
 
-        A table takes the format of the file's suffix.
+        A table is written in the format of the file's extension.
         """
         program = target.startswith("|")
         if program and self._pager is None:
@@ -216,23 +216,23 @@ class ReplSession:
         self.shell.output.format = (wanted == "table" and self._of_file) or wanted
 
     def state(self) -> str:
-        """The state of the transaction: idle, open or failed."""
+        """Return the state of the transaction: idle, open or failed."""
         return self.database.transaction_state
 
     def close(self) -> None:
-        """Close the database, which rolls back an open transaction, and the file or program of results."""
+        """Close the database, which rolls back an open transaction, and the file or program for results."""
         if self.state() != "idle":
             self.say("the open transaction was rolled back")
         self.send("")
         self.database.close()
 
     def title(self) -> str:
-        """The name of the database: that of its folder."""
+        """Return the name of the database, which is the name of its folder."""
         return "temporary" if self.database.temporary else os.path.basename(os.path.abspath(self.database.path))
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """The statements and the command lines of a file in order; a command starts a line where no statement is open."""
+    """Yield the statements and the command lines of a file, in order. A command starts a line between statements."""
     held = ""
     for line in text.splitlines(keepends=True):
         if _COMMAND_LINE.match(line) and not _open(held):
@@ -245,7 +245,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _open(text: str) -> bool:
-    """Whether the last statement of a text is not ended."""
+    """Return whether the last statement of a text is incomplete."""
     try:
         statements = list(parts(text))
     except ParseError:
@@ -254,8 +254,8 @@ def _open(text: str) -> bool:
 
 
 def _question(database: Database, statement: Statement) -> str | None:
-    """The question before a statement runs; None when it removes nothing, or fails anyway."""
-    idle = database.transaction_state == "idle"  # in a transaction the others raise anyway
+    """Return the question to ask before a statement runs, or None if it removes nothing or fails anyway."""
+    idle = database.transaction_state == "idle"  # in a transaction, the other statements raise anyway
     with suppress(SnapdbError):
         match statement:
             case Drop():
@@ -270,7 +270,7 @@ def _question(database: Database, statement: Statement) -> str | None:
 def _drop(database: Database, statement: Drop) -> str | None:
     plan = database.plan(statement)
     if not isinstance(plan, DropPlan):
-        return None  # there is nothing of that name
+        return None  # no object has that name
     kind = statement.kind.lower()
     names = sorted(f"{type(d).__name__.removeprefix('Property').lower()} {d.name}" for d in plan.dependants)
     also = f", and with it {_listed(names)}" if names else ""

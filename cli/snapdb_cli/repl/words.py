@@ -1,4 +1,4 @@
-"""The words and the names of the database that completion offers."""
+"""The keywords, and the names of the database, that completion offers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """The words and phrases between the commas of a text."""
+    """Return the words and phrases between the commas of a text."""
     return tuple(" ".join(phrase.split()) for phrase in text.split(","))
 
 
 RELATION = frozenset(phrases("FROM, JOIN, INTO, TABLE, DESCRIBE, SUMMARIZE, PIVOT, UNPIVOT"))
-"""A table follows these."""
+"""Keywords that a table follows."""
 CLAUSES = RELATION.union(
     phrases("SELECT, WHERE, ON, USING, BY, HAVING, QUALIFY, LIMIT, OFFSET, VALUES, WITH, SET, OVER")
 )
@@ -61,12 +61,13 @@ class CandidateGroup(NamedTuple):
     """Candidates of one kind."""
 
     kind: str
-    """The kind, for display beside them."""
+    """The kind, which is displayed beside the candidates."""
     texts: Sequence[str]
     form: Literal["name", "word", "text"]
-    """A name is quoted where it must be, a word takes the case that is being typed, a text stays as it is."""
+    """How the texts are inserted: names are quoted if necessary, words follow the case of the typed text, and texts are
+    unchanged."""
     eager: bool = True
-    """Whether they are offered before a letter is typed."""
+    """Whether the candidates are offered before a letter is typed."""
 
 
 _LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags", "functions", "types")
@@ -74,7 +75,7 @@ _LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags"
 
 @dataclass(frozen=True, slots=True)
 class DatabaseNames:
-    """Names by kind, as they were given."""
+    """Names by kind, in their original case."""
 
     tables: tuple[str, ...] = ()
     graphs: tuple[str, ...] = ()
@@ -90,11 +91,11 @@ class DatabaseNames:
     columns_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Table, element, `snapshot.element` or `snapdb.table`, in lower case → its columns."""
     elements_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Snapshot or `snapdb`, in lower case → the names after it and a dot."""
+    """Snapshot or `snapdb`, in lower case → the names that may follow it and a dot."""
 
     @classmethod
     def from_names(cls, names: Vocabulary) -> DatabaseNames:
-        """The names that `Database.names` returned.
+        """Convert the names that `Database.names` returned.
 
         >>> names = DatabaseNames.from_names({"columns_of": {"t": ["a"], "Now.Person": ["e_id"]}})
         >>> names.elements_of["now"]
@@ -114,11 +115,11 @@ class DatabaseNames:
         )
 
     def of(self, *kinds: str) -> list[str]:
-        """The names of some kinds in that order."""
+        """Return the names of some kinds, in that order."""
         return [name for kind in kinds for name in getattr(self, kind)]
 
     def edges_of(self, snapshot: str, *, vertices: bool = False) -> list[str]:
-        """The edge types of a snapshot, or its vertex types; all types where there is no such snapshot.
+        """Return the edge types of a snapshot, or its vertex types, or all types if there is no such snapshot.
 
         Only edges have a column e_id.
         """
@@ -129,6 +130,6 @@ class DatabaseNames:
         return [e for e, names in zip(elements, columns, strict=True) if ("e_id" in names) is not vertices]
 
     def columns(self) -> list[str]:
-        """Each column's name once, without those of the system tables."""
+        """Return the distinct names of all columns, except those of the system tables."""
         own = (columns for of, columns in self.columns_of.items() if not of.startswith("snapdb."))
         return list(dict.fromkeys(name for columns in own for name in columns))
