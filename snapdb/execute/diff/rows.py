@@ -63,7 +63,7 @@ def replaced(session: SqlSession, changes: Difference) -> int:
 
 
 def tally(session: SqlSession, changes: Difference) -> tuple[int, int, int]:
-    """Count the added rows, the removed rows, and the vertices that changed, which are among both."""
+    """Return the number of added rows, removed rows and changed vertices, which count as added and removed too."""
     return row_count(session, changes.added), row_count(session, changes.removed), replaced(session, changes)
 
 
@@ -140,7 +140,7 @@ def _chosen_by_row(rows: VertexRows) -> bool:
 
 
 def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether filters and event times mean the same on both sides.
+    """Return whether filters and event times have the same meaning on both sides.
 
     A filter depends on the columns of its table, so equal texts are not enough.
     """

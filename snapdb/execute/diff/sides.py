@@ -116,7 +116,7 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
 _NUMBERS = 1 << 21
 """The number of values that are read at once."""
 _SAMPLE = 1 << 17
-"""The maximum number of rows from which quantiles are computed. More rows are sampled at even distances."""
+"""The maximum number of rows from which quantiles are computed. If there are more, evenly spaced ones are used."""
 
 
 @dataclass(frozen=True, slots=True)

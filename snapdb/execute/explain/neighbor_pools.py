@@ -82,7 +82,7 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
 
 
 def _life(refresh: Refresh) -> float:
-    """Return the number of batches for which a row stays unchanged; under SCOPE VISITED, if every period reads it."""
+    """Return for how many batches a row stays unchanged. Under SCOPE VISITED, every period is assumed to read it."""
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 

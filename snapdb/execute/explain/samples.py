@@ -160,7 +160,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
     tally, places = _Tally(), _places(stream)
     if places:
         context.step(f"sampling a few batches of {stream.spec.snapshot}", None)
-        stream.replayed(0, places[-1])  # a warm-up batch: loading kernels and page faults are not measured
+        stream.replayed(0, places[-1])  # a warm-up batch, so loading kernels and page faults are not measured
         stream.start()
     started = time.perf_counter()
     for place in places:
@@ -170,7 +170,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
             break
     context.check_stopped()
     steps: Mapping[_Expanded, float] = stream.steps(_PATIENCE)
-    if not sum(steps.values()):  # a warm-up batch, so that loading kernels and page faults are not measured
+    if not sum(steps.values()):  # too short to be timed, so the numbers of edges are the shares
         steps = tally.edges
     total = sum(steps.values())
     shares = {step: amount / total for step, amount in steps.items()} if total else {}

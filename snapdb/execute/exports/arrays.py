@@ -392,7 +392,7 @@ def _as_written(array: _OutputArray) -> _OutputArray:
 
 
 def _as_pyg(array: _OutputArray) -> _OutputArray:
-    """Convert an edge array for PyG: its loaders use the name e_id otherwise, and its layers need float32 weights."""
+    """Convert an edge array for PyG, whose loaders reserve the name e_id and whose layers need float32 weights."""
     if array.name == "e_id":
         return array._replace(name="edge_id")
     if array.name != "edge_weight":

@@ -1,4 +1,4 @@
-"""COPY … TO: writes rows to one file, which is complete before an atomic rename gives it its name."""
+"""COPY … TO: writes rows to a temporary file, and renames it atomically to its path once it is complete."""
 
 import errno
 import os
@@ -64,7 +64,7 @@ def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
 
 
 def _is_device(path: str) -> bool:
-    """Return whether a path, or a link that it leads through, is a device such as /dev/stdout."""
+    """Return whether a path, or a link that it resolves through, is a device such as /dev/stdout."""
     place = os.path.abspath(path)
     for _ in range(_LINKS):
         folder = os.path.realpath(os.path.dirname(place))

@@ -100,7 +100,7 @@ def spell(column: pa.Array | pa.ChunkedArray, spelling: Spelling = PLAIN) -> lis
 
 def _scalars(column: pa.Array, spelling: Spelling) -> list[str | None]:
     text = next(text for fits, text in _SCALARS if fits(column.type))
-    # Python's dates end at year 9999 and its times have microseconds, so Arrow writes them.
+    # Python's dates end at year 9999, and its times have only microseconds, so Arrow formats them.
     values = pc.cast(column, pa.string()) if text is _time else column
     return [None if value is None else text(value, spelling) for value in values.to_pylist()]
 

@@ -129,7 +129,7 @@ class _Truth:
         return counts
 
     def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> _Counts:
-        """Count edges that differ from the snapshot or from their seed's time, and edges between the ends of a seed."""
+        """Count edges that contradict the snapshot or are too late for their seed, and edges between the ends of a seed."""
         link = self.spec.link
         own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
         wanted = pa.concat_tables([table.select(["e_id"]) for table in (drawn, *(seeds if own else ()))])
@@ -222,7 +222,7 @@ def _snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> _Truth:
         CorruptError: A file of its tables is missing.
     """
     snapshot = plan.snapshot
-    context.bind_context.views(snapshot)  # reports tables and files that are missing
+    context.bind_context.views(snapshot)  # reports missing tables and files
     tables = tables_at(context.store.catalog_db, snapshot.version)
     layout = read_layout(context.store.db_dir, snapshot)
     ids = {v.name: IdMaps(context.store.catalog_db).read(v.map_id).sql(context.store.db_dir) for v in layout.vertices}
@@ -241,7 +241,7 @@ def _untimely(spec: SampleSpec) -> str:
 
 
 def _seen_pairs(spec: SampleSpec) -> str:
-    """Return SELECT batch, exclusion, which counts edges between the ends of a seed; in trees, of the tree's seed."""
+    """Return SELECT batch, exclusion: the number of edges between the ends of a seed, or in trees of the tree's seed."""
     link = spec.link
     assert link is not None
     pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"
@@ -285,7 +285,7 @@ def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
 
 
 def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> Int64s:
-    """Return, [nodes], the time before which each node's value must be."""
+    """Return the time before which each node's value must be, as [nodes] int64."""
     stop = FOREVER if feature.stop is None else feature.stop
     times = _seed_times(batch, seeds)
     if times is None or not batch.batch:
@@ -309,7 +309,7 @@ def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> Array:
 
 
 def _bytes(values: Array) -> UInt8s:
-    """Return the values as bytes, [nodes, bytes], so that NaN equals NaN."""
+    """Return the values as [nodes, bytes], so that NaN equals NaN."""
     return np.ascontiguousarray(values).view(np.uint8)
 
 
@@ -356,7 +356,7 @@ class _Evidence:
 
 
 def _seed_times(batch: Batch, seeds: Seeds) -> Int64s | None:
-    """Return, [batch_size], the times of a batch's seeds from the seed set, or None without times."""
+    """Return the [batch_size] times of a batch's seeds from the seed set, or None without times."""
     return None if seeds.time is None else seeds.time[_array(batch.input_id)]
 
 

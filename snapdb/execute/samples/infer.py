@@ -64,7 +64,7 @@ class Inference:
             raise ValueError(f"batch must be 1 or more vertices, found {self.batch!r}")
 
     def trial(self, catalog: Catalog) -> Statement:
-        """Return a statement that creates an empty table of that name, which checks in advance that this is possible.
+        """Return a statement that creates an empty table of that name, to check in advance that this is possible.
 
         Raises:
             BindError: The name is taken, or the snapshot depends on the table.

@@ -125,7 +125,7 @@ def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
 
 
 def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
-    """Store the edges sorted by source for reverse sampling, if they are many and the database is writable."""
+    """Store the edges of large types sorted by source, for reverse sampling, if the database is writable."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.hints.idle}
     link = plan.spec.link

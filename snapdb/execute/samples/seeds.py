@@ -28,7 +28,7 @@ from snapdb.types import Column, EdgeType, Link, Relation
 
 
 def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
-    """Return the seed set of a sampler. It does not check births, which `check_born` does.
+    """Return the seed set of a sampler. `check_born` checks their births.
 
     Args:
         context: The context of the statement.
@@ -108,7 +108,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
 
 
 def _sorted(columns: Sequence[Array]) -> Int64s:
-    """Return the order of rows by their columns, the first one first. Each position of an array is a column."""
+    """Return the lexicographic order of rows by their columns. Each position of an array counts as a column."""
     keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
@@ -120,7 +120,7 @@ def _inverse(order: Int64s) -> Int64s:
 
 
 def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s:
-    """Return the dense ids, [rows], or -1 if a key is NULL or was never in the table."""
+    """Return the [rows] dense ids, or -1 if a key is NULL or was never in the table."""
     if pa.types.is_signed_integer(table.column(0).type):
         with context.store.sql_engine.session() as session:
             lookup = run_lookup(session, id_map, context.store.db_dir.path)
@@ -144,7 +144,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
 
 
 def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
-    """Return, [ids], whether each vertex is in the snapshot."""
+    """Return whether each vertex is in the snapshot, as [ids] bool."""
     alive = view.alive[name]
     there = (ids >= 0) & (ids < view.node_counts[name])
     if alive is None:
@@ -182,7 +182,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
-    same[1:] &= ~same[:-1]  # only the later rows of each group of equal ones
+    same[1:] &= ~same[:-1]  # only the second row of each group of equal ones
     twice = order[1:][same]
     if twice.size:
         when = "" if time is None else " with the same time"
@@ -329,7 +329,7 @@ def _find_ends(
 ) -> tuple[Int64s, Int64s]:
     """Return the dense ids of the sources and destinations of edges, [ids] int64; -1 if not in the snapshot.
 
-    The memory is one bit per edge of the table. The time hardly depends on the number of ids.
+    It needs one bit of memory per edge of the table, and a time that hardly depends on the number of ids.
 
     Args:
         view: The snapshot.

@@ -403,7 +403,7 @@ def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]
 
 
 def drop(plan: DropPlan, context: ExecutionContext) -> Rows:
-    """Run DROP: remove an object and its dependants. Dropping a table is a new version."""
+    """Run DROP: remove an object and its dependants. Dropping a table creates a new version."""
     yield from ()
     match plan.target:
         case Table() as table:

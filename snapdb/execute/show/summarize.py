@@ -441,7 +441,7 @@ def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Itera
 
 
 def _without(feature: HistoryFeature, ids: Int64s) -> Bools:
-    """Return, [ids] bool, whether each id has no value before the end of the window."""
+    """Return whether each id has no value before the end of the window, as [ids] bool."""
     end = FOREVER if feature.stop is None else feature.stop
     without: Bools = last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
     return without

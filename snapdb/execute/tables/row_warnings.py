@@ -32,7 +32,7 @@ from snapdb.types.text import counted
 _FEW = 2_000
 """The number of rows up to which every key is looked up in the id map."""
 _SHARE = 16
-"""The part of the rows that is compared first, one sixteenth, if there are more rows and keys are not consecutive
+"""The divisor for the part of the rows that is compared first, if there are more rows and keys are not consecutive
 integers. All rows are compared if one of them dangles."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _MOST_RANGES = 32
@@ -270,7 +270,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
 
 
 def _suspicious(new: _New, session: SqlSession, ends: Sequence[_End]) -> bool:
-    """Return whether the ends must be checked one by one, unless a scan or filters show that every key is known."""
+    """Return whether the ends must be checked one by one. False if a scan or filters show that all keys are known."""
     known = [new.keys_of(session, end.table, end.id_map) for end in ends]
     if not ends or any(new.context.transactions.added(end.table.id) or end.table.id == new.table.id for end in ends):
         return bool(ends)
@@ -386,8 +386,8 @@ class _KnownKeys:
 def _ranges(session: SqlSession, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[_Range, ...], tuple[Segment, ...]]:
     """Return the ranges of a map's integers, and its files with other keys.
 
-    The keys of a map are distinct. If the number of rows of a file equals its last key - its first + 1, the file has
-    every integer between them.
+    The keys of a map are distinct. If a file has as many rows as last key - first key + 1, it has every integer between
+    them.
     """
     if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
         return (), id_map.segments
@@ -480,7 +480,7 @@ class _KeyFilter:
 
 
 def _lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
-    """Return whether a key of these rows is NULL or certainly not in its map. False is not certain.
+    """Return whether a key of these rows is NULL or surely not in its map. Filters may overlook missing keys.
 
     Args:
         session: The session that reads the rows.

@@ -1,4 +1,4 @@
-"""Runs a task run from its row in state 'running' to its recorded end, every statement exactly once across crashes.
+"""Executes a task run, from its row in state 'running' to its recorded end, each statement once even across crashes.
 
 Each statement records that it is done in the transaction that publishes it, and no transaction commits after another
 process took over the run (`RunMark` of `storage.catalog_db.task_rows`). So the row of a run whose process died records
@@ -279,7 +279,7 @@ class _Body:
 
     def _one(self, session: DatabaseSession, statement: Statement) -> tuple[int, str]:
         """Return how many rows a statement added or removed, and its outcome as text."""
-        self.progress.under_way, given = True, 0  # read to the end, batch by batch
+        self.progress.under_way, given = True, 0
         result = session.run(statement)
         for batch in result:  # read to the end, batch by batch
             given += batch.num_rows
