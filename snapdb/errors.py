@@ -14,7 +14,8 @@
     └── WaitTimeout           the awaited event did not happen in time (retryable)
 
 The message of an error states what was requested, what was found and how to correct it. Each error has a stable `code`
-for programs; errors.toml lists all codes. An error of a statement has its text and the span of the place, and shows it:
+for programs; errors.toml lists all codes. An error in a statement has the statement's text and the span of the error,
+and shows both:
 
     >>> text = "SELECT agee FROM person"
     >>> print(BindError('column "agee" does not exist; did you mean "age"?', span=Span(7, 11), text=text))
@@ -92,7 +93,7 @@ class SnapdbError(Exception):
             self.text = text
             if self.span is None and self.placed and self.code != "interrupted":
                 self.span = span
-            if self.span is not None and self.span.stop > len(text):  # DuckDB's error is in what follows the fragment
+            if self.span is not None and self.span.stop > len(text):  # DuckDB's error is after the end of the fragment
                 self.span = Span(min(self.span.start, len(text)), len(text))
         return self
 
@@ -328,7 +329,7 @@ class LockedError(SnapdbError):
     retryable = True
 
 
-class WaitTimeout(SnapdbError, TimeoutError):  # noqa: N818 -- as Python's TimeoutError, which it is
+class WaitTimeout(SnapdbError, TimeoutError):  # noqa: N818 -- named like its base class
     """The awaited event did not happen in time."""
 
     code = "wait-timeout"

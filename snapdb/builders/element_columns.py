@@ -49,7 +49,7 @@ class Reading:
         return cls(context, snapshot, view, id_maps, rows)
 
     def births(self, name: str) -> Int64s:
-        """Return, [dense ids], when each vertex begins to exist, or FOREVER for ids that are not in the snapshot."""
+        """Return the [dense ids] times at which vertices begin to exist, FOREVER for ids that are not in the snapshot."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         assert rows.time is not None
@@ -126,7 +126,7 @@ def with_columns(
 
 
 def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """Return weights, [edge ids]; NaN for rows that are not in the table, which no edge of the snapshot refers to."""
+    """Return the [edge ids] weights, NaN for rows that are not in the table, which no edge of the snapshot uses."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
     check_table(context.store.db_dir, rows.table)
@@ -155,7 +155,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
 
 
 def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
-    """Return the weights of destinations, [dense ids], or 0 for nodes outside the snapshot."""
+    """Return the [dense ids] weights of destinations, 0 for nodes outside the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
     weights = _vertex_weights(reading, link.edge.destination, column)
@@ -169,7 +169,7 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Float64s:
 
 
 def _vertex_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """Return the weights of a vertex type, [dense ids], which must be finite and at least 0."""
+    """Return the [dense ids] weights of a vertex type, which must be finite and at least 0."""
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
     reading.context.report(f"reading {name}.{column}", None)

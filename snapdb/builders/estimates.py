@@ -96,6 +96,6 @@ def _topology(
         patch = (come + gone) * edge_width(data)
         what = f"the topology of version {base.version} with a patch: {come:,} edges added, {gone:,} removed"
         return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
-    # Rows and `indptr`, which are the sizes of the files without their headers.
+    # The sizes of the files without their headers: rows and `indptr`.
     whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
     return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False

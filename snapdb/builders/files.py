@@ -291,7 +291,7 @@ def _may_be_static(adjacency: Adjacency) -> bool:
 
 
 def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
-    """Return, [edge ids], whether each edge passes the filters of its type."""
+    """Return whether each edge passes the filters of its type, as [edge ids] bool."""
     whole = data.rows.whole
     # The topology already excludes dangling edges.
     element = dataclasses.replace(whole.element, on_dangling="ERROR")

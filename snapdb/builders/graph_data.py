@@ -70,7 +70,7 @@ class VertexData(NamedTuple):
         return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
 
     def alive(self, session: SqlSession) -> Bools | None:
-        """Return, [dense ids], whether each id is a vertex, or None if all are."""
+        """Return whether each dense id is a vertex, as [dense ids] bool, or None if all are."""
         if self.complete:
             return None
         alive = np.zeros(self.id_map.limit, np.bool_)
@@ -83,7 +83,7 @@ class VertexData(NamedTuple):
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
     def facts(self, *, state: bool) -> list[object]:
-        """Return the identity of a vertex type's rows and their dense ids; without `state`, at any version."""
+        """Return values that identify a vertex type's rows and their dense ids, at any version unless `state` is set."""
         table, element = self.rows.table, self.rows.element
         facts: list[object] = [table.id, self.id_map.id, element.on_duplicate, fields(table, element.key)]
         return [*facts, table.state] if state else facts
@@ -109,7 +109,7 @@ class EdgeData(NamedTuple):
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
     def facts(self, *, state: bool) -> list[object]:
-        """Return the identity of an edge type's rows and their dense ends; without `state`, at any version."""
+        """Return values that identify an edge type's rows and their dense ends, at any version unless `state` is set."""
         table, element = self.rows.table, self.rows.element
         keys = [fields(table, element.source_key), fields(table, element.destination_key)]
         facts = [end.facts(state=state) for end in (self.source, self.destination)]
@@ -250,7 +250,7 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
     """Raise DataError if an event time is missing, or an edge ends before it begins."""
     column, element = rows.time, rows.element
     assert column is not None
-    time = time_expression(column)  # NULL also for infinite times
+    time = time_expression(column)  # also NULL for infinite times
     static = f" AND {quote(column.name)} IS NOT NULL" if element.nulls_static else ""
     (nulls,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time} IS NULL{static}")[0]
     if nulls:

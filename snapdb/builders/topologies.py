@@ -142,7 +142,7 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
     # A patch does not show which edges a vertex has, so a patched topology can be patched again only if no vertex
-    # changed. Otherwise use a complete one.
+    # changed. Otherwise, start from a complete one.
     if (
         base is not None
         and base.base is not None
@@ -174,7 +174,7 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
 
 
 def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) -> bool:
-    """Return whether no vertex of the edge type changed, as only a complete topology shows the edges of a vertex."""
+    """Return whether no vertex of the edge type changed. Only a complete topology shows which edges a vertex has."""
     if after.rows.element.on_dangling != "ERROR":
         return False
     ends = ((before.source, after.source), (before.destination, after.destination))
@@ -321,7 +321,7 @@ def _arrays(table: pa.Table) -> EdgeArrays:
 
 
 def _none(data: EdgeData) -> EdgeArrays:
-    """Return no edges, with the columns of the edge type."""
+    """Return empty arrays with the columns of the edge type."""
     nothing = np.empty(0, np.int64)
     return EdgeArrays(
         source=nothing,
@@ -366,7 +366,7 @@ def _plain(data: VertexData, rows: str) -> str:
 
 
 def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
-    """Return, for sources and destinations, the ids that are only in the first of two sets."""
+    """Return the ids that are only in the first of two sets, for sources and for destinations."""
     # Ids are distinct within each set, which saves numpy a sort of both.
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
@@ -417,5 +417,5 @@ def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
 
 
 def _positions(root: AdjacencyRows, edges: EdgeArrays) -> Int64s:
-    """Return the position of each edge in the base, [edges], or -1 if it is missing."""
+    """Return the [edges] positions of edges in the base, or -1 for missing ones."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)

@@ -77,8 +77,8 @@ class Intervals(NamedTuple):
     poll: float = 1.0
     """The longest wait between two loads of the state, which detect the tasks of other processes."""
     gap: float = 10.0
-    """The delay or clock jump from which fire times in between count as having had no leader: the clock was set, or the
-    machine or the scheduler was suspended."""
+    """The delay or clock jump after which the time in between counts as without a leader, because the clock was set, or
+    the machine or the scheduler was suspended."""
     orphan_check: float = 2.0
     """The interval between two checks for runs whose process has died."""
     kill: float = 10.0

@@ -38,11 +38,11 @@ def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> Ta
     """Commit the claim, and return the run that was started, or None if there is none or its fire time is on record.
 
     Raises:
-        CommitConflict: Another scheduler leads (code leader-lost). Or the task was altered or dropped, or a run of it
-            was started manually in the meantime (code task-moved): load the state again.
+        CommitConflict: Another scheduler leads (code leader-lost), or the task was altered, dropped or run manually in
+            the meantime (code task-moved). In the second case, load the state again.
         SnapdbError: The catalog cannot be written at the moment.
     """
-    # One transaction checks the lease, advances the task and records the run. If two processes both believe to be the
+    # One transaction checks the lease, advances the task and records the run. If two processes both act as the
     # leader, one of them fails here, so no fire time runs twice.
     with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)

@@ -97,7 +97,7 @@ class _LeaseHolder:
         if leader is None or leader.holder == self._mine:
             return self._campaign(now, leader)
         # If this process was stopped too, as on a suspended machine, the leader gets its whole lease again, because its
-        # heartbeats may continue only now.
+        # heartbeats may only now continue.
         slept, self._polled = now - self._polled > max(self._intervals.lease_ttl / 2, 2 * self._intervals.poll), now
         if self._seen is None or self._seen.holder != leader.holder:
             self._log.info("leader.waits", holder=leader.holder, host=leader.host, pid=leader.pid)

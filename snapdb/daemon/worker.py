@@ -45,7 +45,7 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
         parent: The id of the scheduler's process.
         now: Returns the time in microseconds since 1970 UTC.
     """
-    # The scheduler decides how runs end after a signal, but a terminal sends signals to the whole process group.
+    # A terminal signals the whole process group, but only the scheduler decides how runs end.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
@@ -76,7 +76,7 @@ def _die_with(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the scheduler ended before prctl was called
-        os._exit(_ORPHANED)  # the scheduler ended before prctl was called
+        os._exit(_ORPHANED)
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -21,7 +21,7 @@ class Finding:
 
 
 def in_bytes(size: int) -> str:
-    """Return a number of bytes as text for people, in binary units.
+    """Return a number of bytes as readable text, in binary units.
 
     >>> in_bytes(512), in_bytes(3 << 20), in_bytes(25_000_000_000)
     ('512 B', '3.0 MiB', '23.3 GiB')

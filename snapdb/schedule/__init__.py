@@ -1,7 +1,6 @@
 """Schedules: fire times, catch-up of missed ones, and the snapshots that a retention keeps.
 
-Times are microseconds since 1970 UTC, as integers. Nothing here reads a clock. Names are imported on first use (PEP
-562).
+Times are integer microseconds since 1970 UTC. Nothing here reads a clock. Names are imported on first use (PEP 562).
 """
 
 from typing import TYPE_CHECKING

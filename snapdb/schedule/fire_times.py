@@ -1,4 +1,4 @@
-"""The fire times of schedules, in microseconds since 1970 UTC, and the decision which due ones run.
+"""The fire times of schedules, in microseconds since 1970 UTC, and the decision about which of them run.
 
 cronsim parses cron lines for wall-clock times. This module handles the clock changes of time zones.
 """
@@ -136,7 +136,7 @@ def _cron_count(line: str, zone: str, after: int, until: int) -> int:
 
 
 def _walls(line: str, period: _OffsetPeriod, after: int) -> tuple[int, int]:
-    """Return the range of wall-clock times of a period in which the line fires after a time, the stop excluded."""
+    """Return the half-open range of wall-clock times of a period at which the line fires after a time."""
     # As in Vixie cron, a line with a fixed time does not run twice when clocks are set back, but a line with `*` does.
     certain = not any(field.startswith("*") for field in line.split()[:2])
     low = period.shown if certain else period.start + period.offset
@@ -207,22 +207,18 @@ _FAR = 3 * 3_600_000_000
 def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, int | None]:
     """Return how a schedule continues if its fire times are settled up to `considered` and the clock is at `now`.
 
-    If the clock was not set back, nothing changes. Otherwise it depends on how far it was set back:
+    If the clock was not set back, nothing changes. Otherwise:
 
-    - By at most three hours: a cron line waits until the clock reaches the old time, so no fire time runs twice. The
-      steps of
-      EVERY wait too if the clock was set back by no more than one of them.
-    - By more than three hours: the earlier time was wrong, so later fire times count as not settled. A cron line may
-      run
-      again at times at which it already ran by the wrong clock.
-    - Steps of EVERY that would wait longer than that are counted anew from now, so a task of every two seconds does not
-      stop
-      for an hour.
+    - If it was set back by at most three hours, a cron line waits until the clock reaches the old time, so no fire time
+      runs twice. EVERY waits too if the clock was set back by at most one of its steps.
+    - If it was set back by more, the earlier time was wrong, so later fire times count as not settled. A cron line may
+      run again at times at which it already ran by the wrong clock.
+    - If EVERY would have to wait longer than one step, its steps are counted anew from now, so a task of every two
+      seconds does not pause for an hour.
 
     Returns:
         The time up to which fire times are settled from now on, and the new anchor from which steps of EVERY are
-        counted, or
-        None if the anchor does not change.
+        counted, or None if the anchor does not change.
     """
     ahead = considered - now
     if ahead <= 0:
@@ -341,13 +337,12 @@ def decide(
     """Decide which fire times after `considered` and up to `now` run, and which are missed (catch-up).
 
     Times are microseconds since 1970 UTC. A scheduler has led without a gap since `awake_since`. Later fire times run,
-    however late it is now. Earlier ones, which came due without a leader, depend on the policy:
+    regardless of their delay. Earlier ones, which came due without a leader, depend on the policy:
 
     - all: all of them run.
     - last: the last one runs, and the others are missed.
     - none: all are missed. As an exception, the last one runs if its delay is at most a minute and at most half of the
-      time to
-      the next fire time, so a restart or a takeover loses nothing.
+      time to the next fire time, so a restart or a takeover loses nothing.
 
     One decision runs at most `cap` fire times, and lists at most the last `cap` missed ones. Neither a long absence nor
     a short period makes it slow.
