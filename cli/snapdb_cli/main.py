@@ -220,7 +220,7 @@ def _check_prompt(output: Path | None, header: bool) -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Redirect a stream that the caller closed (`>&-`) to the null device, in the same way as print ignores it."""
+    """Redirect a stream that the caller closed (`>&-`) to the null device, because Python's print ignores it too."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Writes results to stdout, as its only writer: a table for people, and formats for programs, which are streamed."""
+"""The only writer of results to stdout: as a table for people, or streamed in a format for programs."""
 
 import json
 import os
@@ -151,7 +151,7 @@ _GROUP_BYTES = 64 << 20
 
 
 class _Drain:
-    """A file in memory whose content is taken piece by piece."""
+    """A file in memory whose content is read piece by piece."""
 
     closed = False
 

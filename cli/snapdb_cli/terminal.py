@@ -77,14 +77,14 @@ class Pager(io.TextIOBase):
         return not self._piped and self._stream.isatty()
 
     def pipe(self, command: str | None) -> None:
-        """Send further output to a program, or back to the screen when that program ends if `command` is None."""
+        """Send further output to a program. If `command` is None, wait for that program and return to the screen."""
         self._end()
         self._piped = command is not None
         if command is not None:
             self._start(command)
 
     def takes_wide(self, lines: int) -> bool:
-        """Return whether the next result, of `lines` lines, may be wider than the screen, because `less` scrolls it.
+        """Return whether the next result, of `lines` lines, may be wider than the screen. Only `less` scrolls sideways.
 
         `less` shows the result if it is also longer than the screen, or if the setting is `on`.
         """

@@ -44,7 +44,7 @@ def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
 
 
 def _cells(rng: np.random.Generator) -> _Ints:
-    """Return, [accounts] int64, 0 for honest accounts, 1, 2, 3 for members of that cell, -1, -2, -3 for its mules."""
+    """Return [accounts] int64: 0 for honest accounts, 1, 2, 3 for members of that cell, -1, -2, -3 for its mules."""
     cell = np.zeros(_ACCOUNTS, dtype=np.int64)
     picked = rng.choice(_ACCOUNTS, size=len(_CELLS) * (_MEMBERS + _MULES), replace=False)
     for number, ids in enumerate(np.split(picked, len(_CELLS)), start=1):
@@ -54,7 +54,7 @@ def _cells(rng: np.random.Generator) -> _Ints:
 
 
 def _opening_days(rng: np.random.Generator, cell: _Ints, burner: _Flags) -> _Ints:
-    """Return, [accounts], days since the first day. Mules open their accounts in the weeks before their cell starts."""
+    """Return [accounts] days since the first day. Mules open their accounts in the weeks before their cell starts."""
     opened = np.where(burner, rng.integers(-90, 150, _ACCOUNTS), -rng.integers(90, 2_000, _ACCOUNTS))
     for number, start in enumerate(_CELLS, start=1):
         opened[cell == -number] = start - rng.integers(5, 60, _MULES)

@@ -335,7 +335,7 @@ def _edit(session: ReplSession, argument: str) -> None:
     try:
         with os.fdopen(file, "w", encoding="utf-8") as stream:
             stream.write((argument or session.last) + "\n")
-        done = subprocess.run([*shlex.split(editor), name], check=False)  # noqa: S603  # the person's own editor
+        done = subprocess.run([*shlex.split(editor), name], check=False)  # noqa: S603  # the user's own editor
         if done.returncode:
             raise ValueError(f"{editor} failed with code {done.returncode}, so nothing is taken over")
         session.draft = path.read_text(encoding="utf-8-sig").strip()
@@ -386,7 +386,7 @@ def _forget(session: ReplSession, argument: str) -> None:
 
 def _shell(session: ReplSession, argument: str) -> None:
     command = argument or os.environ.get("SHELL") or "sh"
-    code = subprocess.run(command, shell=True, check=False).returncode  # noqa: S602  # what the person typed
+    code = subprocess.run(command, shell=True, check=False).returncode  # noqa: S602  # what the user typed
     if code:
         session.say(f"{command} ended with code {code}")
 

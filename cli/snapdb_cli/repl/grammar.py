@@ -242,5 +242,5 @@ def _spelled(family: str, terminal: str) -> str:
     """Return the spelling of a terminal in capitals, or '' if it is neither a keyword nor a mark."""
     try:
         return str(parser(family).get_terminal(terminal).pattern.value).upper()
-    except KeyError:  # declared in the grammar and recognized by the lexer: a name, an SQL fragment, the end
-        return ""  # recognized by the lexer: a name, an SQL fragment or the end
+    except KeyError:  # declared in the grammar and recognized by the lexer: a name, an SQL fragment or the end
+        return ""

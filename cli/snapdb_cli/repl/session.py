@@ -92,7 +92,7 @@ class ReplSession:
         return text is None or self._ask(text)
 
     def abandon(self) -> None:
-        """Discard the part in the pager of a result that ended before its last row."""
+        """Discard the buffered output of a result that ended before its last row."""
         if self._pager is not None:
             self._pager.drop()
 
