@@ -348,6 +348,7 @@ def _counts(session: SqlSession, before: Side, after: Side, e: _Element) -> _Cou
         added = 0
     else:
         added = row_count(session, e.difference.added)
+    # now = then + added - removed, so counting one side of the difference is enough.
     removed = then + added - now
     changed = replaced(session, e.difference) if added and removed else 0
     return _Counts(added - changed, removed - changed, changed, then, now)

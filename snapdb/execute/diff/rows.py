@@ -78,6 +78,7 @@ def _beyond(session: SqlSession, one: ElementRows | None, other: ElementRows | N
         return ()
     if other is None or not _same_thing(one, other):
         return (_numbered(one),)
+    # If the rules differ, only ids can be compared, which reads all rows of both sides.
     if not _alike(session, one, other):
         if _within(session, one, other):
             return ()
@@ -85,6 +86,8 @@ def _beyond(session: SqlSession, one: ElementRows | None, other: ElementRows | N
         return (
             f"SELECT o.* FROM ({_numbered(one)}) o ANTI JOIN (SELECT {name} FROM ({_numbered(other)})) USING ({name})",
         )
+    # With equal rules, a row can be missing on the other side only if its table lacks it or its window excludes it. The
+    # second kind excludes rows of the first, so the SELECTs are disjoint.
     new = rows_beyond(session, one.root, one.table, other.table)
     old = f" AND {_id_of(one)} NOT IN (SELECT {quote(ROW_ID)} FROM ({new}))" if new else ""
     parts = [_numbered(replace(one, given=new))] if new else []

@@ -219,6 +219,7 @@ def drifts(feature: str, before: Values | None, after: Values | None, *, same: b
         same: Whether both sides are known to have the same values, which are then read only once.
     """
     first = _Measure(before.width if before else 0)
+    # As usual for PSI, the quantiles of the earlier side define the bins of both.
     sample = _read(before, first, sampled=True)
     second = first if same else _Measure(after.width if after else 0)
     if not same:

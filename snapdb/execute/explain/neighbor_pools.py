@@ -223,6 +223,8 @@ def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _N
     if refresh.strategy == "FCR":
         ages = number % refresh.period
     else:  # rows that have not been resampled yet are as old as the epoch
+        # After n batches, a share n / life of the rows has been resampled, with a mean age of n / 2. The others have
+        # age n.
         since = np.minimum(number, _life(refresh))
         ages = since - since**2 / (2 * _life(refresh))
     return {"age": round(float(ages.mean()), 1)} if batches else {}

@@ -262,6 +262,7 @@ def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -
     if any(is_one(kind) for is_one in _NATIVE):
         dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
         return _per_vertex(name, numbering, dtype, (), lambda ids: read(ids).to_numpy(zero_copy_only=False))
+    # An extra pass, because numpy's text has a fixed width.
     widest = max((pc.max(pc.utf8_length(_text(read(ids)))).as_py() or 0 for ids in numbering.parts(8)), default=0)
     dtype = np.dtype(f"<U{max(1, widest)}")
     return _per_vertex(name, numbering, dtype, (), lambda ids: np.array(_text(read(ids)).to_pylist(), dtype))
@@ -276,6 +277,7 @@ def _text(keys: pa.Array) -> pa.Array:
 
 def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[_OutputArray]:
     """Yield sparse rows as the arrays of a CSR matrix, and its shape."""
+    # An extra pass for indptr: the other two arrays are streamed, and their length must be known first.
     indptr = np.zeros(numbering.count + 1, np.int64)
     at = 0
     for ids in numbering.parts(_SPARSE):

@@ -170,12 +170,14 @@ def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[in
     while kept > 1 and _drawn([least for _, _, least in sizes[:kept]]) + (4 if kept < len(sizes) else 0) > width:
         kept -= 1
     room = width - (4 if kept < len(sizes) else 0)
+    # The largest cap under which all columns fit: it cuts only the widest ones.
     cap = room
     while cap > 1 and _drawn(_capped(sizes[:kept], cap)) > room:
         cap -= 1
     widths = _capped(sizes[:kept], cap)
     if kept == 1:
         widths = [max(min(widths[0], room - _drawn([0])), 1)]
+    # The remaining cells complete the types, from left to right.
     spare = room - _drawn(widths)
     for place, want in enumerate(wanted[:kept]):
         more = min(max(want - widths[place], 0), spare)

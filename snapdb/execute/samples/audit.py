@@ -54,6 +54,7 @@ _Counts = Counter[tuple[int, str]]
 def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
     """Run AUDIT SAMPLE: sample the batches of the epochs, and return one row per batch and check."""
     sample = plan.sample
+    # An empty batch first, so that a result without batches has a schema too.
     yield listing(_FIELDS, [])
     truth = _snapshot_truth(context, sample)
     opened = open_sample(context, sample)

@@ -41,6 +41,7 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
         context.check_stopped()
         with plan.places.under():
             maker = RowMaker(opened)
+        # An empty batch first, so that a result without edges has a schema too.
         yield pa.RecordBatch.from_pylist([], schema=maker.schema)
         yield from _sampled_rows(context, plan, opened, maker)
     finally:
@@ -147,7 +148,7 @@ class RowMaker:
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
         self._sampler = open_sampler(opened.view, replace(opened.hints.applied(spec), ids="int64"))
         self._expansion = SeedExpansion(opened.view, spec, opened.seeds)
-        self._idle: deque[Scratch] = deque()
+        self._idle: deque[Scratch] = deque()  # append and pop are atomic, so threads need no lock
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
         self._visits = VisitedRounds(spec, self._sampler.walks) if self.in_order else None
         self._largest = 0

@@ -135,7 +135,7 @@ class _Replay:
             try:
                 self._check(plan, opened)
                 if delivers == "batches":
-                    _check_codings(past, opened, stands=snapshot.id > 0)
+                    _check_codings(past, opened, stands=snapshot.id > 0)  # one that is built for the block has id 0
                 yield opened
             finally:
                 opened.release()

@@ -90,6 +90,8 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
     time = None if columns.time is None else _seed_times(context, plan, table, described[columns.time])
     y = None if columns.y is None else _seed_targets(table.column(columns.y), described[columns.y].type)
     others = {described[i].name: _seed_column(plan, table, i, described[i]) for i in columns.others}
+    # Batches must not depend on the order in which the query returns its rows, so seeds are sorted. Duplicates are
+    # sorted by all columns, because they may differ in the others.
     first = [ids] if time is None else [ids, time] if spec.link is None else [time, ids]
     if spec.allow_duplicates:
         order = _sorted([*first, *(values for values in (y, *others.values()) if values is not None)])

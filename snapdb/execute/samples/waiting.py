@@ -42,6 +42,7 @@ def wait_for(
         waited = time.monotonic() - began
         left = math.inf if timeout is None else timeout - waited
         if left <= 0:
+            # A leader whose heartbeat did not change during a whole lease is dead or suspended.
             silent = waited > LEASE_TTL and leader is not None and leader == LeaderLease(catalog_db).read()
             state = _state(catalog, name, newer_than)
             raise WaitTimeout(

@@ -295,6 +295,7 @@ def _edge_facts(
     """
     facts = _EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
     edges = max(int(facts.incoming.sum()), 1)
+    # With times, the second pass in `_grow` is the other half of the work.
     share = 0.5 if rows.time is not None else 1.0
     for part in logical_parts(rows.rows):
         _count_sources(what, np.asarray(neighbors_of(rows.rows, part.positions), np.int64), facts.outgoing)

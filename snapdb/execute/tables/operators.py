@@ -131,6 +131,7 @@ def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     table, disk = plan.table, context.store.disk
     with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
         find = ("", plan.find.text, "")
+        # Stored before it is split, because a volatile expression such as random() must be evaluated only once per row.
         segment = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
         try:
             if segment.rows == 0:
