@@ -103,6 +103,7 @@ class EdgeRows:
         """A SELECT of the table's columns and e_id, for filtered rows in the window with both ends in the snapshot."""
         columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
+        # Otherwise both ends of every edge exist, because a dangling edge is an error.
         if self.source.selective or self.element.on_dangling == "SKIP":
             conditions.append(_end_exists(self.element.source_key, self.source))
         if self.destination.selective or self.element.on_dangling == "SKIP":

@@ -312,6 +312,7 @@ def _kept(connection: sqlite3.Connection, table: str, kind: type[_S], known: Ite
 
 def _stamp(connection: sqlite3.Connection) -> tuple[int, int]:
     (written,) = connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()
+    # Compaction replaces files without a new version, so it is counted separately.
     (replaced,) = connection.execute("SELECT coalesce(max(number), 0) FROM upkeep").fetchone()
     return int(written), int(replaced)
 
