@@ -133,6 +133,7 @@ def _clause(before: Sequence[Token]) -> str:
     for index in range(len(before) - 1, -1, -1):
         token = before[index]
         depth += {")": 1, "(": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        # The ON of DISTINCT ON begins no clause.
         if depth <= 0 and token.word in CLAUSES and not (index and before[index - 1].word == "DISTINCT"):
             return token.word
     return ""

@@ -46,6 +46,7 @@ def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
             continue
         begins_word = place > 0 and not folded[place - 1].isalnum()
         ranked[0 if place == 0 or (place == 1 and folded[0] == '"') else 1 if begins_word else 2].append(candidate)
+    # One or two letters occur inside too many names to be useful there.
     ordered = [*ranked[0], *ranked[1], *(ranked[2] if len(sought) > 2 else ())]
     return ordered or _spread(sought, candidates) or _slips(sought, candidates)
 

@@ -183,6 +183,8 @@ def _fragments() -> dict[str, Finder]:
 
 def slots(spot: Spot) -> list[Slot]:
     """Return the state of each grammar that accepts the statement so far, or nothing if none does."""
+    # A placeholder for the word and the missing brackets complete the statement, so that its SQL fragments can be
+    # found.
     tail = f" {_HERE}{spot.closers}"
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
