@@ -244,7 +244,7 @@ class ParseError(SnapdbError):
 
 
 class BindError(SnapdbError):
-    """A name, type or clause does not fit the contents of the database."""
+    """A name, type or clause does not fit what the database holds."""
 
     code = "bind"
 
