@@ -49,7 +49,7 @@ class Reading:
         return cls(context, snapshot, view, id_maps, rows)
 
     def births(self, name: str) -> Int64s:
-        """Return the [dense ids] times at which vertices begin to exist, FOREVER for ids that are not in the snapshot."""
+        """Return the [dense ids] times from which vertices exist, FOREVER for ids that are not in the snapshot."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         assert rows.time is not None

@@ -83,7 +83,7 @@ class VertexData(NamedTuple):
         return " AND ".join(f"v.{quote(name)} = m.k{i}" for i, name in enumerate(self.key))
 
     def facts(self, *, state: bool) -> list[object]:
-        """Return values that identify a vertex type's rows and their dense ids, at any version unless `state` is set."""
+        """Return values that identify a vertex type's rows and dense ids, at any version unless `state` is set."""
         table, element = self.rows.table, self.rows.element
         facts: list[object] = [table.id, self.id_map.id, element.on_duplicate, fields(table, element.key)]
         return [*facts, table.state] if state else facts
@@ -109,7 +109,7 @@ class EdgeData(NamedTuple):
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
     def facts(self, *, state: bool) -> list[object]:
-        """Return values that identify an edge type's rows and their dense ends, at any version unless `state` is set."""
+        """Return values that identify an edge type's rows and dense ends, at any version unless `state` is set."""
         table, element = self.rows.table, self.rows.element
         keys = [fields(table, element.source_key), fields(table, element.destination_key)]
         facts = [end.facts(state=state) for end in (self.source, self.destination)]

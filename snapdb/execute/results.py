@@ -58,7 +58,7 @@ class Result:
         self._exact: pa.Table | None = None
         self._table: pa.Table | None = None
         self._schema: pa.Schema | None = None
-        # The first batch is computed here, so that `execute` raises the errors of the statement and the schema is known.
+        # The first batch is computed here, so that `execute` raises the statement's errors and the schema is known.
         self._first = self._advance()
         self._given: pa.Schema = pa.schema([]) if self._first is None else self._first.schema
         self._started = False

@@ -130,7 +130,7 @@ class _Truth:
         return counts
 
     def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> _Counts:
-        """Count edges that contradict the snapshot or are too late for their seed, and edges between the ends of a seed."""
+        """Count edges that contradict the snapshot or are too late for their seed, and edges between a seed's ends."""
         link = self.spec.link
         own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
         wanted = pa.concat_tables([table.select(["e_id"]) for table in (drawn, *(seeds if own else ()))])
@@ -242,7 +242,7 @@ def _untimely(spec: SampleSpec) -> str:
 
 
 def _seen_pairs(spec: SampleSpec) -> str:
-    """Return SELECT batch, exclusion: the number of edges between the ends of a seed, or in trees of the tree's seed."""
+    """Return SELECT batch, exclusion: the number of edges between the ends of a seed; in trees, of the tree's seed."""
     link = spec.link
     assert link is not None
     pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"
