@@ -385,7 +385,7 @@ def _mean(side: Side, e: _Element) -> float | None:
 def _greatest(before: Side, after: Side, e: _Element) -> tuple[Any, ...]:
     """Return the component with the greatest drift and its statistics.
 
-    If no value can have changed, only the PSI is set, to 0.
+    If no value can have changed, only the PSI is set, which is then 0.
     """
     element = e.after.element if e.after else None
     if not element or not element.features or not e.before:

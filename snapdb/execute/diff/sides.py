@@ -191,7 +191,7 @@ class _Measure:
 
 
 def values_of(feature: Feature, ids: Int64s) -> Values:
-    """Return the rows of the given ids, to be read in blocks."""
+    """Return a reader of the rows of the given ids, in blocks."""
     width = int(np.prod(feature.shape[1:], dtype=np.int64))
     step = max(1, _NUMBERS // max(width, 1))
     sparse = feature.read_sparse if isinstance(feature, SparseReader) else None

@@ -177,7 +177,7 @@ class Watch:
         while not self._over.wait(_PULSE):
             self._look()
             if self.why is not None and (interrupt := self.interrupt) is not None:
-                with contextlib.suppress(Exception):  # the statement may have ended just now
+                with contextlib.suppress(Exception):  # the statement may have just ended
                     interrupt()
 
 
