@@ -72,11 +72,11 @@ class _WorkerProcess:
         self.job: _Job | None = None
         """The run in progress, or None."""
         self.runs = 0
-        """The number of runs that it has finished."""
+        """The number of runs that the worker has finished."""
         self.since = clock.monotonic()
-        """The time since which it has been idle, if it is idle."""
+        """The monotonic time since which the worker has been idle, if it is idle."""
         self.retiring = False
-        """Whether it was asked to end."""
+        """Whether the worker was asked to end."""
         # A separate session, so that Ctrl-C in a terminal reaches only the scheduler, which then stops its workers'
         # runs.
         self._process = subprocess.Popen(  # noqa: S603  # the command is ours
@@ -96,24 +96,24 @@ class _WorkerProcess:
         self._send(do="run", task=encode(job.task), run=encode(job.run))
 
     def finished(self, now: float) -> None:
-        """Record that its run ended."""
+        """Record that the worker's run ended."""
         self.job, self.since, self.runs = None, now, self.runs + 1
 
     def stop(self, why: str) -> None:
-        """Ask it to stop its run."""
+        """Ask the worker to stop its run."""
         self._send(do="stop", why=why)
 
     def retire(self) -> None:
-        """Ask it to end after the current run."""
+        """Ask the worker to end after the current run."""
         self.retiring = True
         self._send(do="end")
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         self._process.kill()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most this number of seconds for it to end, and return whether it has ended."""
+        """Wait at most this number of seconds for the process to end, and return whether it has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -122,11 +122,11 @@ class _WorkerProcess:
         return True
 
     def runs_still(self) -> bool:
-        """Return whether it has not ended yet."""
+        """Return whether the process is still running."""
         return self._process.poll() is None
 
     def how_it_ended(self) -> str:
-        """Return how it ended, as in: its worker ended by signal 9. It must have ended."""
+        """Return how the process ended, such as "ended by signal 9". It must have ended."""
         self.wait(0)
         code = self._process.returncode
         if code >= 0:
@@ -134,9 +134,9 @@ class _WorkerProcess:
         return f"ended by signal {-code}" + _KNOWN.get(-code, "")
 
     def _send(self, **message: str) -> None:
-        """Write a request to its stdin."""
+        """Write a request to the worker's stdin."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, which `_watch` reports
+        with suppress(BrokenPipeError):  # the process has ended, which `_watch` reports
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
@@ -147,13 +147,13 @@ class _WorkerProcess:
         return thread
 
     def _close(self) -> None:
-        """Close its stdin."""
+        """Close the worker's stdin."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
 
     def _read_replies(self) -> None:
-        """Read its replies, in a thread."""
+        """Read the worker's replies, in a thread."""
         assert self._process.stdout is not None
         with self._process.stdout as stdout:
             for line in stdout:
@@ -165,7 +165,7 @@ class _WorkerProcess:
                 self._put(ended)
 
     def _read_stderr(self) -> None:
-        """Read its stderr for the log, in a thread."""
+        """Read the worker's stderr for the log, in a thread."""
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
@@ -173,7 +173,7 @@ class _WorkerProcess:
                     self._put(text[:_LINE])
 
     def _watch(self) -> None:
-        """Report its end, in a thread. The readers may not end, because a child that it left may hold the pipes."""
+        """Report the end of the process, in a thread. A child that it left may hold the pipes and block the readers."""
         self._process.wait()
         for reader in self._readers:
             reader.join(_DYING)
