@@ -115,7 +115,7 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
     (count,) = session.rows(f"SELECT count(*) FROM ({known}) WHERE {' OR '.join(each)}")[0]
     if int(count) != sum(run.length for run, _ in new):
         return False
-    # This bounds the memory. Files that are no longer cached are only checked again.
+    # This limits the memory. Files that are no longer cached are checked again.
     if len(_in_order_files) + len(new) > _REMEMBERED:
         _in_order_files.clear()
     _in_order_files.update(file for _, file in new)

@@ -29,7 +29,7 @@ class Vocabulary(TypedDict):
     functions: list[str]
     """The functions of DuckDB."""
     columns_of: dict[str, list[str]]
-    """The columns of `table`, `snapshot.element`, `element` (if no table has the name) and `snapdb.facts`."""
+    """The columns of `table`, `snapshot.element`, `element` (if no table has the name) and `snapdb.<table>`."""
 
 
 class _Shape(NamedTuple):
