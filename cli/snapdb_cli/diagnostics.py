@@ -88,7 +88,7 @@ _RANKS = (ExitCode.OK, ExitCode.RETRYABLE, ExitCode.FAILED, ExitCode.INTERRUPTED
 
 
 def worse(first: ExitCode, second: ExitCode) -> ExitCode:
-    """Return the exit code of a script with both results. It is RETRYABLE only if no statement failed otherwise.
+    """Return the exit code of a script with both results. RETRYABLE means that nothing else failed.
 
     >>> worse(ExitCode.RETRYABLE, ExitCode.FAILED).name
     'FAILED'
@@ -115,7 +115,7 @@ class Diagnostics:
             self.say(text)
 
     def announce(self, text: str) -> None:
-        """Write a line, also to the logs of scripts, unless quiet."""
+        """Write a line unless quiet, even if stderr is not a terminal."""
         if not self.quiet:
             self.say(text)
 

@@ -67,7 +67,7 @@ class _Opening:
         self._loaded = threading.Event()
 
     def begin(self, *_: object) -> None:
-        """Start importing what the session needs, then open it. Called when the prompt has been drawn."""
+        """Start importing the session's modules, and then open it. Called when the prompt has been drawn."""
         if self._loading is None:
             loop = get_app().loop
             self._loading = threading.Thread(target=self._load, args=(loop,), name="snapdb-loading", daemon=True)

@@ -232,7 +232,7 @@ class ReplSession:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the statements and the command lines of a file, in order. A command starts a line between statements."""
+    """Yield the statements and the command lines of a file, in order. Commands must be between statements."""
     held = ""
     for line in text.splitlines(keepends=True):
         if _COMMAND_LINE.match(line) and not _open(held):
