@@ -145,6 +145,7 @@ class Catalog:
                     tables[change.table_id] = replace(table, deletes=removed, rows=table.rows - change.file.rows)
                 case AlterColumns():
                     table = tables[change.table_id]
+                    # Existing files are not rewritten, so they keep the columns that they were written with.
                     kept = tuple(replace(s, columns=s.columns or table.columns) for s in table.segments)
                     fields = max(table.fields, *(c.field for c in change.columns))
                     tables[change.table_id] = replace(table, columns=change.columns, segments=kept, fields=fields)
@@ -285,6 +286,7 @@ def _rows(row: sqlite3.Row, columns: tuple[Column, ...] | None) -> Segment:
 
 
 def _deletes(row: sqlite3.Row, version: int) -> Segment:
+    # A merged file may also have later deletes, which this version must ignore.
     until = version if row["added"] > version else None
     return Segment(row["path"], row["rows"], row["bytes"], row["sha256"], row["first"], None, until)
 
