@@ -146,6 +146,7 @@ def _expire(
             going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
         forget_deleted(connection, context.store.db_dir)
+        # The files are deleted after the commit. If a crash prevents that, this list still names them.
         add_pending_deletes(connection, [s.path for s in going if s.id in gone])
     return _Expired(
         gone, {s.id for s in going if s.id in gone and not delete_unless_held(context.store.db_dir, s.path)}

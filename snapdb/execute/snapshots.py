@@ -106,6 +106,7 @@ def _record(context: ExecutionContext, plan: CreateSnapshotPlan, built: Snapshot
     snapshot = snapshot_record(context, plan, built)
     with context.store.catalog_db.writing(publishes=True) as connection:
         if plan.replaces is not None:
+            # By id, because another process may have published a new snapshot under the same name.
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
                 raise moved(f"snapshot {plan.name} was replaced or dropped concurrently", code="snapshot-moved")

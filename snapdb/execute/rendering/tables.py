@@ -19,7 +19,7 @@ from snapdb.types.text import counted
 _NARROWEST = 12
 """The width to which a column of long texts is cut before other columns are dropped, in cells."""
 _SHORT_TEXT, _SHORT_VALUE = 20, 32
-"""The widths in cells up to which texts, and times and numbers, are never cut. A truncated number would be misleading."""
+"""The widths in cells up to which texts, and times and numbers, are never cut. A cut number would mislead."""
 _TURNED_ROWS = 12
 """The maximum number of rows that are transposed into columns."""
 _TURNED_WIDTH = 21
