@@ -349,6 +349,7 @@ class Output:
     def _table(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], turn: bool) -> Iterator[str]:
         limits = (self.style.max_rows, self.style.screen_rows if self.terminal else None)
         limit = min((rows for rows in limits if rows is not None), default=None)
+        # All rows are counted, but only those that are shown are kept in memory.
         kept: list[pa.RecordBatch] = []
         total = 0
         for batch in batches:

@@ -90,7 +90,7 @@ class Shell:
         except PagerClosed:
             self._abandon()
             return ExitCode.OK  # the user closed the pager
-        except BrokenPipeError:
+        except BrokenPipeError:  # the reader of stdout closed it, and `main` ends the process
             raise
         except (Exception, KeyboardInterrupt) as error:  # any error is reported
             self._abandon()
