@@ -1,4 +1,4 @@
-"""Frozen values that packages pass to each other. No I/O, no SQL engine."""
+"""Frozen value types that packages pass to each other, without I/O and without the SQL engine."""
 
 from snapdb.types.graph import (
     Column,

@@ -12,12 +12,12 @@ class Column:
 
     name: str
     type: str
-    """DuckDB's spelling of the type, e.g. `FLOAT[128]`. Parquet may store another type (sql_engine.tables)."""
+    """DuckDB's name of the type, e.g. `FLOAT[128]`. Parquet files may store another type (see sql_engine.tables)."""
     nullable: bool = True
     field: int = 0
-    """The field id, which survives renames and is never reused; 0 for a column of no table."""
+    """The field id, which survives renames and is never reused. It is 0 for a column that belongs to no table."""
     default: str | None = None
-    """The value, as text, of rows that were inserted without one, and of rows older than the column."""
+    """The value, as text, of rows that were inserted without a value and of rows older than the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Segment:
     sha256: str
     """The hash of the file, in hexadecimal."""
     first: int = 0
-    """The row id of the file's first row; the following rows count on. In a file of deletes: its oldest version. 0 in a
-    file that belongs to no version yet."""
+    """The row id of the first row; the following rows have consecutive ids. In a file of deletes, the oldest version. 0
+    in a file that belongs to no version yet."""
     columns: tuple[Column, ...] | None = None
-    """The table's columns when the file was written; None: the same as now."""
+    """The table's columns when the file was written, or None if they have not changed since."""
     until: int | None = None
-    """In a file of deletes: the last version whose deletes count, as a merged file has later ones too; None: all
-    count."""
+    """In a file of deletes, the last version whose deletes count, because a merged file also has later ones. None if
+    all count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +47,28 @@ class Table:
     """A table at one version."""
 
     id: int
-    """The id, never reused: a table that replaces another gets a new id."""
+    """The id, which is never reused: a table that replaces another one gets a new id."""
     name: str
     columns: tuple[Column, ...]
     segments: tuple[Segment, ...]
     deletes: tuple[Segment, ...]
-    """Parquet files with one column `row_id`: the rows of `segments` that are deleted."""
+    """Parquet files with one column, `row_id`: the ids of the rows in `segments` that are deleted."""
     rows: int
     """The number of live rows."""
     state: int
-    """The last version, up to this one, that changed the table."""
+    """The latest version, up to this one, that changed the table."""
     next_row: int
-    """The id of the next appended row; rows of `segments` from here on belong to later versions."""
+    """The id of the next appended row. Rows in `segments` with this id or a greater one belong to later versions."""
     fields: int
-    """The number of columns that it ever had, which is the last field id."""
+    """The number of columns that the table ever had, which is also the last field id."""
 
     @property
     def folder(self) -> str:
-        """The directory of its files, relative to the database directory."""
+        """The directory of the table's files, relative to the database directory."""
         return f"tables/{self.id}" if self.id > 0 else "tables"
 
     def column(self, name: str) -> Column | None:
-        """The column with that name, in any case; None if there is none."""
+        """The column with that name, ignoring case, or None."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
 
@@ -100,7 +100,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A column, and the name under which a snapshot shows it."""
+    """A column, and its name as a property in snapshots."""
 
     column: str
     name: str
@@ -108,14 +108,14 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties that an element shows beside its required columns."""
+    """The properties that an element shows in addition to its required columns."""
 
     named: tuple[Property, ...] = ()
     excepted: tuple[str, ...] | None = None
-    """The columns that ALL COLUMNS EXCEPT omits; None: only the named columns are shown."""
+    """The columns that ALL COLUMNS EXCEPT omits, or None if only the named columns are shown."""
 
     def shown(self, columns: Iterable[str], needed: Iterable[str]) -> list[tuple[str, str]]:
-        """Each shown column with its name, in the order of the columns; required ones are always shown.
+        """The shown columns and their names, in column order. Required columns are always shown.
 
         >>> Properties((Property("b", "c"),)).shown(["id", "a", "b"], ["ID"])
         [('id', 'id'), ('b', 'c')]
@@ -125,16 +125,19 @@ class Properties:
         taken = {p.name.lower() for p in self.named}
         shown = []
         for column in columns:
+            # A column is shown under its own name if it is required, or if ALL COLUMNS includes it and no property
+            # takes the name.
             own = column.lower()
             whole = self.excepted is not None and own not in hidden and own not in taken
             if own in always or whole:
                 shown.append((column, column))
             names = [p.name for p in self.named if p.column.lower() == own]
+            # An alias adds a name. A required column is already shown above, so its own name must not be repeated here.
             shown += [(column, name) for name in names if own not in always or name.lower() != own]
         return shown
 
     def __str__(self) -> str:
-        """The clause of the graph's definition.
+        """The clause of the graph definition.
 
         >>> str(Properties((Property("b", "c"),))), str(Properties()), str(Properties(excepted=("a",)))
         ('b AS c', 'none', 'all columns except a')
@@ -157,27 +160,29 @@ class EdgeType(NamedTuple):
     destination: str
 
     def type_hash(self, direction: Direction) -> int:
-        """The 64-bit hash of an edge type and direction, which is part of every draw key (ET in the sampling contract).
+        """The 64-bit hash of an edge type and direction, a part of every draw key (ET in the sampling contract).
 
         >>> hex(EdgeType("customer", "bought", "product").type_hash("IN"))
         '0x860da7d90bdd38f6'
         """
+        # The byte order is fixed, so batches are the same on every machine.
         return int.from_bytes(sha256(self.type_text(direction)).digest()[:8], "little")
 
     def type_text(self, direction: Direction) -> bytes:
-        """The text that `type_hash` hashes; edge types are sampled in its byte order within a hop."""
+        """The text that `type_hash` hashes. Within a hop, edge types are sampled in the byte order of this text."""
+        # NUL separates the parts, because no name contains it: ("a", "bc") and ("ab", "c") must not hash alike.
         return "\0".join((self.source.lower(), self.edge.lower(), self.destination.lower(), direction)).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureHistory:
-    """The history of a feature whose values change in time: a table with a row per change."""
+    """The history of a feature whose values change over time: a table with one row per change."""
 
     table: str
     key: tuple[str, ...]
-    """The columns with the element's key, in the key's order."""
+    """The columns that refer to the element's key, in the order of the key."""
     event_time: str
-    """The column with the time from which a row's values are valid."""
+    """The column with the time from which the values of a row are valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,27 +191,27 @@ class FeatureSpec:
 
     name: str
     columns: tuple[str, ...]
-    """The columns of the element's table, or of the history's. For a sparse feature: lists of indices and, unless all
-    values are 1, of values."""
+    """The columns of the element's table, or of the history's table. A sparse feature has a column of index lists and,
+    unless all values are 1, a column of value lists."""
     default: float | None = None
-    """The value in place of NULL, NaN and missing rows; None: these are an error."""
+    """The value that replaces NULL, NaN and missing rows. If it is None, these are an error."""
     dtype: str = "float32"
-    """The dtype in which it is stored and delivered, by numpy's name."""
+    """The numpy name of the dtype in which the feature is stored and delivered."""
     sparse: bool = False
     """Whether rows are stored as (index, value) pairs and delivered as a torch CSR tensor."""
     width: int | None = None
-    """The declared width of a sparse feature; None: one more than the greatest index."""
+    """The declared width of a sparse feature; if None, it is the greatest index plus one."""
     history: FeatureHistory | None = None
-    """The table of its values, if they change in time."""
+    """The table of the feature's values if they change over time."""
 
 
 def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:
-    """The columns of the element's own table that features are built from."""
+    """Return the columns of the element's own table that its features use."""
     return [column for spec in specs if spec.history is None for column in spec.columns]
 
 
 def _shown(properties: Properties | None) -> list[str]:
-    """The columns that properties name."""
+    """Return the columns that the properties name."""
     return [] if properties is None else [p.column for p in properties.named]
 
 
@@ -219,34 +224,35 @@ class VertexElement:
     key: tuple[str, ...]
     features: tuple[FeatureSpec, ...] = ()
     target: str | None = None
-    """The column that a batch delivers as `y` for its seeds."""
+    """The column whose values batches deliver as `y` for their seeds."""
     on_duplicate: OnDuplicate = "ERROR"
     event_time: str | None = None
-    """The column with the time from which a vertex exists; None: all exist always."""
+    """The column with the time from which a vertex exists, or None if all vertices always exist."""
     nulls_static: bool = False
-    """Whether a vertex with NULL as event time exists always; otherwise NULL is an error."""
+    """Whether a vertex whose event time is NULL always exists. If False, NULL is an error."""
     labels: tuple[str, ...] = ()
-    """The labels; empty: its name is its only label."""
+    """The labels. If there are none, the element's name is its only label."""
     properties: Properties | None = None
-    """The shown properties; None: all columns."""
+    """The properties that are shown, or None for all columns."""
     classes: tuple[str, ...] | None = None
-    """All values of a text target, in the order of their codes; None: codes are assigned as values appear."""
+    """All values of a text target in the order of their codes. If None, codes are assigned in the order of appearance.
+    """
 
     @property
     def needed(self) -> list[str]:
-        """The columns that a snapshot shows in any case."""
+        """The columns that a snapshot always shows."""
         return [*self.key, *([] if self.event_time is None else [self.event_time])]
 
     @property
     def columns(self) -> list[str]:
-        """Every column of the table that the element names."""
+        """Every column of the element's table that the definition names."""
         more = [] if self.target is None else [self.target]
         return [*self.needed, *more, *_featured(self.features), *_shown(self.properties)]
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeElement:
-    """An edge type of a graph; edges go source → destination."""
+    """An edge type of a graph; edges point from source to destination."""
 
     name: str
     table: str
@@ -257,19 +263,19 @@ class EdgeElement:
     destination: str
     """The vertex type of the destination."""
     event_time: str | None = None
-    """The column with the time of an edge, or with the time from which it is valid."""
+    """The column with the time at which an edge occurs, or from which it is valid."""
     weight: str | None = None
     features: tuple[FeatureSpec, ...] = ()
     on_dangling: Literal["ERROR", "SKIP"] = "ERROR"
     event_end: str | None = None
-    """The column with the time at which an edge ends, exclusive; NULL there means never. None: edges have no
-    duration."""
+    """The column with the time at which an edge ends (exclusive). NULL means that the edge never ends. If None, edges
+    have no duration."""
     nulls_static: bool = False
-    """Whether an edge with NULL as event time exists always; otherwise NULL is an error."""
+    """Whether an edge whose event time is NULL always exists. If False, NULL is an error."""
     labels: tuple[str, ...] = ()
-    """The labels; empty: its name is its only label."""
+    """The labels. If there are none, the element's name is its only label."""
     properties: Properties | None = None
-    """The shown properties; None: all columns."""
+    """The properties that are shown, or None for all columns."""
 
     @property
     def type(self) -> EdgeType:
@@ -277,19 +283,19 @@ class EdgeElement:
 
     @property
     def needed(self) -> list[str]:
-        """The columns that a snapshot shows in any case."""
+        """The columns that a snapshot always shows."""
         more = [name for name in (self.event_time, self.event_end, self.weight) if name is not None]
         return [*self.source_key, *self.destination_key, *more]
 
     @property
     def columns(self) -> list[str]:
-        """Every column of the table that the element names."""
+        """Every column of the element's table that the definition names."""
         return [*self.needed, *_featured(self.features), *_shown(self.properties)]
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyGraph:
-    """A property graph over tables. One definition serves every version whose tables fit it."""
+    """A property graph over tables. One definition applies to every version whose tables fit it."""
 
     name: str
     vertices: tuple[VertexElement, ...]
@@ -297,25 +303,26 @@ class PropertyGraph:
 
     @property
     def elements(self) -> tuple[VertexElement | EdgeElement, ...]:
-        """Vertex types, then edge types."""
+        """All vertex types, followed by all edge types."""
         return (*self.vertices, *self.edges)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Every table that it reads, once: those of its elements and of histories."""
+        """The names of the tables that the graph reads, without duplicates: those of its elements and of histories."""
         named = [e.table for e in self.elements]
         named += [spec.history.table for v in self.vertices for spec in v.features if spec.history is not None]
+        # The dictionary removes names that differ only in case, and preserves the order.
         return tuple({name.lower(): name for name in named}.values())
 
     def labelled(self, name: str) -> list[VertexElement | EdgeElement]:
-        """The elements that a name denotes: the element with that name, else all with that label."""
+        """The elements that a name denotes: the element with that name, or else all elements with that label."""
         own = [e for e in self.elements if e.name.lower() == name.lower()]
         return own or [e for e in self.elements if name.lower() in {label.lower() for label in e.labels}]
 
     def vertex(self, name: str) -> VertexElement | None:
-        """The vertex type with that name, in any case."""
+        """The vertex type with that name, ignoring case, or None."""
         return next((v for v in self.vertices if v.name.lower() == name.lower()), None)
 
     def edge(self, name: str) -> EdgeElement | None:
-        """The edge type with that name, in any case."""
+        """The edge type with that name, ignoring case, or None."""
         return next((e for e in self.edges if e.name.lower() == name.lower()), None)

@@ -1,4 +1,4 @@
-"""The resolved form of SAMPLE statements, hints for building batches, named samplers and caches."""
+"""Resolved SAMPLE statements, execution hints, named samplers and caches."""
 
 import math
 from dataclasses import dataclass, replace
@@ -25,10 +25,10 @@ _PAIRS = (
 BATCH_NAMES = frozenset((*_NODES, *_EDGES, *_PAIRS))
 
 FULL = -1
-"""A fanout that delivers every neighbour."""
+"""The fanout that includes every neighbour."""
 
 RNG_SCHEME = "snapdb-1"
-"""The name of the draw formulas, recorded with every sampler, batch and export."""
+"""The name of the random number scheme, which is recorded with every sampler, batch and export."""
 
 SeedOrder = Literal["SHUFFLE", "IN ORDER", "FIXED"]
 Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]
@@ -39,20 +39,20 @@ ZeroWeight = Literal["NEVER", "WITH ALL"]
 
 @lru_cache(1 << 10)
 def _hash_of(edge: EdgeType, direction: Direction) -> int:
-    """`EdgeType.type_hash`, cached, as every hop of every batch needs it."""
+    """Return `EdgeType.type_hash` from a cache, because every hop of every batch needs it."""
     return edge.type_hash(direction)
 
 
 class Relation(NamedTuple):
-    """An edge type with the direction in which it is traversed from the seeds."""
+    """An edge type and the direction in which sampling traverses it, starting from the seeds."""
 
     edge: EdgeType
     direction: Literal["IN", "OUT", "BOTH"]
-    """IN: from destinations to sources. OUT: from sources to destinations. BOTH: both, in one row."""
+    """IN traverses from destinations to sources, OUT from sources to destinations. BOTH combines the two in one row."""
 
     @property
     def expands(self) -> str:
-        """The vertex type of the expanded nodes (for BOTH: of both ends, which are equal)."""
+        """The vertex type of the expanded nodes. BOTH requires that both ends have the same type."""
         return self.edge.source if self.direction == "OUT" else self.edge.destination
 
     @property
@@ -62,7 +62,7 @@ class Relation(NamedTuple):
 
     @property
     def hash(self) -> int:
-        """The edge type's and direction's part of the draw key."""
+        """The hash of the edge type and direction, a part of the draw key."""
         return _hash_of(self.edge, self.direction)
 
     @property
@@ -80,16 +80,16 @@ class Fanout:
     edge: EdgeType
     direction: Direction
     counts: tuple[int, ...]
-    """The number per hop, from the seeds on; FULL takes all, 0 skips this type at that hop."""
+    """The number of neighbours per hop, starting at the seeds. FULL takes all, and 0 skips the type at that hop."""
 
     @property
     def sort_key(self) -> bytes:
-        """The sort key of edge types within a hop: they are sampled in this order."""
+        """The sort key of edge types within a hop, which defines the order of sampling."""
         return self.edge.type_text(self.direction)
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """The traversals of the type: BOTH between different vertex types is one IN and one OUT traversal."""
+        """The traversals of the type. BOTH between different vertex types becomes one IN and one OUT traversal."""
         if self.direction == "BOTH" and self.edge.source != self.edge.destination:
             return (Relation(self.edge, "IN"), Relation(self.edge, "OUT"))
         return (Relation(self.edge, self.direction),)
@@ -97,38 +97,39 @@ class Fanout:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The method of sampling among the eligible edges of a node."""
+    """The method that selects among the eligible edges of a node."""
 
     method: Method = "UNIFORM"
     replace: bool = False
     """Whether an edge may be sampled more than once (WITH REPLACEMENT)."""
     weights: tuple[tuple[str, str], ...] = ()
-    """(edge type, column of its table) with weights; edges of other types have weight 1."""
+    """Pairs of (edge type, weight column of its table). Edges of other types have weight 1."""
     weighted: bool = False
-    """Whether weights are used: by WEIGHT BY, TOPK or PRIORITY."""
+    """Whether weights are used, by WEIGHT BY, TOPK or PRIORITY."""
     dependent: int = 1
-    """LABOR: the number of batches over which each neighbour's variate is redrawn once; 1 redraws all in every
-    batch."""
+    """LABOR: the number of batches in which each neighbour's variate is redrawn once. With 1, every batch redraws all
+    of them."""
     zero_weight: ZeroWeight = "NEVER"
-    """When edges of weight 0 are delivered under WEIGHT BY and PRIORITY. NEVER: not at all. WITH ALL: where a node has
-    no more edges than the fanout, which is the rule of lineages that record no other."""
+    """When edges of weight 0 are delivered under WEIGHT BY and PRIORITY. NEVER: not at all. WITH ALL: if a node has at
+    most as many edges as the fanout, which is the rule of lineages that record no other."""
 
     def scores_edges(self, relation: Relation) -> bool:
-        """Whether sampling a relation reads edge ids: to hash them, or to order equal scores."""
+        """Whether sampling a relation reads edge ids, either to hash them or to order edges with equal scores."""
         if self.weighted or self.method not in ("UNIFORM", "FULL", "LATEST"):
             return True
+        # Under BOTH, LATEST merges the rows of the two directions, and orders edges of equal time by id.
         return self.method == "LATEST" and relation.direction == "BOTH"
 
 
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """The TEMPORAL clause: each seed has its own tree, which has no edge and no node after the seed's time."""
+    """The TEMPORAL clause: each seed has its own tree, without edges and nodes later than the seed's time."""
 
     inclusive: bool
-    """Whether a tree includes edges at the seed's time: TEMPORAL <= and not TEMPORAL <."""
+    """Whether a tree includes edges at the seed's own time: TEMPORAL <= instead of TEMPORAL <."""
     within: int | None
-    """The greatest age of an edge at the seed's time, in the unit of event times. None: unbounded."""
+    """The maximum age of an edge at the seed's time, in the unit of event times, or None if unbounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,29 +137,29 @@ class Negatives:
     """Negative samples: destinations that are not neighbours, drawn for each seed edge."""
 
     count: int
-    """The number per positive."""
+    """The number of negatives per positive edge."""
     weight: str | None
-    """The column of the destination's table with weights, or DEGREE; None: uniform."""
+    """The weight column of the destination's table, or DEGREE. None draws uniformly."""
     known: Literal["EVER", "BEFORE", "AT"] | None
-    """EXCLUDE KNOWN: existing destinations of the source are excluded, of any time, before the seed's time, or at
-    it."""
+    """EXCLUDE KNOWN: whether existing destinations of the source are excluded at any time (EVER), before the seed's
+    time (BEFORE) or at it (AT). None excludes none."""
     among: tuple[EdgeType, ...] = ()
-    """The edge types of EXCLUDE KNOWN … IN, which define existing destinations; empty: the seeds' own type."""
+    """The edge types of EXCLUDE KNOWN … IN, which define existing destinations. If empty, the seeds' own type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Seed edges: batches start from their sources, then destinations, then negatives."""
+    """Seed edges. Batches start with their sources, followed by their destinations and the negatives."""
 
     edge: EdgeType
     negatives: Negatives | None
     exclude: Literal["NONE", "PAIR", "BOTH"]
-    """The edges of this type that no seed of the batch may see: none, those between a seed's ends, or also reverse
-    ones."""
+    """The edges of the seeds' type that a batch hides from all of its seeds: none, those that connect the two ends of a
+    seed, or also the reverse ones."""
 
     @property
     def known_types(self) -> tuple[EdgeType, ...]:
-        """The edge types that define existing destinations; empty without EXCLUDE KNOWN."""
+        """The edge types that define existing destinations. Empty without EXCLUDE KNOWN."""
         if self.negatives is None or self.negatives.known is None:
             return ()
         return self.negatives.among or (self.edge,)
@@ -166,58 +167,62 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """REFRESH: a row of AMPLIFY * fanout edges per node is sampled once and reused by many batches, which draw from it.
+    """REFRESH: sample a row of AMPLIFY * fanout edges per node once, and let many batches draw from it.
 
-    The row's round, a number in its key that increases with batches, determines which batches share a row. The
-    strategies are those of GraphSnapShot; snapdb adds that a row is a pure function of its key. FBL resamples for each
-    batch and has no Refresh.
+    A row's key contains its round, a number that increases with the batches. Batches of the same round share the row.
+    The strategies are those of GraphSnapShot; in snapdb, a row is in addition a pure function of its key. FBL resamples
+    in every batch, and has no Refresh.
     """
 
     strategy: Literal["FCR", "OTF"]
-    """FCR (full refresh) resamples all rows at once; OTF (rolling refresh) resamples some rows at every batch."""
+    """FCR (full refresh) resamples all rows at once. OTF (rolling refresh) resamples some of the rows at every batch.
+    """
     every: int | None
-    """The period in batches; None: AUTO, until the number of batches per epoch is known."""
+    """The period in batches, or None for AUTO until the number of batches per epoch is known."""
     share: Fraction = Fraction(1)
-    """OTF: the share of the rows that is resampled per period, 0 < share ≤ 1."""
+    """OTF: the share of the rows to resample per period, 0 < share ≤ 1."""
     amplify: Fraction = Fraction(2)
-    """The size of a row as a multiple of the fanout, rounded up; at least 1."""
+    """The size of a row as a multiple of the fanout, at least 1. The product is rounded up."""
     fetch: Fraction | None = None
-    """The share of the fanout that is drawn from the row, the rest coming from the other neighbours; None: all of
-    it."""
+    """The share of the fanout that is drawn from the row; the rest is drawn from the other neighbours. None draws all
+    of it from the row."""
     visited: bool = False
-    """OTF: whether only rows that batches accessed are resampled, all at once."""
+    """OTF: whether to resample only the rows that batches accessed, all at once."""
     shared: bool = False
-    """Whether a node has one row for all hops, sized for the largest fanout."""
+    """Whether a node has a single row for all hops, sized for the largest fanout."""
     above: int = 0
-    """The degree up to which nodes have no row: batches draw from all of their edges."""
+    """The maximum degree of nodes without a row. Batches draw from all edges of such nodes."""
 
     @property
     def period(self) -> int:
-        """The period in batches, `every`; known in the policy of an open sampler."""
+        """The period in batches. An open sampler always has one."""
         if self.every is None:
             raise ValueError("REFRESH EVERY AUTO has no number of batches until a sampler is opened")
         return self.every
 
     @property
     def turned(self) -> int:
-        """The share in units of 2^-32, as rounds count it.
+        """The share in units of 2^-32, the unit in which rounds are counted.
 
         >>> Refresh("OTF", 50, share=Fraction("0.15")).turned
         644245094
         """
+        # Fixed point, as kernels compare it with 32-bit hashes of nodes. Adding a half rounds to the nearest unit.
         return math.floor(self.share * 2**32 + Fraction(1, 2))
 
     @property
     def at_once(self) -> bool:
-        """Whether all rows to resample are resampled when a period begins; otherwise nodes take turns."""
+        """Whether all due rows are resampled at the start of a period. Otherwise they are spread over the period."""
         return self.strategy == "FCR" or self.visited
 
     def size(self, fanout: int) -> int:
-        """The number of edges in a row for this fanout.
+        """The number of edges in a row for a fanout.
 
         >>> Refresh("FCR", 50, amplify=Fraction("1.5")).size(5)
         8
         """
+        # Fractions are exact: a product of floats such as 1.1 * 50 = 55.00000000000001 would round up to one edge too
+        # many.
         return math.ceil(self.amplify * fanout)
 
     def row_size(self, fanout: Fanout, count: int) -> int:
@@ -225,7 +230,7 @@ class Refresh:
         return self.size(max(fanout.counts) if self.shared else count)
 
     def kept(self, fanout: int) -> int:
-        """The number of edges of a fanout that come from the row.
+        """The number of edges of a fanout that are drawn from the row.
 
         >>> Refresh("OTF", 50, fetch=Fraction("0.6")).kept(5)
         3
@@ -239,7 +244,7 @@ class SampleSpec:
 
     snapshot: str
     seed_type: str
-    """The vertex type of the seeds; for seed edges that of their sources."""
+    """The vertex type of the seeds, or of the sources of seed edges."""
     seed_query: str
     fanouts: tuple[Fanout, ...]
     batch_size: int
@@ -247,31 +252,31 @@ class SampleSpec:
     """The number of REPEATABLE, 0 ≤ seed < 2^64."""
     order: SeedOrder
     text: str
-    """The text of the statement, which is recorded in every batch's lineage."""
-    drawing: Drawing = Drawing()  # frozen
+    """The text of the statement, which the lineage of every batch records."""
+    drawing: Drawing = Drawing()  # frozen, so sharing the default is safe
     temporal: Temporal | None = None
     link: Link | None = None
     subset: Fraction | None = None
-    """The share of the seeds in one epoch, 0 < share ≤ 1; None: all."""
+    """The share of the seeds per epoch, 0 < share ≤ 1, or None for all seeds."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """NODES: a hop expands the nodes that are new in the previous hop. BLOCKS: it expands every node of the batch so
+    """NODES: a hop expands the nodes that the previous hop discovered. BLOCKS: it expands all nodes of the batch so
     far."""
     reuse_hops: bool = False
-    """Whether draws are the same at every hop."""
+    """Whether a node's draws are the same at every hop."""
     allow_duplicates: bool = False
-    """Whether the same seed may occur more than once."""
+    """Whether a seed may occur more than once."""
     device: str | None = None
-    """The device on which batches are built, e.g. 'cuda:0'; None: the CPU."""
+    """The device on which batches are built, e.g. 'cuda:0', or None for the CPU."""
     backend: Backend | None = None
-    """The back end; None: torch on a GPU, else numba."""
+    """The back end, or None for the default: torch on a GPU, else numba."""
     memory: int | None = None
-    """The maximum bytes of a stream; None: as many as its threads need."""
+    """The maximum number of bytes of a stream, or None for as many as its threads need."""
     ids: IdType = "int64"
-    """The dtype of node ids in a stream's batches; rows of SAMPLE have the user's keys."""
+    """The dtype of node ids in the batches of a stream. SAMPLE returns rows with the user's keys instead."""
     refresh: Refresh | None = None
-    """The neighbor pool; None: FBL, every batch is resampled."""
+    """The neighbor pool, or None (FBL) if every batch resamples."""
     generation: int = 0
-    """The generation of a named sampler's rows: REFRESH CACHE starts a new one, in which all rows differ."""
+    """The generation of the rows of a named sampler. REFRESH CACHE starts a new one, which resamples all rows."""
 
     @property
     def hops(self) -> int:
@@ -279,34 +284,34 @@ class SampleSpec:
 
     @property
     def disjoint(self) -> bool:
-        """Whether each seed has a separate tree, which shares no node with others."""
+        """Whether each seed has a separate tree that shares no nodes with other trees."""
         return self.temporal is not None
 
     @property
     def in_order(self) -> bool:
-        """Whether a batch depends on the rows that batches before it accessed."""
+        """Whether a batch depends on the rows that earlier batches accessed."""
         return self.refresh is not None and self.refresh.visited
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionHints:
-    """Hints for building batches; they never change their content."""
+    """Hints for building batches. They never change the content of a batch."""
 
     threads: int | None = None
-    """The number of threads; None: one per core."""
+    """The number of threads, or None for one per core."""
     fused: bool = True
-    """Whether the thread that samples a batch also reads its features, while its ids are in the cache; else they are
-    read when the batch is delivered."""
+    """Whether the thread that samples a batch also reads its features, while the node ids are in the CPU cache.
+    Otherwise features are read when the batch is delivered."""
     idle: frozenset[Relation] = frozenset()
-    """Relations that no seed reaches, which are not opened."""
+    """The relations that cannot be reached from the seeds, which are not opened."""
     meets: frozenset[str] | None = None
-    """Vertex types that a batch may contain; None: all. The births of other types are not read."""
+    """The vertex types that a batch may contain, or None for all. The birth times of other types are not read."""
     reads: frozenset[str] | None = None
-    """Elements whose features and targets are opened; None: all."""
+    """The elements whose features and targets are opened, or None for all."""
     drawing: Drawing | None = None
-    """An equivalent drawing that costs less; None: the statement's."""
+    """A cheaper equivalent of the statement's sampling method, or None to use the statement's."""
     backend: Backend | None = None
-    """The back end if the statement names none; None: numba, or torch on a GPU."""
+    """The back end if the statement names none. None selects torch on a GPU, else numba."""
 
     def applied(self, spec: SampleSpec) -> SampleSpec:
         """The spec with these hints applied."""
@@ -322,7 +327,7 @@ class ExecutionHints:
 
 
 PLAIN_HINTS = ExecutionHints(threads=1, fused=False, backend="numba")
-"""The hints before any rule."""
+"""The hints before the optimizer applies any rule."""
 
 
 # Named SAMPLE statements, their caches, and the statistics of a cache
@@ -335,11 +340,11 @@ class Sampler:
     id: int
     name: str
     text: str
-    """The complete statement, SAMPLE FROM …, as it was written; SAMPLE USING is resolved."""
+    """The complete statement, SAMPLE FROM …, as the user wrote it. SAMPLE USING is already resolved."""
     snapshot: str
-    """The name of the snapshot, which may be replaced."""
+    """The name of the snapshot. A later statement may replace the snapshot under this name."""
     seeds: str
-    """The vertex type of the seeds, or their edge type."""
+    """The vertex type or the edge type of the seeds."""
     edges: bool
     """Whether the seeds are edges."""
     batch: int
@@ -349,20 +354,20 @@ class Sampler:
     """Microseconds since 1970 UTC."""
     author: str
     generation: int = 0
-    """The generation of its neighbor pool: REFRESH CACHE starts the next, in which all rows are resampled."""
+    """The generation of its neighbor pool. REFRESH CACHE starts the next one, which resamples all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The location and the size of the cached rows of a named sampler. Caches never change a batch."""
+    """The location and size of the cached rows of a named sampler. Caches never change a batch."""
 
     id: int
     name: str
     sampler: str
-    """The name of the sampler, which may be replaced."""
+    """The name of the sampler. A later statement may replace the sampler under this name."""
     place: Literal["MEMORY", "FILE"]
     room: int | None
-    """The maximum bytes; None: enough for all rows."""
+    """The maximum number of bytes, or None for enough to cache all rows."""
     created: int
     """Microseconds since 1970 UTC."""
     author: str
@@ -374,38 +379,38 @@ class CacheStats:
     """The fill level of a stream's cache, and its effect since the stream was opened."""
 
     bytes: int = 0
-    """The bytes of all its arrays."""
+    """The total size of its arrays in bytes."""
     rows: int = 0
-    """The number of rows that it has room for, drawn rows and whole ones."""
+    """The capacity in rows, counting both sampled and complete rows."""
     filled: int = 0
-    """The number of rows that it holds."""
+    """The number of rows in the cache."""
     edges: int = 0
-    """The number of edges of these rows."""
+    """The number of edges in these rows."""
     hits: int = 0
-    """The number of rows that batches read from it."""
+    """The number of row lookups that were cache hits."""
     misses: int = 0
-    """The number of rows that batches looked up and did not find in it."""
+    """The number of row lookups that were cache misses."""
     bytes_read: int = 0
-    """Bytes of the topology's neighbours that were read, by batches on a miss and to fill the cache."""
+    """The bytes of neighbours that were read from the topology, on cache misses and to fill the cache."""
     bytes_filled: int = 0
-    """The part of `bytes_read` that filled it."""
+    """The part of `bytes_read` that filled the cache."""
     bytes_saved: int = 0
-    """Bytes of neighbours that batches read from it instead of the topology."""
+    """The bytes of neighbours that batches read from the cache instead of the topology."""
     refills: int = 0
-    """The number of passes that drew rows, the first one included."""
+    """The number of passes that sampled rows, including the first one."""
     drawn: int = 0
-    """The number of rows that these passes drew."""
+    """The number of rows that these passes sampled."""
     seconds: float = 0.0
-    """The seconds that these passes took."""
+    """The duration of these passes, in seconds."""
     age: float | None = None
-    """The average age of its rows, in batches; None: it has no rows."""
+    """The average age of the cached rows in batches, or None if the cache is empty."""
     batch: int | None = None
-    """The global number of the last batch that was started."""
+    """The global number of the batch that was started last."""
     error: str | None = None
-    """The error that stopped filling it; None: none did."""
+    """The error that stopped the filling of the cache, or None."""
 
     @property
     def hit_rate(self) -> float | None:
-        """The share of looked-up rows that were hits; None: none was looked up."""
+        """The share of row lookups that were cache hits, or None without lookups."""
         looked = self.hits + self.misses
         return self.hits / looked if looked else None

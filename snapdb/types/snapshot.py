@@ -1,4 +1,4 @@
-"""Snapshots: a graph pinned at a version and a window of event time; their publications and their retention."""
+"""Snapshots: a graph pinned at a version and an event-time window, with its publications and retention."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from snapdb.types.task import Period
 TimeUnit = Literal["timestamp", "integer"]
 
 Form = Literal["full", "ends", "bitmap", "materialized"]
-"""The encoding of an edge type of a snapshot on disk: nothing (full); an end offset per node; a bit per edge;
-materialized rows. All deliver the same samples."""
+"""The on-disk encoding of an edge type of a snapshot: nothing (full), an end offset per node (ends), a bit per edge
+(bitmap), or the rows themselves (materialized). All of them deliver the same samples."""
 
 FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
-"""From the smallest to the largest on disk."""
+"""The encodings, from the smallest to the largest on disk."""
 
 
 @document_attributes
@@ -26,15 +26,16 @@ class Window:
     """The event times of a snapshot: start ≤ t < stop, in microseconds since 1970 UTC or in integers of the column."""
 
     start: int | None = None
-    """The first event time. None: unbounded."""
+    """The first event time, or None if unbounded."""
     stop: int | None = None
-    """The end, which is not included. None: unbounded."""
+    """The exclusive end, or None if unbounded."""
     closed: bool = False
-    """Whether the statement included the last moment (AS OF, BETWEEN, WINDOW), which is stop - 1."""
+    """Whether the statement included the last time (AS OF, BETWEEN, WINDOW), which is then stop - 1."""
 
     @property
     def until_after(self) -> int | None:
         """The time after which an edge must end to be in the window: AS OF t, like [t, b), requires end > t."""
+        # A window without a start is AS OF its last time, and the stop is exclusive.
         if self.start is None and self.stop is not None:
             return self.stop - 1
         return self.start
@@ -54,58 +55,58 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The parts of a snapshot that REFRESH resolves again; other parts never change."""
+    """The parts of a snapshot that REFRESH resolves again. The other parts never change."""
 
     head: bool = False
-    """Whether the version is the newest one."""
+    """Whether the snapshot follows the newest version."""
     tag: str | None = None
-    """The tag whose version is used; None: no tag."""
+    """The tag that the snapshot follows, or None."""
     window: str | None = None
-    """The length of a window that ends at the latest event, an INTERVAL or a whole number as SQL; None: the window is
+    """The length of a window that ends at the latest event, as SQL: an INTERVAL or an integer. None if the window is
     fixed."""
 
     @property
     def moves(self) -> bool:
-        """Whether anything is resolved again."""
+        """Whether REFRESH resolves any part again."""
         return self.head or self.tag is not None or self.window is not None
 
 
 PINNED = Pin()
-"""Nothing is resolved again."""
+"""A pin without relative parts: REFRESH resolves nothing again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A pinned graph: what `CREATE SNAPSHOT` or `REFRESH SNAPSHOT` recorded. It never changes."""
+    """An immutable record of a pinned graph that CREATE SNAPSHOT or REFRESH SNAPSHOT published."""
 
     id: int
     name: str
     graph: PropertyGraph
-    """The definition at creation, reduced to the elements of this snapshot."""
+    """The graph definition at creation time, reduced to the elements of this snapshot."""
     version: int
     window: Window
     unit: TimeUnit | None
-    """The unit of the window; None when no element has event times."""
+    """The unit of the window, or None if no element has event times."""
     filters: tuple[Filter, ...]
     form: str
-    """The encoding of its edge types (`Form`), the largest of theirs."""
+    """The largest encoding (`Form`) among its edge types."""
     nodes: int
     edges: int
     bytes: int
-    """The bytes on disk of this snapshot only, without shared topologies."""
+    """The number of bytes on disk that only this snapshot uses, without shared topologies."""
     created: int
     """Microseconds since 1970 UTC."""
     path: str
-    """Its directory, relative to the database directory."""
+    """The snapshot's directory, relative to the database directory."""
     pin: Pin = PINNED
     layout: str | None = None
-    """The encoding that WITH (layout = …) requested; None: the cheapest."""
+    """The encoding that WITH (layout = …) requested, or None for the cheapest."""
     refreshed: int | None = None
-    """The time of the last refresh: microseconds since 1970 UTC; None: it was never refreshed."""
+    """The time of the last refresh in microseconds since 1970 UTC, or None if it was never refreshed."""
 
     @property
     def built_at(self) -> int:
-        """The time of creation or of the last refresh: microseconds since 1970 UTC."""
+        """The time of creation or of the last refresh, in microseconds since 1970 UTC."""
         return self.created if self.refreshed is None else self.refreshed
 
 
@@ -117,29 +118,30 @@ class Published:
     name: str
     """The name of the snapshot."""
     graph: str
-    """The name of its property graph."""
+    """The name of the snapshot's property graph."""
     version: int
-    """The version of the database that it reads."""
+    """The database version that the snapshot reads."""
     window: Window
-    """Its range of event times."""
+    """The range of event times."""
     time: datetime
-    """The time at which it was created or refreshed, in UTC."""
+    """The time of creation or of the refresh, in UTC."""
     id: int
-    """A number that grows with each snapshot created or refreshed in the database."""
+    """An id that increases with each snapshot that is created or refreshed in the database."""
     content: str
-    """A digest of the pinned data: equal if nothing changed."""
+    """A digest of the pinned data. Equal digests mean that nothing changed."""
 
     def newer_than(self, other: Published | int | datetime | None) -> bool:
-        """Return whether this publication is newer than another one, a version or a moment.
+        """Return whether this publication is newer than another publication, a version or a time.
 
-        Publications of one snapshot with equal content are never newer than each other. Every publication is newer
-        than None.
+        Publications of one snapshot with equal content are never newer than each other. Every publication is newer than
+        None.
         """
         match other:
             case None:
                 return True
             case Published():
                 same = (self.name.lower(), self.content) == (other.name.lower(), other.content)
+                # A new id does not imply new data: CREATE OR REPLACE may publish the same content again.
                 return self.id > other.id and not same
             case int():
                 return self.version > other
@@ -152,29 +154,29 @@ Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that keeps all snapshots younger than a length, or the last one of each day, week, month or year."""
+    """A retention rule: keep all snapshots younger than a length, or the last one of each day, week, month or year."""
 
     keeps: Keeps
     length: Period
     text: str
-    """The length as it was written, such as 7 days."""
+    """The length as the user wrote it, such as 7 days."""
 
     def __str__(self) -> str:
-        """The item of SET RETENTION."""
+        """The rule as an item of SET RETENTION."""
         quoted = self.text.replace("'", "''")
         return f"{self.keeps} '{quoted}'"
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The retention of a graph's snapshots: a snapshot is kept if any rule keeps it."""
+    """The retention of a graph's snapshots: a snapshot is kept if any of the rules keeps it."""
 
     rules: tuple[Rule, ...]
     keep_tagged: bool
     """Whether snapshots of tagged versions are kept."""
 
     def __str__(self) -> str:
-        """The items of SET RETENTION.
+        """The retention as the items of SET RETENTION.
 
         >>> str(Retention((Rule("all", Period(0, 3, 0), "3 days"),), keep_tagged=True))
         "all '3 days', keep_tagged"

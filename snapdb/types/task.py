@@ -1,4 +1,4 @@
-"""Scheduled tasks, and the record of one of their runs."""
+"""Scheduled tasks and records of their runs."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ RunState = Literal["running", "ok", "failed", "timeout", "missed"]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A length of time in calendar units: months have different lengths, and days are those of UTC."""
+    """A length of time in calendar units. Months differ in length, and days are UTC days."""
 
     months: int
     days: int
@@ -20,36 +20,36 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The schedule of a task: a cron line in a time zone, or equal intervals from an anchor."""
+    """The schedule of a task: a cron line in a time zone, or a fixed interval counted from an anchor."""
 
     text: str
-    """The clause of the statement: USING CRON 0 3 * * * UTC, or EVERY INTERVAL '2 seconds'."""
+    """The clause of the statement, such as USING CRON 0 3 * * * UTC or EVERY INTERVAL '2 seconds'."""
     cron: str | None
-    """The five fields of a cron line; None: equal intervals."""
+    """The five fields of a cron line, or None for a fixed interval."""
     zone: str
-    """The IANA name of the time zone; UTC for equal intervals."""
+    """The IANA name of the time zone, which is UTC for a fixed interval."""
     every: Period | None
-    """The interval; None: a cron line."""
+    """The interval, or None for a cron line."""
     anchor: int
-    """The time from which intervals are counted, in microseconds since 1970 UTC; no run is scheduled at it."""
+    """The time from which intervals are counted, in microseconds since 1970 UTC. No run is scheduled at the anchor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task: statements, their schedule, and the policies for failed, overlapping and missed runs."""
+    """A task: its statements, its schedule, and its policies for failed, overlapping and missed runs."""
 
     id: int
-    """The id, never reused; runs refer to it."""
+    """The id, which is never reused. Runs refer to it."""
     name: str
     schedule: Schedule
     condition: str | None
-    """The condition of WHEN, without its parentheses; None: every scheduled run starts."""
+    """The condition of WHEN without its parentheses, or None if every scheduled run starts."""
     body: str
-    """The statements, without dollar quotes; placeholders such as {date} are not filled."""
+    """The statements without dollar quotes. Placeholders such as {date} are not filled in."""
     folder: str
-    """The absolute path that relative paths of the body refer to: the working directory at creation."""
+    """The absolute path to which relative paths in the body refer: the working directory at creation."""
     timeout: int | None
-    """The maximum duration of a run in microseconds; None: unlimited."""
+    """The maximum duration of a run in microseconds, or None if unlimited."""
     retries: int
     overlap: Overlap
     catch_up: CatchUp
@@ -61,47 +61,47 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """One attempt to run a task, or a missed run. Times are microseconds since 1970 UTC."""
+    """One attempt to run a task, or a missed run. All times are in microseconds since 1970 UTC."""
 
     task: int
     name: str
-    """The name of the task at that time."""
+    """The name of the task at the time of the run."""
     run: int
-    """The number of the run, from 1 per task; attempts of one scheduled run share it."""
+    """The number of the run, counted from 1 for each task. All attempts of a scheduled run share it."""
     attempt: int
-    """The number of the attempt, from 1 per run."""
+    """The number of the attempt, counted from 1 for each run."""
     cause: Cause
     state: RunState
     holder: str | None
-    """The token of the process that runs it; None for a missed run."""
+    """The token of the process that executes the run, or None for a missed run."""
     scheduled: int
     started: int | None
     ended: int | None
     version: int
-    """The head when its first attempt started."""
+    """The head version when the first attempt started."""
     step: int
-    """The number of statements of the body that are done, over all attempts: the next attempt continues after them."""
+    """The number of completed statements over all attempts. The next attempt continues after them."""
     published: tuple[int, ...]
-    """The versions that it committed."""
+    """The versions that the run committed."""
     retry: int | None
-    """The time of the next attempt; None: it is not retried."""
+    """The time of the next attempt, or None if there is no retry."""
     rows: int
-    """The number of rows added and removed."""
+    """The total number of rows that the run added and removed."""
     bytes: int
-    """The bytes of the files that it published."""
+    """The total size in bytes of the files that the run published."""
     error: str | None
     log: str
-    """A line per executed statement, and further messages."""
+    """The log, with one line per executed statement and further messages."""
     replaced: bool = False
-    """Whether its task was replaced while it ran: its body is not the task's current body."""
+    """Whether the task was replaced during the run, so that the run's body is not the current one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunExport:
-    """A directory outside of the database that a statement of a run is about to publish."""
+    """A directory outside the database that a statement of a run is about to publish."""
 
     statement: int
-    """The number of the statement in the body, from 1."""
+    """The number of the statement in the body, counted from 1."""
     path: str
     """The absolute path of the directory."""
     sha256: str

@@ -1,4 +1,4 @@
-"""Formatting of text for users: counted nouns, HTML tables, the nearest of several names, and Literal strings."""
+"""Text for users: counted nouns, HTML tables, bar charts, suggestions of similar names, and units of size."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, get_args
 
 
 def by_word(kind: object) -> dict[Any, Any]:
-    """Each string of a Literal type, mapped to itself: `words: dict[str, Overlap] = by_word(Overlap)` narrows a str.
+    """Map each string of a Literal type to itself: `words: dict[str, Overlap] = by_word(Overlap)` narrows a str.
 
-    A type checker cannot relate the Literal to the returned values, so the annotation at the call specifies the type.
+    A type checker cannot relate the returned values to the Literal, so the caller's annotation specifies the type.
 
     >>> from typing import Literal
     >>> by_word(Literal["skip", "queue"])
@@ -19,7 +19,7 @@ def by_word(kind: object) -> dict[Any, Any]:
 
 
 def counted(number: int, noun: str, nouns: str | None = None) -> str:
-    """A number with its noun, in the singular or plural.
+    """Format a number with its noun in the singular or plural.
 
     >>> counted(1, "row"), counted(12000, "row"), counted(2, "vertex", "vertices")
     ('1 row', '12,000 rows', '2 vertices')
@@ -41,7 +41,7 @@ class Head(NamedTuple):
 
 
 class Markup(str):
-    """HTML, which a table shows as it is and does not escape."""
+    """HTML that a table includes unchanged, without escaping."""
 
     __slots__ = ()
 
@@ -51,12 +51,12 @@ _BAR, _HEIGHT = 7, 28
 
 
 def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Markup:
-    """A small chart as SVG, in the colour of the text around it: a bar for each count.
+    """A small SVG chart with a bar for each count, in the colour of the surrounding text.
 
     Args:
-        counts: The heights of the bars; the highest one fills the chart.
-        title: What the chart shows, for a pointer that rests on it and for screen readers.
-        bars: The same of each bar.
+        counts: The heights of the bars. The tallest bar fills the height of the chart.
+        title: The description of the chart, for tooltips and screen readers.
+        bars: The descriptions of the bars.
 
     >>> bar_chart([1, 2], "edges")[:70]
     '<svg role="img" width="14" height="28" viewBox="0 0 14 28" style="vert'
@@ -65,8 +65,10 @@ def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Ma
     width = _BAR * len(counts)
     drawn = []
     for place, count in enumerate(counts):
+        # A nonzero count gets at least one pixel, so that it stays visible beside much larger ones.
         high = max(round(count * (_HEIGHT - 1) / most), 1 if count else 0)
         text = f"<title>{escape(bars[place])}</title>" if bars else ""
+        # The transparent rectangle makes the whole column of a bar show its tooltip.
         ground = f'<rect x="{place * _BAR}" width="{_BAR}" height="{_HEIGHT}" fill-opacity="0"/>'
         bar = f'<rect x="{place * _BAR}" y="{_HEIGHT - high}" width="{_BAR - 1}" height="{high}"/>'
         drawn.append(f"<g>{text}{ground}{bar}</g>")
@@ -77,7 +79,7 @@ def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Ma
 
 
 def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], footer: str = "") -> str:
-    """A table with a footer; None is shown as NULL.
+    """An HTML table with a footer. None is shown as NULL.
 
     >>> html_table([Head("n")], [["<b>"]])[-40:]
     'lt;b&gt;</td></tr></tbody></table></div>'
@@ -107,13 +109,13 @@ def _cell(text: str | None, head: Head) -> str:
 
 
 _SHORT = 5
-"""The number of letters from which a name counts as long."""
+"""The length from which a name counts as long."""
 _LONGEST = 200
-"""The length of the longest name that is compared; comparing longer ones takes seconds."""
+"""The maximum length of a name that is compared, because comparing longer names takes seconds."""
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """A suggestion of the nearest candidate, ignoring case, for the end of an error message; '' when none is near.
+    """A suggestion of the nearest candidate for the end of an error message, ignoring case; '' if none is similar.
 
     >>> did_you_mean("Bougt", ["bought", "viewed"])
     '; did you mean "bought"?'
@@ -127,7 +129,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate with the most similar spelling, ignoring case; None when none is near.
+    """The candidate with the most similar spelling, ignoring case, or None if none is similar.
 
     >>> nearest("Bougt", ["bought", "viewed"])
     'bought'
@@ -138,9 +140,10 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         near = [folded]
     elif len(folded) > _LONGEST:
         near = []
-    elif len(folded) < _SHORT:  # short names resemble each other by chance
+    elif len(folded) < _SHORT:  # short names are similar by chance
         alike = [known for known in by_folded if abs(len(known) - len(folded)) <= 1]
         swapped = [known for known in alike if sorted(known) == sorted(folded)]
+        # A transposition, such as nmae for name, takes precedence over a name that merely shares most letters.
         near = get_close_matches(folded, by_folded, 1, 0.8) or swapped or get_close_matches(folded, alike, 1, 0.75)
     else:
         near = get_close_matches(folded, by_folded, n=1)
@@ -148,7 +151,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def size_words(size: int) -> str:
-    """Bytes as text, with a unit.
+    """Format a number of bytes with a unit.
 
     >>> size_words(1), size_words(999), size_words(123_456_789), size_words(2 * 10**12)
     ('1 byte', '999 bytes', '123.5 MB', '2.0 TB')
