@@ -8,7 +8,7 @@
         for batch in stream:
             ...
 
-Importing it loads no engine: the names below bring theirs on first use (PEP 562).
+Importing the package loads no engine: each public name is imported on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -86,6 +86,6 @@ _LAZY = {
     "upgrade": ".storage.catalog_db.connection",
 }
 
-if not TYPE_CHECKING:  # a checker would take any name for one of the package's
+if not TYPE_CHECKING:  # a type checker would accept any name as an attribute of the package
     __getattr__ = on_first_use(__name__, _LAZY)
 __dir__ = public_names(__name__)

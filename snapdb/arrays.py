@@ -1,4 +1,4 @@
-"""Types of numpy arrays by their dtype; the functions that take them say which shapes."""
+"""Type aliases of numpy arrays by dtype. Functions that use them document the shapes."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 UInt64s = npt.NDArray[np.uint64]
-"""Numbers without a sign, or bitmaps of 64 bits a word."""
+"""Unsigned integers, or bitmaps with 64 bits per word."""
 UInt8s = npt.NDArray[np.uint8]
 Float64s = npt.NDArray[np.float64]
 Float32s = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
-"""Of any dtype."""
+"""An array of any dtype."""

@@ -1,4 +1,4 @@
-"""Class docstrings that list attributes: `help()` shows what editors and the API reference show."""
+"""Class docstrings that list attributes, so that `help()` shows the same text as editors and the API reference."""
 
 import ast
 import inspect
@@ -8,15 +8,15 @@ from typing import TypeVar
 
 _Class = TypeVar("_Class", bound=type)
 _WIDTH = 88
-"""Columns of a line of the Attributes section."""
+"""The line width of the Attributes section, in columns."""
 
 
 def document_attributes(cls: _Class) -> _Class:
-    """Append a Google-style Attributes section to a class's docstring; return the class.
+    """Append a Google-style Attributes section to the docstring of a class, and return the class.
 
-    Python keeps no docstring of an attribute: it drops the string under the assignment. The section is built from the
-    source when `__doc__` is first read, so that importing the class costs nothing; of a class with a metaclass at once,
-    because pydoc then reads its dictionary. Without source, or under `python -OO`, the docstring stays as it is.
+    Python discards the string below an attribute, so the section is built from the source when `__doc__` is first read,
+    and importing the class costs nothing. Classes with a metaclass get it immediately, because pydoc reads their
+    dictionary. Without source code, or under `python -OO`, the docstring does not change.
 
     >>> from snapdb.loading.source import Share
     >>> print(Share.__doc__)  # doctest: +ELLIPSIS
@@ -37,7 +37,7 @@ def document_attributes(cls: _Class) -> _Class:
 
 
 class _AttributeDocs:
-    """The `__doc__` of a class, computed at first access."""
+    """The `__doc__` of a class, computed on first access."""
 
     def __init__(self, text: str | None) -> None:
         self._text = text
@@ -50,10 +50,10 @@ class _AttributeDocs:
 
 
 def _with_section(text: str, cls: type) -> str:
-    """The docstring, followed by the section where the class has public attributes."""
+    """Return the docstring, followed by an Attributes section if the class has public attributes."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, TypeError, SyntaxError):  # a zip without sources, a frozen program, a prompt
+    except (OSError, TypeError, SyntaxError):  # in a zip file without sources, in a frozen program, or at a prompt
         return text
     (definition,) = tree.body
     assert isinstance(definition, ast.ClassDef)
@@ -62,7 +62,7 @@ def _with_section(text: str, cls: type) -> str:
 
 
 def _attributes(definition: ast.ClassDef) -> Mapping[str, tuple[str, str]]:
-    """Annotated public names of the class body → (type, docstring)."""
+    """Map each annotated public name of the class body to its type and docstring."""
     return {
         node.target.id: (ast.unparse(node.annotation), doc)
         for node, doc in _with_docstrings(definition.body)
@@ -72,7 +72,7 @@ def _attributes(definition: ast.ClassDef) -> Mapping[str, tuple[str, str]]:
 
 
 def _with_docstrings(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
-    """Each statement with the string below it, or with an empty one."""
+    """Yield each statement with the string literal below it, or with an empty string."""
     for node, below in zip(body, [*body[1:], None], strict=True):
         match below:
             case ast.Expr(value=ast.Constant(value=str() as text)):
@@ -82,7 +82,7 @@ def _with_docstrings(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def _entry(name: str, type_: str, doc: str) -> str:
-    """One attribute, wrapped, as Google style writes it."""
+    """Format one attribute as a wrapped Google-style entry."""
     paragraphs = doc.split("\n\n") if doc else [""]
     head = f"{name} ({type_}): {paragraphs[0]}" if doc else f"{name} ({type_})"
     lines = textwrap.wrap(head, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)

@@ -1,4 +1,4 @@
-"""Ctrl-C that stops the running statement, even while the main thread is deep in native code."""
+"""Ctrl-C that stops the running statement, even while the main thread executes native code."""
 
 import contextlib
 import signal
@@ -9,19 +9,21 @@ from types import FrameType
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 0.1
-"""Seconds between two requests to stop."""
+"""The seconds between two requests to stop."""
 _STOPPING = frozenset({signal.SIGINT, *_ENDING})
 
 
 @contextlib.contextmanager
 def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """Call `stop` when Ctrl-C is pressed inside the block; the event tells whether it was.
+    """Call `stop` when Ctrl-C is pressed inside the block; the yielded event is set once it was pressed.
 
-    Python runs its own signal handlers only between two bytecodes, which a kernel or a query may keep away for
-    minutes; so a thread listens to the wake-up socket, which the C handler writes to at once. A second Ctrl-C raises
-    KeyboardInterrupt as usual. SIGTERM and SIGHUP, where somebody handles them, call `stop` too, and are handled after
-    the block: native code that runs their handlers itself may lose what they raise. Outside the main thread nothing is
-    changed.
+    Python runs its signal handlers only between two bytecodes, and a kernel or a query can run for minutes without
+    returning to the interpreter. A thread therefore reads the wake-up socket, to which the C-level handler writes
+    immediately. A second Ctrl-C raises KeyboardInterrupt as usual.
+
+    If handlers for SIGTERM and SIGHUP are installed, these signals also call `stop`, and their handlers run after the
+    block, because native code may swallow the exceptions that they raise. Outside the main thread the function has no
+    effect.
     """
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -56,7 +58,7 @@ def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
 
 
 def _watch(listening: socket.socket, stop: Callable[[], None]) -> None:
-    """Calls `stop` at a signal, and again until the block ends: a statement that has not begun yet misses the first."""
+    """Call `stop` on a signal, repeatedly until the block ends: a statement that has not begun misses the first."""
     while True:
         try:
             numbers = listening.recv(64)
@@ -66,5 +68,5 @@ def _watch(listening: socket.socket, stop: Callable[[], None]) -> None:
             return
         if _STOPPING.intersection(numbers):
             listening.settimeout(_AGAIN)
-            with contextlib.suppress(Exception):  # the statement may just have ended
+            with contextlib.suppress(Exception):  # the statement may have just ended
                 stop()

@@ -32,7 +32,7 @@ _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
 def _data_module() -> Any:
-    """The LightningDataModule of the Lightning package that the program uses.
+    """Return the LightningDataModule class of the Lightning package that the program uses.
 
     Raises:
         InputError: Lightning is not installed.
@@ -58,14 +58,14 @@ else:
 
 @document_attributes
 class StageLoader(Iterable[Any]):
-    """The batches of one stage of a trainer. An iteration yields the trainer's current epoch.
+    """The batches of one stage of a trainer. Each iteration yields the trainer's current epoch.
 
-    It counts the batches that the loop has consumed, also if DataLoader workers build them, so that its state can be
-    saved and loaded in mid-epoch.
+    It counts the batches that the training loop consumed, even if DataLoader workers build them, so its state can be
+    saved and loaded in the middle of an epoch.
     """
 
     stream: BatchStream[Any]
-    """The stream of batches that it reads."""
+    """The stream that supplies the batches."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class StageLoader(Iterable[Any]):
 
         Args:
             stream: The stream of batches.
-            epoch: A function that returns the trainer's current epoch, or None without a trainer: then each iteration
-                yields the next epoch.
-            num_workers: The number of DataLoader workers that build batches. 0: threads of this process.
+            epoch: A function that returns the trainer's current epoch. It returns None without a trainer, and each
+                iteration then yields the next epoch.
+            num_workers: The number of DataLoader workers that build batches; 0 uses threads of this process.
             pin_memory: Copy batches into page-locked memory.
         """
         self.stream = stream
@@ -92,15 +92,15 @@ class StageLoader(Iterable[Any]):
             self._source = DataLoader(stream, batch_size=None, num_workers=num_workers, pin_memory=pin_memory)
 
     def __len__(self) -> int:
-        """Return the number of batches of the trainer's epoch for this rank, also after a state was loaded in it."""
+        """Return the number of batches per epoch on this rank. Loading a state in mid-epoch does not change it."""
         return self.stream.length(self._epoch())
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the batches of the trainer's epoch; after `load_state_dict`, the rest of it."""
+        """Yield the batches of the trainer's epoch, or the rest of it after `load_state_dict`."""
         here, epoch = self.stream.lineage["epoch"], self._epoch()
         if epoch is None:
             epoch = here + 1 if self._taken else here
-        # Workers are forked below, from the current state of the stream; their reads do not advance it.
+        # The workers are forked below from the current state of the stream, and their reads do not advance it.
         if self._taken or epoch != here:
             self.stream.set_epoch(epoch)
         self._taken = 0
@@ -109,15 +109,15 @@ class StageLoader(Iterable[Any]):
             yield batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the loop as plain values, equal on all ranks."""
+        """Return the position of the training loop as plain values, which are equal on all ranks."""
         ranks = self.stream.sharing.world_size
         return {**self.stream.state_dict(consumed=self._taken), "ranks": ranks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume at a saved position: the next iteration yields the rest of that epoch, if it is the trainer's.
+        """Resume from a saved position: the next iteration yields the rest of that epoch if the trainer is in it.
 
         Raises:
-            InputError: The state is of another stream, or in mid-epoch of another number of ranks.
+            InputError: The state belongs to another stream, or was saved in mid-epoch on another number of ranks.
         """
         self.stream.load_state_dict(state)
         self._taken, here = 0, self.stream.sharing.world_size
@@ -134,8 +134,9 @@ class SnapDataModule(LightningDataModule):
     """A LightningDataModule whose stages read one sampler, each with its own seed set.
 
     Training reads the trainer's epochs and resumes in mid-epoch from a checkpoint. Validation, test and prediction
-    read epoch 0 each time, so that equal weights give equal scores. Ranks share each epoch and have the same number of
-    batches: a rank that would have one fewer repeats one of the epoch's first batches, with `batch.padding` True.
+    always read epoch 0, so equal weights give equal scores. The ranks share each epoch and get the same number of
+    batches: a rank that would have one fewer repeats one of the epoch's first batches, with `batch.padding` set to
+    True.
     """
 
     path: Path
@@ -143,9 +144,10 @@ class SnapDataModule(LightningDataModule):
     sampler: str
     """The sampler's name, or a SAMPLE statement."""
     seeds: dict[str, Any]
-    """Stage ('train', 'val', 'test', 'predict') → its seeds. None: there are none, or for 'train' the sampler's own."""
+    """Stage ('train', 'val', 'test', 'predict') → its seeds, or None. For 'train', None means the sampler's own seeds.
+    """
     drop_last: bool
-    """Whether training leaves out batches that not every rank would get."""
+    """Whether training skips the batches that not every rank would get."""
 
     def __init__(
         self,
@@ -164,16 +166,17 @@ class SnapDataModule(LightningDataModule):
         """Set up the data module. The database is opened when a loader is first used.
 
         Args:
-            database: The path of the database, or the open database, which other processes open by its path.
+            database: The path of the database, or an open database, which other processes open by its path.
             sampler: A sampler's name, or a SAMPLE statement.
-            train: The seeds of training, as `db.stream` takes them: a SELECT, or ids. None: the sampler's own.
-            val: The seeds of validation. None: there is no validation.
+            train: The training seeds, in any form that `db.stream` accepts: a SELECT, or ids. None uses the sampler's
+                seeds.
+            val: The validation seeds, or None for no validation.
             test: The seeds of `trainer.test`.
             predict: The seeds of `trainer.predict`.
-            num_workers: The number of DataLoader workers that build batches. 0: threads of this process, which copy
-                nothing.
-            pin_memory: Let a DataLoader copy batches into page-locked memory.
-            drop_last: Let training leave out batches that not every rank would get, instead of repeating batches.
+            num_workers: The number of DataLoader workers that build batches; 0 uses threads of this process, which
+                avoids copies.
+            pin_memory: Whether a DataLoader copies batches into page-locked memory.
+            drop_last: Whether training skips the batches that not every rank would get, instead of repeating batches.
             options: Further arguments of `db.stream`: threads, device, transform, prefetch, memory, params.
         """
         super().__init__()
@@ -187,7 +190,7 @@ class SnapDataModule(LightningDataModule):
         self._own: tuple[int, Database] | None = None
         self._loaders: dict[str, StageLoader] = {}
         self._resumed: Mapping[str, Any] | None = None
-        if val is None:  # Lightning skips a stage whose loader is, once unwrapped, its own
+        if val is None:  # Lightning skips a stage whose unwrapped loader is its own method
             missing = partial(self._evaluated, "val")
             self.val_dataloader = update_wrapper(missing, LightningDataModule.val_dataloader)  # type: ignore[method-assign]
 
@@ -208,15 +211,15 @@ class SnapDataModule(LightningDataModule):
         return self._evaluated("test")
 
     def predict_dataloader(self) -> StageLoader:
-        """Return the loader of the seeds to predict. `batch.input_id` has the position of each seed in the seed set."""
+        """Return the loader of the prediction seeds. `batch.input_id` has the position of each seed in the seed set."""
         return self._evaluated("predict")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of training, for a checkpoint."""
+        """Return the position of training for a checkpoint."""
         return {"train": self._loaders["train"].state_dict()} if "train" in self._loaders else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume training at a checkpoint: the next training loader yields the rest of its epoch."""
+        """Resume training from a checkpoint: the next training loader yields the rest of its epoch."""
         self._resumed = state_dict.get("train")
 
     def teardown(self, stage: str | None = None) -> None:
@@ -229,17 +232,17 @@ class SnapDataModule(LightningDataModule):
             self._own = None
 
     def on_exception(self, exception: BaseException) -> None:
-        """Close them also if the trainer was stopped."""
+        """Close the streams and the database when an exception stops the trainer."""
         self.teardown()
 
     def __repr__(self) -> str:
         stages = ["train", *(stage for stage, seeds in self.seeds.items() if stage != "train" and seeds is not None)]
         return f"SnapDataModule({self.path}, {' '.join(self.sampler.split())}; {', '.join(stages)})"
 
-    __str__ = __repr__  # Lightning's own would open every loader
+    __str__ = __repr__  # Lightning's own __str__ would open every loader
 
     def __getstate__(self) -> dict[str, Any]:
-        """For spawned ranks, which open the database again."""
+        """Return the state for spawned ranks, which open the database again."""
         return {**self.__dict__, "_given": None, "_own": None, "_loaders": {}}
 
     def _evaluated(self, stage: str) -> StageLoader:
@@ -251,19 +254,19 @@ class SnapDataModule(LightningDataModule):
         return self._loader(stage, lambda: 0)
 
     def _loader(self, stage: str, epoch: Callable[[], int | None]) -> StageLoader:
-        """A loader of a new stream, which is closed at the end of the stage."""
+        """Return a loader over a new stream, which is closed at the end of the stage."""
         stream = self._database().stream(self.sampler, seeds=self.seeds[stage], **self._sharing(stage), **self._options)
         loader = self._loaders[stage] = StageLoader(stream, epoch, **self._loading)
         return loader
 
     def _sharing(self, stage: str) -> dict[str, Any]:
-        """This process's rank among the trainer's, and its device if batches can be moved there by the stream."""
+        """Return this process's rank among the trainer's, and its device if the stream can move batches to it."""
         drops = stage == "train" and self.drop_last
         shares: dict[str, Any] = {"drop_last": drops, "pad": not drops}
         if self.trainer is None:
             return shares
         device = self.trainer.strategy.root_device
-        # Only batches of this process can be moved to the GPU by the stream; DataLoader workers have no device.
+        # The stream can move only batches of this process to the GPU; DataLoader workers have no device.
         if device.type == "cuda" and "device" not in self._options and not any(self._loading.values()):
             shares["device"] = str(device)
         return {**shares, "rank": self.trainer.global_rank, "world_size": self.trainer.world_size}
@@ -272,12 +275,12 @@ class SnapDataModule(LightningDataModule):
         return None if self.trainer is None else self.trainer.current_epoch
 
     def _database(self) -> Database:
-        """The given database; in another process, or for a path, one that is opened here."""
+        """Return the database that was passed if it belongs to this process, else one that is opened here."""
         for opened in (self._given, self._own):
             if opened is not None and opened[0] == os.getpid():
                 return opened[1]
-        # Opened for writing if possible, to store edges sorted by source for the other ranks too; connect must not
-        # create a database here.
+        # Open the database for writing if possible, so that it can store edges sorted by source for the other ranks
+        # too. `connect` must not create a database here.
         database = connect(self.path, read_only=not os.access(self.path, os.W_OK))
         self._own = (os.getpid(), database)
         return database

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use (PEP 562), and what `dir()` lists."""
+"""Names and modules that are imported on first use (PEP 562), and the names that `dir()` lists."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -7,25 +7,25 @@ from typing import Any
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The package's `__getattr__`.
+    """Return the `__getattr__` of a package, which imports each name on first use.
 
     Args:
-        package: Its name.
-        homes: Where each name is, as a module within the package: '.models'.
+        package: The name of the package.
+        homes: Maps each name to the module that defines it, relative to the package: '.models'.
     """
 
     def found(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(homes[name], package), name)
-        setattr(sys.modules[package], name, value)  # the next time nobody asks here
+        setattr(sys.modules[package], name, value)  # the next access finds the name without calling this function
         return value
 
     return found
 
 
-class module_on_first_use:  # noqa: N801  # it is called as a function
-    """A module that is imported when one of its attributes is first read; for libraries that few statements need.
+class module_on_first_use:  # noqa: N801  # used like a function
+    """A module that is imported when one of its attributes is first read, for libraries that few statements need.
 
     >>> fractions = module_on_first_use("fractions")
     >>> fractions.Fraction(2, 4)
@@ -40,11 +40,11 @@ class module_on_first_use:  # noqa: N801  # it is called as a function
 
 
 def public_names(module: str, kind: type = object) -> Callable[[], list[str]]:
-    """Return the `__dir__` of a module: `__all__`, else the public functions and classes that it defines.
+    """Return the `__dir__` of a module: `__all__`, or else the public functions and classes that it defines.
 
     Args:
         module: The module's name.
-        kind: The type of the names that a module without `__all__` lists; `type` leaves functions out.
+        kind: The type of the names to list for a module without `__all__`; `type` omits functions.
 
     >>> public_names(__name__)()
     ['module_on_first_use', 'on_first_use', 'public_names']

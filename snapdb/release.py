@@ -1,3 +1,3 @@
-"""The one place that says which snapdb this is."""
+"""The version of snapdb. No other file defines it."""
 
 __version__ = "0.1.0"
