@@ -1,6 +1,6 @@
-"""From a statement to a plan: binding names, checking types, and choosing how to execute.
+"""From a statement to a plan: bind names, check types, and choose how to execute the statement.
 
-The families of plans, and the rules, are imported when a statement needs them (PEP 562).
+The plan families and the rules are imported when a statement first needs them (PEP 562).
 """
 
 from typing import TYPE_CHECKING

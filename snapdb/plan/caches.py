@@ -12,12 +12,12 @@ from snapdb.types import Cache, Sampler
 
 @dataclass(frozen=True, slots=True)
 class CreateCachePlan(Plan):
-    """CREATE CACHE: the rows of a sampler are cached in memory or on disk."""
+    """CREATE CACHE: cache the rows of a sampler in memory or on disk."""
 
     cache: Cache
     """The cache to create, without an id."""
     replaces: Cache | None
-    """The cache that it replaces; None: the name is free."""
+    """The cache to replace, or None if the name is free."""
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateCache", f"{self.cache.name} on sampler {self.cache.sampler}")
@@ -25,13 +25,13 @@ class CreateCachePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RefreshCachePlan(Plan):
-    """REFRESH CACHE: the rows of a sampler are resampled, as the next generation."""
+    """REFRESH CACHE: resample the rows of a sampler as its next generation."""
 
     cache: Cache
     sampler: Sampler
     """The sampler before the refresh."""
     concurrently: bool
-    """Whether the statement returns before the rows are drawn."""
+    """Whether the statement returns before the rows are sampled."""
 
     def describe(self) -> PlanNode:
         generation = f"generation {self.sampler.generation + 1} of {self.sampler.name}"
@@ -39,7 +39,7 @@ class RefreshCachePlan(Plan):
 
 
 def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
-    """The cache of a sampler; by default in memory, and large enough for all rows."""
+    """Bind the cache of a sampler. By default, it is in memory and large enough for all rows."""
     name, room = statement.name, statement.room
     existing = context.catalog.caches.get(name.text.lower())
     if (there := check_own(statement, "cache", existing)) is not None:
@@ -57,7 +57,7 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
 
 
 def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
-    """Bind the cache, and its sampler with the next generation of rows."""
+    """Bind the cache and its sampler, whose rows get the next generation."""
     cache = find_named(context.catalog.cache, statement.name)
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)
 

@@ -16,18 +16,18 @@ from snapdb.sql.snapshots import RefreshSnapshot
 
 @dataclass(frozen=True, slots=True)
 class ExplainPlan(Plan):
-    """EXPLAIN: the plan of a statement is shown; with ANALYZE it also runs."""
+    """EXPLAIN: show the plan of a statement. With ANALYZE, also run it."""
 
     plan: Plan
     text: str
     """The text of the statement."""
     analyze: bool
-    """Whether the plan is run and measured."""
+    """Whether to run and measure the plan."""
     json: bool
     bound: Plan | None = None
-    """The plan before the rules; None: no rules were applied."""
+    """The plan before the rules, or None if no rules were applied."""
     rules: tuple[str, ...] = ()
-    """The names of the rules that changed the plan, in the order in which they ran."""
+    """The names of the rules that changed the plan, in the order of execution."""
 
     def is_read(self) -> bool:
         return not self.analyze or self.plan.is_read()
@@ -36,7 +36,7 @@ class ExplainPlan(Plan):
         return self.plan.fits_transaction()
 
     def optimized(self, rules: Sequence[Rule]) -> ExplainPlan:
-        """The plan whose inner plan is optimized, with the bound one and the names of the rules that changed it."""
+        """Return a copy with the inner plan optimized, the bound plan, and the names of the rules that changed it."""
         if isinstance(self.plan, ExplainPlan):
             return replace(self, bound=self.plan, plan=self.plan.optimized(rules))
         optimized, names = self.plan, []
@@ -52,7 +52,7 @@ class ExplainPlan(Plan):
 
 
 def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
-    """The plan of the explained statement, with the format of the output."""
+    """Bind the explained statement, and record the format of the output."""
     inner = statement.statement
     if isinstance(inner, RefreshSnapshot) and inner.dry_run:
         raise BindError(
@@ -61,7 +61,7 @@ def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
             code="explained-twice",
         )
     plan = bind_unlocated(inner, context)
-    if isinstance(plan, SamplePlan):  # a stream is measured, which reads features too
+    if isinstance(plan, SamplePlan):  # EXPLAIN measures a stream, which also reads features
         plan = replace(plan, delivers="batches")
     return ExplainPlan(plan, inner.text, statement.analyze, statement.json)
 

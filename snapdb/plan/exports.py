@@ -1,4 +1,4 @@
-"""Exports: COPY of rows to a file, and of snapshots and batches to folders."""
+"""Exports: COPY of rows to a file, and of snapshots and batches to directories."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _FILE_OPTIONS: dict[FileFormat, tuple[str, ...]] = {
     "jsonl": _JSON_OPTIONS,
     "arrow": (),
 }
-"""The options of each format; DuckDB's writers take them under these names or those of `_DUCKDB_NAMES`."""
+"""The options of each format. DuckDB's writers accept them under these names or those of `_DUCKDB_NAMES`."""
 _DUCKDB_NAMES = {"nullstr": "null", "delimiter": "delim", "sep": "delim"}
 _WRITERS: dict[FileFormat, str] = {
     "parquet": "FORMAT parquet",
@@ -92,7 +92,7 @@ _FOLDER_OPTIONS = frozenset(
         "write_partition_columns",
     }
 )
-"""Options of DuckDB's COPY that would write a folder of files."""
+"""The options of DuckDB's COPY that would write a directory of files."""
 _COPY_SNAPSHOT = "COPY SNAPSHOT … TO"
 _SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
 _SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
@@ -106,7 +106,7 @@ _VALUE_WORDS = {bool: "true or false", int: "an integer", str: "one name"}
 
 @dataclass(frozen=True, slots=True)
 class CopyToPlan(Plan):
-    """COPY … TO: rows are written to a file."""
+    """COPY … TO: write rows to a file."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -117,7 +117,7 @@ class CopyToPlan(Plan):
     """The span of the path."""
     format: FileFormat
     writer: str
-    """The options of DuckDB's COPY, in parentheses; empty where DuckDB does not write the file."""
+    """The options of DuckDB's COPY in parentheses. Empty if DuckDB does not write the file."""
 
     def source(self) -> BoundQuery | None:
         return self.query
@@ -128,7 +128,7 @@ class CopyToPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CopySnapshotPlan(Plan):
-    """COPY SNAPSHOT … TO: a whole snapshot is written to a folder."""
+    """COPY SNAPSHOT … TO: write a whole snapshot to a directory."""
 
     reads: ClassVar[bool] = True
 
@@ -138,11 +138,11 @@ class CopySnapshotPlan(Plan):
     """The span of the path."""
     format: SnapshotFormat
     splits: Mapping[str, str]
-    """Vertex type → the column whose values become masks, for types that have one."""
+    """Vertex type → the column whose values become masks, for the types that have such a column."""
     split_said: bool
-    """Whether the statement names the columns: unusable values are then an error."""
+    """Whether the statement names the column. Values that cannot be used are then an error."""
     overwrite: bool
-    """Whether an earlier export at the path is replaced."""
+    """Whether to replace an earlier export at the path."""
 
     def describe(self) -> PlanNode:
         splits = {} if self.format == "parquet" else self.splits
@@ -154,7 +154,7 @@ class CopySnapshotPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CopySamplePlan(Plan):
-    """COPY (SAMPLE …) TO: the batches of a sampler are written to a folder, one file each."""
+    """COPY (SAMPLE …) TO: write the batches of a sampler to a directory, one file per batch."""
 
     reads: ClassVar[bool] = True
 
@@ -164,7 +164,7 @@ class CopySamplePlan(Plan):
     """The span of the path."""
     format: _BatchFormat
     overwrite: bool
-    """Whether an earlier export at the path is replaced."""
+    """Whether to replace an earlier export at the path."""
 
     def describe(self) -> PlanNode:
         epochs = counted(self.sample.epochs, "epoch")
@@ -186,7 +186,7 @@ def _bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
 
 
 def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
-    """Bind the rows of a query, of a version of a table, or of an element of a snapshot."""
+    """Bind the rows of a query, of a table at a version, or of an element of a snapshot."""
     if statement.query is not None:
         return context.bind_query(statement.query)
     assert statement.table is not None, "the parser wants one of them"
@@ -211,7 +211,7 @@ def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
 
 
 def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> tuple[str, Names]:
-    """The SELECT of an element of a snapshot, or of a system table, with its name in SQL."""
+    """Return an element of a snapshot, or a system table, as a qualified SQL name with the views that it needs."""
     if name.text.lower() == SCHEMA:
         return _system_table(context, element_name)
     snapshot = find_named(context.catalog.snapshot, name)
@@ -250,7 +250,7 @@ def _chosen_columns(statement: CopyTo, context: BindContext, source: str, names:
 
 
 def _file_format(statement: CopyTo) -> FileFormat:
-    """The format, from FORMAT or the file name extension; Parquet if neither is present."""
+    """Return the format, from FORMAT or the file name extension. The default is Parquet."""
     option = next((value for name, value in statement.options if name.text.lower() == "format"), None)
     place = next((name.span for name, _ in statement.options if name.text.lower() == "format"), statement.path_span)
     if option is None:
@@ -270,12 +270,13 @@ def _file_format(statement: CopyTo) -> FileFormat:
 
 
 def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
-    """Return the remaining options as DuckDB's writer takes them."""
+    """Return the remaining options in the syntax of DuckDB's writer."""
     options: dict[str, str] = {}
     for name, value in statement.options:
         option = name.text.lower()
         if option != "format" and option not in _FILE_OPTIONS[format_]:
             raise _unknown_option(name, format_)
+        # NULLSTR and NULL, or SEP and DELIM, set the same option of DuckDB, so both together are a duplicate.
         if (same := _DUCKDB_NAMES.get(option, option)) in options:
             raise ParseError(f"{name} is specified twice; keep one", span=name.span, code="duplicate-clause")
         options[same] = f"{same.upper()} {_option_literal(value)}"
@@ -305,7 +306,7 @@ def _option_literal(value: str | bool | int | float | ColumnList) -> str:
 
 
 def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> CopySnapshotPlan:
-    """Bind the snapshot, its folder, and the columns that split its vertices."""
+    """Bind the snapshot, its directory, and the columns that split its vertices."""
     snapshot = find_named(context.catalog.snapshot, statement.snapshot)
     options = _export_options(_COPY_SNAPSHOT, statement, _SNAPSHOT_OPTIONS)
     format_ = _SNAPSHOT_FORMATS[_chosen_format(_COPY_SNAPSHOT, options, _SNAPSHOT_FORMATS)]
@@ -321,11 +322,12 @@ def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> Copy
 
 
 def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | None) -> Mapping[str, str]:
-    """Vertex type → the column of its table that assigns its vertices to splits, for types that have one."""
+    """Return vertex type → the column of its table that assigns vertices to splits, for the types that have one."""
     wanted = _SPLIT if option is None else option.value.lower()
     columns = list(_shown_columns(snapshot, context))
     matches = [(element, column) for element, name, column in columns if name.lower() == wanted]
     text = {element: column.name for element, column in matches if SqlType(column.type).key_family() == "VARCHAR"}
+    # Without the option, a missing or unsuitable column only means that there are no masks.
     if option is None:
         return text
     if not matches:
@@ -347,7 +349,7 @@ def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | N
 
 
 def _shown_columns(snapshot: Snapshot, context: BindContext) -> Iterator[tuple[str, str, Column]]:
-    """Yield each column of a vertex type that the snapshot shows: the type, its name there, and the table's column."""
+    """Yield each column of a vertex type that the snapshot shows: the type, the shown name, and the table's column."""
     tables = context.tables_under(snapshot)
     for vertex in snapshot.graph.vertices:
         columns = {column.name: column for column in tables[vertex.table.lower()].columns}
@@ -371,7 +373,7 @@ def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamp
 
 
 def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
-    """Raise for an invalid number of epochs, and where SAMPLE itself gives one."""
+    """Raise if the number of epochs is invalid, or if SAMPLE specifies one too."""
     if epochs.value < 1:
         raise BindError(f"EPOCHS must be at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
     if statement.sample.clauses.epochs is not None:
@@ -381,7 +383,7 @@ def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
 
 
 class _Chosen(NamedTuple):
-    """The value of an option, with its span."""
+    """The value and span of an option."""
 
     value: Any
     span: Span
@@ -390,16 +392,16 @@ class _Chosen(NamedTuple):
 def _export_options(
     statement: str, copy: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
 ) -> dict[str, _Chosen]:
-    """The options of a statement, by lower-case name.
+    """Return the options of a statement by lower-case name.
 
     Args:
-        statement: The name of the statement, for messages.
+        statement: The name of the statement for messages.
         copy: The statement.
         kinds: The Python type of each known option.
 
     Raises:
-        BindError: no folder is named.
-        ParseError: an option is not known, is given twice, or has a value of another type.
+        BindError: The path is empty.
+        ParseError: An option is unknown, is specified twice, or has a value of the wrong type.
     """
     if not copy.path.strip():
         raise BindError(f"{statement} must have a path", span=copy.path_span, code="bad-path")
@@ -411,17 +413,17 @@ def _export_options(
             raise ParseError(f"unknown option {name} of {statement}{hint}", span=name.span, code="unknown-option")
         if option in options:
             raise ParseError(f"{name} is specified twice; keep one", span=name.span, code="duplicate-clause")
-        if type(value) is not kinds[option]:  # True is an int too
+        if type(value) is not kinds[option]:  # isinstance would accept True as an int
             raise ParseError(f"{name} must be {_VALUE_WORDS[kinds[option]]}", span=name.span, code="bad-option")
         options[option] = _Chosen(value, name.span)
     return options
 
 
 def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Collection[str]) -> str:
-    """The value of FORMAT, or the first known format.
+    """Return the value of FORMAT, or else the first known format.
 
     Raises:
-        BindError: the format is not known.
+        BindError: The format is unknown.
     """
     if "format" not in options:
         return next(iter(formats))

@@ -1,4 +1,4 @@
-"""Which column types can be keys, times, weights, features and targets, and whether tables still fit a graph."""
+"""The roles that column types can have in a graph, and checks of whether tables still fit a graph."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,12 +12,12 @@ _NUMBERS = (*_INTEGERS, *(f"U{t}" for t in _INTEGERS), "FLOAT", "DOUBLE")
 
 
 class SqlType(NamedTuple):
-    """A column's type by DuckDB's name, with the roles that such a column can have in a graph."""
+    """DuckDB's name of a column type, with tests for the roles that such a column can have in a graph."""
 
     name: str
 
     def key_family(self) -> str:
-        """The family of key types: keys of the same family can be compared.
+        """Return the family of a key type. Keys of the same family are comparable.
 
         >>> SqlType("INTEGER").key_family() == SqlType("UBIGINT").key_family(), SqlType("VARCHAR").key_family()
         (True, 'VARCHAR')
@@ -27,21 +27,22 @@ class SqlType(NamedTuple):
             return self.name
         if plain in _INTEGERS:
             return "integer"
+        # An ENUM is compared as a string, so it can refer to a VARCHAR key.
         if self.name.startswith("ENUM"):
             return "VARCHAR"
         return "TIMESTAMP" if self.name.startswith("TIMESTAMP") else self.name
 
     def is_key(self) -> bool:
-        """Whether the type can be a key: integers, strings, UUIDs, dates, timestamps, booleans, blobs and decimals."""
+        """Return whether the type can be a key: integer, string, UUID, date, timestamp, boolean, blob or decimal."""
         return self.key_family() in _KEYS or (self.name.startswith("DECIMAL") and "[" not in self.name)
 
     def is_event_time(self) -> bool:
-        """Whether it can be an event time: timestamps, dates and integers; nanoseconds and floats would lose bits."""
+        """Return whether it can be an event time: timestamp, date or integer. Nanoseconds and floats lose bits."""
         family = self.key_family()
         return family in ("integer", "DATE") or (family == "TIMESTAMP" and self.name != "TIMESTAMP_NS")
 
     def time_unit(self) -> TimeUnit:
-        """The unit of event times of that type.
+        """Return the unit of event times of this type.
 
         >>> SqlType("DATE").time_unit(), SqlType("UINTEGER").time_unit()
         ('timestamp', 'integer')
@@ -49,7 +50,7 @@ class SqlType(NamedTuple):
         return "integer" if self.key_family() == "integer" else "timestamp"
 
     def is_indices(self) -> bool:
-        """Whether it can be the indices of a sparse feature: lists and arrays of integers.
+        """Return whether it can be the indices of a sparse feature: a list or array of integers.
 
         >>> SqlType("INTEGER[]").is_indices(), SqlType("INTEGER").is_indices(), SqlType("FLOAT[3]").is_indices()
         (True, False, False)
@@ -57,19 +58,19 @@ class SqlType(NamedTuple):
         return self.is_values() and SqlType(self.name.partition("[")[0]).key_family() == "integer"
 
     def is_feature(self) -> bool:
-        """Whether it can be a feature: numbers, booleans, and lists and arrays of them."""
+        """Return whether it can be a feature: a number, a boolean, or a list or array of them."""
         return is_feature_type(self.name)
 
     def is_values(self) -> bool:
-        """Whether it can be the values of a sparse feature: lists and arrays of numbers."""
+        """Return whether it can be the values of a sparse feature: a list or array of numbers."""
         return "[" in self.name and self.is_feature()
 
     def is_weight(self) -> bool:
-        """Whether it can be a weight: numbers."""
+        """Return whether it can be a weight, which must be a number."""
         return self.name in _NUMBERS or (self.name.startswith("DECIMAL") and "[" not in self.name)
 
     def is_seed_value(self) -> bool:
-        """Whether it can be a further column of seeds: numbers, booleans, and arrays of them with a fixed length.
+        """Return whether it can be a further seed column: a number, a boolean, or an array of them with a fixed length.
 
         >>> SqlType("BOOLEAN").is_seed_value(), SqlType("FLOAT[3]").is_seed_value(), SqlType("FLOAT[]").is_seed_value()
         (True, True, False)
@@ -77,22 +78,22 @@ class SqlType(NamedTuple):
         return self.is_feature() and not self.name.endswith("[]")
 
     def is_target(self) -> bool:
-        """Whether it can be a target: numbers, booleans and strings."""
+        """Return whether it can be a target: a number, a boolean or a string."""
         return self.is_weight() or self.key_family() in ("VARCHAR", "BOOLEAN")
 
     def is_text(self) -> bool:
-        """Whether it is a string type: a target encodes such classes as codes."""
+        """Return whether it is a string type. A target encodes strings as class codes."""
         return self.key_family() == "VARCHAR"
 
 
 _Role = tuple[str, str, Callable[[SqlType], bool]]
-"""A column's name, its role in the graph, and the test whether a type can have that role."""
+"""The name of a column, its role in the graph, and the test of whether a type can have that role."""
 
 
 def graph_times(
     graph: PropertyGraph, tables: Mapping[str, Table], *, elements: bool = True, histories: bool = True
 ) -> list[tuple[str, str, TimeUnit]]:
-    """Every event time of a graph: its element, its table and its unit; edges first, histories last."""
+    """Return every event time of a graph: its element, table and unit. Edges are first, and histories last."""
     times = [(e.name, e.table, e.event_time) for e in graph.edges if elements]
     times += [(v.name, v.table, v.event_time) for v in graph.vertices if elements]
     for element in graph.elements if histories else ():
@@ -108,7 +109,7 @@ def graph_times(
 
 
 def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
-    """The reasons why these tables (by lower-case name) do not fit the graph, each as a clause."""
+    """Yield a clause for each reason why the tables (by lower-case name) do not fit the graph."""
     for element in graph.elements:
         table = tables.get(element.table.lower())
         if table is None:
@@ -189,7 +190,7 @@ def _wrong_history(
 
 
 def _wrong_units(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
-    """Yield the histories whose times cannot be compared with the graph's."""
+    """Yield the histories whose times cannot be compared with the graph's event times."""
     known = {unit for _, _, unit in graph_times(graph, tables, histories=False)}
     for name, table, unit in graph_times(graph, tables, elements=False):
         if known and unit not in known:

@@ -1,4 +1,4 @@
-"""Checks of embedded SQL: it must not read the database's own files, nor return different rows each time it runs."""
+"""Checks of embedded SQL: it must be deterministic, and must not read the database's own files."""
 
 import os
 import re
@@ -16,20 +16,21 @@ from snapdb.sql_engine import SqlEngine
 
 _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _ALSO = frozenset(("current_localtime", "current_localtimestamp"))
-"""Functions of the clock that DuckDB does not list as such. age() of one argument is another."""
+"""Clock functions that DuckDB does not list as such. age() with one argument also reads the clock."""
 _INSTEAD = "store its result in a table, or select by a column or hash()"
 _MARKED = re.compile(r"[*?[]")
 _LOCAL = re.compile(r"file:(//(localhost)?)?")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _DEEPEST = 8
-"""The maximum depth of queries nested by `query('…')` that are checked."""
+"""The maximum depth of queries nested in `query('…')` that are checked."""
 
 
 def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
     """Raise unless an SQL fragment is deterministic.
 
     Raises:
-        BindError: it calls a volatile function, at the place of the function; the message has `why`, then `instead`.
+        BindError: The fragment calls a volatile function. The error has its span, and the message contains `why` and
+            `instead`.
     """
     volatile = sql_engine.volatile() | _ALSO
     tokens = scan(fragment.text)
@@ -46,7 +47,7 @@ def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, ins
 
 
 def _check_facts(tokens: Sequence[Token], fragment: SqlFragment, why: str) -> None:
-    """Raise where a query reads system tables, which change with every statement."""
+    """Raise if a query reads system tables, which change with every statement."""
     for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         names = [token.identifier.lower() for token in (first, name) if token.kind in ("word", "quoted")]
         if dot.text == "." and names and names[0] == SCHEMA and names[-1] in SYSTEM_TABLES:
@@ -64,13 +65,14 @@ def _is_volatile(token: Token, following: tuple[Token, ...], volatile: frozenset
         return False
     name = token.identifier.lower()
     after = following[0].text.lower() if following else ""
+    # Clock keywords need no parentheses, and random samples have two spellings: TABLESAMPLE and USING SAMPLE.
     if token.kind == "word" and (name in _CLOCKS or name == "tablesample" or (name == "using" and after == "sample")):
         return True
     return after == "(" and (name in volatile or (name == "age" and _arguments(following) == 1))
 
 
 def _arguments(following: tuple[Token, ...]) -> int:
-    """Return the number of arguments in the parentheses that open here."""
+    """Return the number of arguments in the parentheses that open at the first token."""
     depth, commas = 0, 0
     for token in following:
         depth += {"(": 1, ")": -1}.get(token.text, 0)
@@ -91,18 +93,18 @@ def check_foreign(
         text: The text of the query.
         tokens: The tokens of the text.
         start: The index of the query's first character in the statement's text.
-        parameters: The query's parameters, by name or in order.
-        depth: The number of queries that it is nested in.
+        parameters: The parameters of the query, by name or by position.
+        depth: The number of queries in which this one is nested.
 
     Raises:
-        InputError: it does, at the place of the path.
+        InputError: The query opens such a file. The error has the span of the path.
     """
     for argument in filter(None, file_arguments(tokens)):
         first, stop = argument[0].span.start, argument[-1].span.stop
         span = Span(start + first, start + stop)
         for path in _values(sql_engine, argument, text[first:stop], parameters):
             check_foreign_path(own, path, span)
-            if depth < _DEEPEST and " " in path:  # may be a query, which the function `query` runs
+            if depth < _DEEPEST and " " in path:  # possibly a query, which the function `query` runs
                 _check_nested(sql_engine, own, path, span, depth)
 
 
@@ -128,12 +130,12 @@ def _check_nested(sql_engine: SqlEngine, own: Path, text: str, span: Span, depth
 
 
 def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, parameters: object) -> list[str]:
-    """Return the texts that an argument evaluates to; none where DuckDB cannot evaluate it."""
+    """Return the strings to which an argument evaluates, or none if DuckDB cannot evaluate it."""
     if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
         (token,) = argument
         return [token.string_value if token.kind == "string" else token.identifier]
     if any(token.text.startswith("?") for token in argument):
-        return list(_flat(parameters))  # positions are counted through the whole query
+        return list(_flat(parameters))  # positions count through the whole query
     names = {token.text[1:] for token in argument if token.kind == "parameter"}
     known = {n: v for n, v in parameters.items() if n in names} if isinstance(parameters, Mapping) and names else None
     try:
@@ -154,14 +156,15 @@ def _flat(value: Any) -> Iterator[str]:
 
 
 def _leads_into(path: str, own: str) -> bool:
-    """Return whether a path, glob or directory names a file in the directory `own`, links followed."""
-    # Links are resolved, and a glob is matched against the real names, as DuckDB would open them.
+    """Return whether a path, glob or directory refers to a file in the directory `own`, following links."""
+    # DuckDB would open the real files, so links are resolved, and globs are matched against real names.
     local = _LOCAL.match(path)
     if "\0" in path or (local is None and _URL.match(path)):
         return False
     place = os.path.join(os.getcwd(), os.path.expanduser(path[local.end() :] if local else path))
     plain, *marked = _MARKED.split(place, maxsplit=1)
     folder = os.path.realpath(os.path.dirname(plain) if marked else place)
+    # Without wildcards, the path is a file in the database, or a directory that contains the database.
     if not marked:
         return _is_within(folder, own) or (_is_within(own, folder) and os.path.isdir(folder))
     if not _is_within(own, folder):
@@ -175,7 +178,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path, split at its slashes, matches a glob; ** matches any number of directories.
+    """Return whether a path, split at its slashes, matches a glob. ** matches any number of directories.
 
     >>> _matches("a/b/c/x2.csv".split("/"), "a/**/x[1-3].*".split("/")), _matches(["a", "b", "c"], ["a", "*"])
     (True, False)

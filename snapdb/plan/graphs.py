@@ -36,7 +36,7 @@ from snapdb.types.sampling import BATCH_NAMES
 from snapdb.types.text import did_you_mean
 
 _LONGEST = 100
-"""The maximum length of a feature's name, as it names a file."""
+"""The maximum length of a feature's name, which is also a file name."""
 _DTYPES = {
     "float16": "float16",
     "half": "float16",
@@ -52,7 +52,7 @@ _DTYPES = {
     "uint8": "uint8",
     "bool": "bool",
 }
-"""The values of TYPE, and numpy's names of these types."""
+"""The values of TYPE → numpy's names of the types."""
 _RANGES: dict[str, tuple[float, float]] = {
     "bool": (0, 1),
     "uint8": (0, 255),
@@ -60,12 +60,12 @@ _RANGES: dict[str, tuple[float, float]] = {
     "float16": (-65504.0, 65504.0),
     "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
 }
-"""The minimum and the maximum of each type."""
+"""The minimum and maximum of each type."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateGraphPlan(Plan):
-    """CREATE PROPERTY GRAPH: a definition over existing tables and columns; creating it checks the data."""
+    """CREATE PROPERTY GRAPH: define a graph over existing tables and columns. The statement also checks the data."""
 
     graph: PropertyGraph
     replaces: bool
@@ -75,12 +75,13 @@ class CreateGraphPlan(Plan):
 
 
 def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
-    """Bind a definition: every name exists and every type is valid for its role."""
+    """Bind a definition: every name must exist, and every type must be valid for its role."""
     replacing = ("graph",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
         return NothingPlan(f'graph "{statement.name}" already exists')
     vertices = tuple(_vertex(context, clause, _vertex_key(statement, clause)) for clause in statement.vertices)
+    # Edges refer to vertex types, so they are bound against a graph that has only the vertices.
     graph = PropertyGraph(statement.name.text, vertices, ())
     edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
     aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
@@ -162,7 +163,7 @@ def _target(table: Table, name: Name | None) -> str | None:
 
 
 def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] | None) -> tuple[str, ...] | None:
-    """The declared classes of a text target, which must be distinct; None where none are declared."""
+    """Return the declared classes of a text target, which must be distinct, or None if none are declared."""
     if clause is None or target is None:
         return None
     column = table.column(target)
@@ -181,7 +182,7 @@ def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] 
 
 
 def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
-    """The columns of event times and of ends, which must have the same unit."""
+    """Return the columns of event times and of ends, which must have the same unit."""
     if clause is None:
         return ()
     columns = [find_event_time(table, name) for name in clause.columns]
@@ -246,14 +247,14 @@ def _check_unique(names: Sequence[Name], complaint: str) -> None:
 def _bind_features(
     context: BindContext, table: Table, clauses: Sequence[FeatureClause], standard: str, key: Sequence[Column] | None
 ) -> tuple[FeatureSpec, ...]:
-    """The features in order; columns with the same name (`standard` by default) are concatenated.
+    """Bind the features in order. Columns with the same name (`standard` by default) are concatenated.
 
     Args:
         context: The context of the statement.
         table: The table of the element.
         clauses: The items of FEATURES.
         standard: The default name of a feature.
-        key: The vertex type's key, which histories refer to; None for an edge type.
+        key: The key of the vertex type, to which histories refer, or None for an edge type.
     """
     features: dict[str, FeatureSpec] = {}
     for clause in clauses:
@@ -282,8 +283,9 @@ def _spec(
 
 
 def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> FeatureSpec:
-    """Two items with the same name, as one feature."""
+    """Combine two items with the same name into one feature."""
     place = clause.columns[0].span
+    # Names differ only in case here, and a feature's name is case-sensitive as an attribute of a batch.
     if before.name != spec.name:
         raise BindError(
             f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or rename one',
@@ -350,7 +352,7 @@ def _column(table: Table, name: Name) -> str:
 
 
 def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bool) -> tuple[str, ...]:
-    """The column of indices and, unless all values are 1, the column of values."""
+    """Return the column of indices and, unless all values are 1, the column of values."""
     assert clause.sparse is not None
     if dense:
         raise BindError(
@@ -410,7 +412,7 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
 def _history(
     context: BindContext, own: Table, clause: HistoryClause, key: Sequence[Column] | None
 ) -> tuple[Table, FeatureHistory]:
-    """The table of a feature's history, with the columns that refer to the vertices."""
+    """Return the table of a feature's history, with the columns that refer to the vertices."""
     if key is None:
         raise BindError(
             "FROM is supported only for features of vertices; store features of an edge in its own row",
@@ -437,7 +439,7 @@ def _history(
 
 
 def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
-    """The columns of a vertex's KEY; without KEY, the columns that all edges refer to."""
+    """Return the columns of a vertex's KEY. Without KEY, the columns to which all edges refer."""
     if clause.key:
         return clause.key
     name = clause.alias or clause.table
@@ -461,7 +463,7 @@ def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
 
 
 def _referred(statement: CreateGraph, vertex: str) -> Iterator[ColumnList]:
-    """Yield the columns after REFERENCES of every edge end at a vertex."""
+    """Yield the columns after REFERENCES for every edge end at a vertex type."""
     for edge in statement.edges:
         for name, columns in ((edge.source, edge.source_columns), (edge.destination, edge.destination_columns)):
             if name.text.lower() == vertex.lower():
@@ -477,7 +479,7 @@ def _listed(names: Sequence[Name]) -> str:
 
 
 def _check_ends(clause: EdgeClause) -> None:
-    """Raise where an edge's two ends would have the same columns."""
+    """Raise if both ends of an edge would have the same columns."""
     keys = clause.source_key or clause.destination_key
     if not keys and clause.source.text.lower() == clause.destination.text.lower():
         vertex = quote_odd(clause.source.text)
@@ -492,7 +494,7 @@ def _check_ends(clause: EdgeClause) -> None:
 def _bind_end(
     context: BindContext, graph: PropertyGraph, table: Table, key: Sequence[Name], name: Name, named: Sequence[Name]
 ) -> tuple[str, tuple[str, ...]]:
-    """One end of an edge: the name of the vertex type, and the edge table's columns in the order of its key."""
+    """Bind one end of an edge: the name of the vertex type, and the edge table's columns in the order of its key."""
     vertex = graph.vertex(name.text)
     if vertex is None:
         known = [v.name for v in graph.vertices]
@@ -506,6 +508,7 @@ def _bind_end(
     vertices = context.catalog.table(vertex.table)
     columns = [_key_column(table, column) for column in key]
     wanted = [find_column(vertices, n).name for n in named] or list(vertex.key)
+    # REFERENCES may list the key in another order, so the columns are paired by name and then sorted like the key.
     if sorted(wanted) != sorted(vertex.key) or len(columns) != len(wanted):
         keys = ", ".join(vertex.key)
         raise BindError(
@@ -524,7 +527,7 @@ def _bind_end(
 
 
 def _same_name(table: Table, column: str, vertex: Name) -> Name:
-    """Return the edge table's column with the name of a key column, with the vertex's span."""
+    """Return the edge table's column with the name of a key column, with the span of the vertex."""
     if table.column(column) is None:
         raise BindError(
             f'column "{column}", the key of {vertex}, does not exist in table {table.name}; write KEY (columns) '
@@ -536,7 +539,7 @@ def _same_name(table: Table, column: str, vertex: Name) -> Name:
 
 
 def _key_column(table: Table, name: Name) -> Column:
-    """Return the column of that name; BindError where it cannot be a key."""
+    """Return the column of that name. BindError if it cannot be a key."""
     column = find_column(table, name)
     if not SqlType(column.type).is_key():
         raise BindError(
@@ -549,7 +552,7 @@ def _key_column(table: Table, name: Name) -> Column:
 
 
 def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
-    """Return the labels of an element; empty where it has none, and its own name is its label."""
+    """Return the labels of an element, or none if its own name is its only label."""
     own = clause.alias or clause.table
     labels: list[str] = []
     for label in clause.labels:
@@ -563,16 +566,17 @@ def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
 
 
 def _bind_properties(table: Table, clause: VertexClause | EdgeClause) -> Properties | None:
-    """The union of the properties that an element and its labels list; None: all columns."""
+    """Return the union of the properties that an element and its labels list, or None for all columns."""
     clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
     if not clauses:
         return None
     named = _named(table, clauses, edge=isinstance(clause, EdgeClause))
     excepted = [{find_column(table, name).name for name in p.excepted} for p in clauses if p.all]
     if clause.properties is None and _silent(clause.labels):
-        excepted.append(set())  # a label without PROPERTIES has all columns
+        excepted.append(set())  # a label without PROPERTIES includes all columns
     if not excepted:
         return Properties(named)
+    # The properties are a union, so only a column that every clause excepts is hidden.
     hidden = set.intersection(*excepted)
     if not hidden and not named:
         return None
@@ -584,7 +588,7 @@ def _silent(labels: Sequence[LabelClause]) -> bool:
 
 
 def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
-    """The listed columns, each once; BindError where two of them get the same name."""
+    """Return the listed columns, each once. BindError if two of them have the same name."""
     by_name: dict[str, Property] = {}
     for listed, alias in (item for properties in clauses for item in properties.columns):
         column, name = find_column(table, listed).name, alias or listed
@@ -601,9 +605,10 @@ def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> 
 
 
 def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: VertexClause | EdgeClause) -> None:
-    """Raise where two properties have one name."""
+    """Raise if two properties have the same name."""
     if element.properties is None:
         return
+    # A column that ALL COLUMNS or the key shows keeps its name, which an alias of another column must not take.
     columns, plain = [c.name for c in table.columns], replace(element.properties, named=())
     owners = {name.lower(): column for column, name in plain.shown(columns, element.needed)}
     clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]

@@ -1,4 +1,4 @@
-"""Files that COPY FROM and INSERT read: column matching, files that are not loaded yet, and files to copy whole."""
+"""The input files of COPY FROM and INSERT: column matching, detection of new files, and files to copy unchanged."""
 
 import os
 import re
@@ -14,44 +14,44 @@ from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 
 _NAMED_FILES = 5
-"""The maximum number of files that a message names; the others are counted."""
+"""The maximum number of files that a message names. The others are counted."""
 _WORTH = 8 << 20
-"""The bytes from which a file is copied as a segment; small files are better rewritten into one."""
+"""The minimum size in bytes for copying a file as a segment. Smaller files are better rewritten into one file."""
 
 
 class File(NamedTuple):
-    """The declared properties of an input file, before it is read."""
+    """The declared properties of an input file before it is read."""
 
     format: str
     headed: bool
-    """Whether the option HEADER is set: the first line has names."""
+    """Whether the option HEADER is set, so that the first line contains the column names."""
     options: str
-    """The other options, for DuckDB's reader."""
+    """The other options, in the syntax of DuckDB's reader."""
     table: Table
     wanted: Sequence[str]
-    """The table's columns to fill."""
+    """The columns of the table to fill."""
 
 
 class Matched(NamedTuple):
-    """The way to read a file so that its columns are the wanted ones; files with equal values can be read together."""
+    """How to read a file so that it returns the wanted columns. Files with equal values can share one reader."""
 
     select: str
     reader: str
     options: str
     supplied: tuple[str, ...]
     types: tuple[str, ...] = ()
-    """The types of all columns in the file, for readers that have to be given them."""
+    """The types of all columns in the file, for readers that require them."""
 
     def sql(self, path: str) -> str:
-        """The query over an SQL path, glob or list of paths."""
+        """Return the query over a path, glob or list of paths, which is an SQL expression."""
         return f"SELECT {self.select} FROM {self.reader}({path}{self.options})"
 
 
 def match_columns(session: SqlSession, file: File, path: str, label: str) -> Matched:
-    """The way to read `path`, an SQL expression; errors name it `label`.
+    """Determine how to read `path`, an SQL expression. Errors refer to it as `label`.
 
     Raises:
-        BindError: the columns do not match the table's.
+        BindError: The columns do not match those of the table.
     """
     match file.format:
         case "csv":
@@ -70,16 +70,17 @@ def _from_parquet(session: SqlSession, file: File, path: str, label: str) -> Mat
 
 
 def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matched:
-    """Match the keys of JSON objects, one per line or in an array; a missing key is NULL."""
+    """Match the keys of JSON objects, which are one per line or in an array. A missing key is NULL."""
     table = file.table
     names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.options})")}
+    # DuckDB returns values that are not objects as a single column with the name json.
     if "json" in names and len(names) == 1 and table.column("json") is None:
         raise BindError(
             f"{label} does not contain JSON objects, whose keys are the columns of {table.name}", code="file-columns"
         )
     extra = [name for folded, name in names.items() if table.column(folded) is None]
     types = {names.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
-    # Blobs are escaped as in SQL, '\\xFF': DuckDB decodes that in a cast from VARCHAR, but not when it reads JSON.
+    # Blobs are escaped as in SQL, '\\xFF'. DuckDB decodes them in a cast from VARCHAR, but not when it reads JSON.
     read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
     options = f", columns = {_json_struct(read)}{file.options}"
     return _by_name(file, label, [*types, *extra], "read_json", options)
@@ -88,7 +89,7 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
 def _by_name(
     file: File, label: str, names: Sequence[str], reader: str, options: str, types: tuple[str, ...] = ()
 ) -> Matched:
-    """Match columns by name, in any case and order; exactly the wanted ones must be present."""
+    """Match columns by name, in any case and order. Exactly the wanted columns must be present."""
     table, wanted = file.table, file.wanted
     named = {name.lower(): name for name in names}
     if missing := [w for w in wanted if w.lower() not in named]:
@@ -107,7 +108,7 @@ def _by_name(
 
 
 def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched:
-    """Match a CSV with a header by name, any other by position."""
+    """Match the columns of a CSV file by name if it has a header, else by position."""
     table, wanted = file.table, file.wanted
     columns = session.describe(f"SELECT * FROM read_csv({path}{file.options})")
     types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
@@ -116,6 +117,8 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
         cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}
         options = f", types = {_json_struct(cast)}{file.options}"
         return _by_name(file, label, [c.name for c in columns], "read_csv", options)
+    # DuckDB names the columns of a file without a header column0, column1 and so on, so other names are a detected
+    # header.
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in columns):
         names = ", ".join(c.name for c in columns)
         raise BindError(
@@ -135,24 +138,24 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
 
 
 def _json_struct(types: Mapping[str, str]) -> str:
-    """Return columns and their types as a struct, as DuckDB's readers take them."""
+    """Return columns and their types as a struct, which DuckDB's readers accept."""
     return f"{{{', '.join(f'{text_literal(name)}: {text_literal(type_)}' for name, type_ in types.items())}}}"
 
 
 class NewFiles(NamedTuple):
-    """The files that a path or glob matches, as they were when they were listed."""
+    """The files that a path or glob matches, in the state in which they were listed."""
 
     names: tuple[str, ...]
-    """The names of the files to load, in order."""
+    """The names of the files to load, in loading order."""
     files: tuple[LoadedFile, ...]
-    """Their identities at the time of listing."""
+    """The identities of these files at the time of listing."""
     unfinished: tuple[str, ...] = ()
-    """The incomplete files, which are left for the next time, each with the reason."""
+    """The incomplete files, each with the reason. They are left for the next run."""
     changed: tuple[str, ...] = ()
-    """The loaded files that have changed since, each with the version that loaded it."""
+    """The files that changed after they were loaded, each with the version that loaded it."""
 
     def notes(self) -> str:
-        """A note on the other files, as the end of a message.
+        """Return a note about the other files, for the end of a message.
 
         >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
         '; postponed to the next run: day3.parquet (half written)'
@@ -162,7 +165,7 @@ class NewFiles(NamedTuple):
         return left + old
 
     def check_unmoved(self) -> None:
-        """Raise CommitConflict, naming the first one, if a file to load has changed since it was listed."""
+        """Raise CommitConflict, naming the first such file, if a file to load has changed since it was listed."""
         for name, file in zip(self.names, self.files, strict=True):
             if (current := stat_file(name)) != file:
                 how = "is gone" if current is None else "changed while it was read"
@@ -170,9 +173,10 @@ class NewFiles(NamedTuple):
 
 
 def find_new_files(session: SqlSession, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
-    """The files that a path or glob matches, in the order of their names, if complete and not loaded yet."""
+    """Return the files that a path or glob matches, sorted by name, which are complete and not yet loaded."""
     candidates = list(_files_behind(session, context, path))
     known = loaded_files(context.store.catalog_db, table.id, (file.path for _, file in candidates))
+    # Files that this transaction loads are in the catalog only after its commit.
     known |= {file.path: LoadRecord(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
     for name, file in candidates:
@@ -184,17 +188,18 @@ def find_new_files(session: SqlSession, context: BindContext, table: Table, path
         elif why := _unfinished(session, name, file, format_):
             unfinished.append(f"{name} ({why})")
         else:
-            known[file.path] = LoadRecord(file, 0)  # another matching name may be a link to it
+            known[file.path] = LoadRecord(file, 0)  # another matching name may be a link to this file
             names.append(name)
             files.append(file)
     return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
 
 
 def _files_behind(session: SqlSession, context: BindContext, path: str) -> Iterator[tuple[str, LoadedFile]]:
-    """Each file that a path or glob matches, with its current identity.
+    """Yield each file that a path or glob matches, with its current identity.
 
-    Hidden files are skipped: they may be temporary files that are renamed once they are complete. The database's own
-    files are skipped too: opening and closing the catalog would release the POSIX locks that SQLite holds on it.
+    Hidden files are skipped, because they may be temporary files that are renamed once they are complete. The
+    database's own files are skipped because opening and closing the catalog file would release the POSIX locks that
+    SQLite holds on it.
     """
     own = os.path.join(os.path.realpath(context.store.db_dir.path), "")
     for name in session.files_behind(path):
@@ -202,12 +207,12 @@ def _files_behind(session: SqlSession, context: BindContext, path: str) -> Itera
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue
         context.store.sql_engine.check_folder(name)
-        if (file := stat_file(name)) is not None:  # else it was removed since
+        if (file := stat_file(name)) is not None:  # otherwise it was removed after the listing
             yield name, file
 
 
 def _unfinished(session: SqlSession, name: str, file: LoadedFile, format_: str) -> str | None:
-    """Return why a file is incomplete; None where it may be whole, as any text file may."""
+    """Return why a file is incomplete, or None if it may be complete. Any text file may be complete."""
     if not file.bytes:
         return "empty"
     if format_ == "parquet" and not (has_footer(name) and _is_readable(session, name)):
@@ -216,18 +221,18 @@ def _unfinished(session: SqlSession, name: str, file: LoadedFile, format_: str) 
 
 
 def _is_readable(session: SqlSession, name: str) -> bool:
-    """Return whether a Parquet file's footer describes readable columns."""
+    """Return whether the footer of a Parquet file describes readable columns."""
     try:
         session.describe(f"FROM read_parquet({file_literal(name)})")
     except SnapdbError as error:
-        if error.code in {"interrupted", "folder-not-allowed"}:  # neither is about the content of the file
+        if error.code in {"interrupted", "folder-not-allowed"}:  # neither concerns the content of the file
             raise
         return False
     return True
 
 
 def _first_names(names: Sequence[str]) -> str:
-    """The first few names, and the number of the others.
+    """Return the first few names and the number of the others.
 
     >>> _first_names(["a", "b"]), _first_names("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
@@ -237,8 +242,8 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def copyable(session: SqlSession, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
-    """The files, if each has exactly these columns with these types; otherwise none."""
-    # A copied file is not rewritten: NOT NULL would be unchecked, and a type that Parquet changes would be stored
+    """Return the files if each of them has exactly these columns with these types, or else none."""
+    # A copied file is not rewritten, so NOT NULL would not be checked, and a type that Parquet changes would be stored
     # wrongly.
     if not all(c.nullable and is_plain(c.type) for c in columns):
         return ()

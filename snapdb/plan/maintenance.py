@@ -29,7 +29,7 @@ _HOUR = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan(Plan):
-    """CHECK DATABASE: every file and every row of the catalog is compared with its checksum and the manifests."""
+    """CHECK DATABASE: compare every file and every catalog row with its checksum and the manifests."""
 
     reads: ClassVar[bool] = True
 
@@ -39,14 +39,14 @@ class CheckPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class BackupPlan(Plan):
-    """BACKUP DATABASE: the database is copied to another directory, and the copy is checked."""
+    """BACKUP DATABASE: copy the database to another directory, and check the copy."""
 
     reads: ClassVar[bool] = True
 
     path: str
     span: Span
     copies: bool
-    """Whether files are always copied, and never hard-linked."""
+    """Whether to always copy files instead of creating hard links."""
 
     def describe(self) -> PlanNode:
         return PlanNode("Backup", f"to {self.path}")
@@ -54,12 +54,12 @@ class BackupPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class VacuumPlan(Plan):
-    """VACUUM: small files are merged, and unreferenced ones removed."""
+    """VACUUM: merge small files, and remove unreferenced ones."""
 
     table: Table | None
-    """The table; None: all tables."""
+    """The table, or None for all tables."""
     grace: int
-    """Microseconds for which a file is kept after its last reference was removed."""
+    """The time in microseconds for which a file is kept after its last reference is removed."""
     dry_run: bool
 
     def is_read(self) -> bool:
@@ -71,10 +71,10 @@ class VacuumPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class ExpirePlan(Plan):
-    """EXPIRE SNAPSHOTS by age or number."""
+    """EXPIRE SNAPSHOTS by age or by number."""
 
     snapshots: tuple[tuple[Snapshot, str | None], ...]
-    """The snapshots that the statement covers, oldest first, each with the reason why it is kept; None: it expires."""
+    """The snapshots that the statement covers, oldest first, each with the reason to keep it, or None if it expires."""
     dry_run: bool
 
     def is_read(self) -> bool:
@@ -87,10 +87,10 @@ class ExpirePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RetainPlan(Plan):
-    """EXPIRE SNAPSHOTS … BY RETENTION: snapshots that their graph's retention does not keep expire."""
+    """EXPIRE SNAPSHOTS … BY RETENTION: expire the snapshots that the retention of their graph does not keep."""
 
     retentions: Mapping[str, Retention]
-    """Case-folded name of a graph → its retention."""
+    """Case-folded graph name → the graph's retention."""
     dry_run: bool
 
     def is_read(self) -> bool:
@@ -103,13 +103,13 @@ class RetainPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class SetRetentionPlan(Plan):
-    """SET or DROP RETENTION: a graph's rules are changed; no snapshot expires yet."""
+    """SET or DROP RETENTION: change the rules of a graph. No snapshot expires yet."""
 
     graph: PropertyGraph
     retention: Retention | None
-    """The rules; None: snapshots are kept until they are dropped."""
+    """The rules, or None to keep snapshots until they are dropped."""
     dry_run: bool
-    """Whether the statement only lists what the rules would remove."""
+    """Whether the statement only lists the snapshots that the rules would remove."""
 
     def is_read(self) -> bool:
         return self.dry_run
@@ -119,7 +119,7 @@ class SetRetentionPlan(Plan):
 
 
 def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan | RetainPlan:
-    """The covered snapshots, oldest first, each with the reason why it is kept; or the retention of their graphs."""
+    """Bind the covered snapshots, oldest first, each with the reason to keep it, or the retention of their graphs."""
     if statement.by_retention:
         return _bind_retained(statement, context)
     snapshots = list(context.catalog.snapshots.values())
@@ -142,6 +142,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
     decisions = []
     for snapshot in snapshots:
         reason = None
+        # Only the first reason is reported: the age, RETAIN LAST, a tag, or a sampler.
         if before is not None and snapshot.built_at >= before:
             reason = f"not older than {spelled(before)}"
         elif snapshot.id in newest:
@@ -155,7 +156,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
 
 
 def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPlan:
-    """Bind the retention of one graph, which must have one, or of all graphs that have one."""
+    """Bind the retention of one graph, which must have one, or of all graphs with a retention."""
     if statement.graph is None:
         return RetainPlan(context.catalog.retentions, statement.dry_run)
     graph, retention = _find_retention(context, statement.graph)
@@ -163,7 +164,7 @@ def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPl
 
 
 def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
-    """Return the ids of the last `last` snapshots of each graph; `snapshots` has the oldest first."""
+    """Return the ids of the last `last` snapshots of each graph. `snapshots` is sorted oldest first."""
     seen: Counter[str] = Counter()
     kept = set()
     for snapshot in reversed(snapshots):
@@ -175,11 +176,12 @@ def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
 
 
 def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
-    """Return the time before which a snapshot is old; an interval counts back from now."""
+    """Return the time before which a snapshot counts as old. An interval is subtracted from the current time."""
     query = context.bind_query(older)
     if context.type_of(query) != "INTERVAL":
         return context.time_value(older, "timestamp", "OLDER THAN must be INTERVAL '30 days' or a timestamp")
     now = context.number(context.bind_query(SqlFragment("now()", older.span)), "SELECT epoch_us(", ")")
+    # DuckDB subtracts the interval, because months differ in length.
     before = context.number(query, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
     if before > now:
         raise BindError("the interval of OLDER THAN must not be negative", span=older.span, code="out-of-range")
@@ -197,7 +199,7 @@ def _bind_retention(statement: SetRetention | DropRetention, context: BindContex
 
 
 def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
-    """Return the graph of that name and its retention; BindError where either is missing."""
+    """Return the graph of that name and its retention. BindError if either does not exist."""
     graph = find_named(context.catalog.graph, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
         way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
@@ -228,7 +230,7 @@ def _bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
 
 
 def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
-    """Bind the tables to vacuum, and how long unreferenced files stay."""
+    """Bind the tables to vacuum, and the time for which unreferenced files are kept."""
     table = None if statement.table is None else find_named(context.catalog.table, statement.table)
     grace = _HOUR if statement.retain is None else context.duration(statement.retain)
     if grace < 0:

@@ -1,4 +1,4 @@
-"""Lookups of tables, columns and free names; errors have the span of the name and the nearest match."""
+"""Lookups of tables, columns and free names. Errors have the span of the name and suggest the nearest match."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -23,7 +23,7 @@ _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "informatio
 
 
 def find_named(look_up: Callable[[str], _T], name: Name) -> _T:
-    """The object of that name by a lookup in the catalog, whose errors get the span of the name."""
+    """Look up a name in the catalog. Errors get the span of the name."""
     try:
         return look_up(name.text)
     except SnapdbError as error:
@@ -32,7 +32,7 @@ def find_named(look_up: Callable[[str], _T], name: Name) -> _T:
 
 
 def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
-    """The snapshot's vertex type of that name, or BindError at its place with the nearest."""
+    """Return the snapshot's vertex type of that name. BindError suggests the nearest name."""
     if (vertex := snapshot.graph.vertex(name.text)) is None:
         known = [v.name for v in snapshot.graph.vertices]
         hint = did_you_mean(name.text, known) or f"; the snapshot has {', '.join(known)}"
@@ -47,13 +47,14 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
 
 
 def find_edge_type(context: BindContext, snapshot: Snapshot, name: Name) -> EdgeElement:
-    """The snapshot's edge type of that name, or BindError at its place with the nearest."""
+    """Return the snapshot's edge type of that name. BindError suggests the nearest name."""
     if (edge := snapshot.graph.edge(name.text)) is None:
         raise BindError(_no_edge(name.text, snapshot, context), span=name.span, code="unknown-edge-type")
     return edge
 
 
 def _no_edge(name: str, snapshot: Snapshot, context: BindContext) -> str:
+    # ELEMENTS may have reduced the snapshot, or the graph may have gained the edge type later.
     graph = context.catalog.graphs.get(snapshot.graph.name.lower())
     if graph is not None and graph.edge(name) is not None:
         return (
@@ -68,7 +69,7 @@ def _no_edge(name: str, snapshot: Snapshot, context: BindContext) -> str:
 
 
 def find_column(table: Table, name: Name) -> Column:
-    """The column of that name, or BindError at its place with the nearest."""
+    """Return the column of that name. BindError suggests the nearest name."""
     if (column := table.column(name.text)) is None:
         known = [c.name for c in table.columns]
         hint = did_you_mean(name.text, known) or f"; the table has {', '.join(known)}"
@@ -79,7 +80,7 @@ def find_column(table: Table, name: Name) -> Column:
 
 
 def find_event_time(table: Table, name: Name) -> Column:
-    """The column of that name when it can be an event time, or BindError at its place."""
+    """Return the column of that name. BindError if its type cannot be an event time."""
     column = find_column(table, name)
     if not SqlType(column.type).is_event_time():
         wanted = f"CAST({column.name} AS TIMESTAMP)"
@@ -95,7 +96,7 @@ def find_event_time(table: Table, name: Name) -> Column:
 
 
 def tables_of(graph: PropertyGraph) -> dict[str, set[str]]:
-    """The tables that a graph reads, histories too, and their columns that it names; all case-folded."""
+    """Map each table that a graph reads, including histories, to the columns that the graph names, all case-folded."""
     kinds: dict[str, set[str]] = {}
     for element in graph.elements:
         kinds.setdefault(element.table.lower(), set()).update(name.lower() for name in element.columns)
@@ -107,7 +108,7 @@ def tables_of(graph: PropertyGraph) -> dict[str, set[str]]:
 
 
 def check_name(name: Name) -> None:
-    """Raise BindError, at the place of the name, unless it is short and printable."""
+    """Raise BindError unless the name is short and printable."""
     if not name.text or len(name.text) > 200 or any(category(c) == "Cc" for c in name.text):
         raise BindError(
             "a name must have 1 to 200 characters and no control characters", span=name.span, code="bad-name"
@@ -115,10 +116,10 @@ def check_name(name: Name) -> None:
 
 
 def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> str | None:
-    """The kind of the object with this name, if it may be replaced; None when the name is free.
+    """Return the kind of the existing object with this name if it may be replaced, or None if the name is free.
 
     Raises:
-        BindError: the name is reserved, not valid as a file name, or taken by another object.
+        BindError: The name is reserved, not valid as a file name, or taken by another object.
     """
     if name.text.lower() in _RESERVED:
         raise BindError(f'"{name}" is a reserved name; choose another name', span=name.span, code="reserved-name")
@@ -134,12 +135,12 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
 def check_own(
     statement: CreateSampler | CreateCache | CreateTask, kind: str, owner: Sampler | Cache | Task | None
 ) -> str | None:
-    """The reason why IF NOT EXISTS has nothing to do, if such an object exists; else None.
+    """Return why IF NOT EXISTS has nothing to do if the object already exists, or else None.
 
-    Samplers, caches and tasks each have a namespace apart.
+    Samplers, caches and tasks each have a separate namespace.
 
     Raises:
-        BindError: the name is not printable, or is taken and not to be replaced.
+        BindError: The name is not printable, or it is taken and may not be replaced.
     """
     name = statement.name
     check_name(name)
@@ -154,7 +155,7 @@ def check_own(
 
 
 def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
-    """The columns that a list names, or all of them when it is empty; BindError where one is named twice."""
+    """Return the listed columns, or all columns if the list is empty. BindError if one is listed twice."""
     if not names:
         return tuple(c.name for c in table.columns)
     columns = [find_column(table, name).name for name in names]
@@ -165,7 +166,7 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
 
 
 def find_tag(context: BindContext, name: Name) -> Tag:
-    """The tag of that name, or BindError at its place."""
+    """Return the tag of that name. BindError if it does not exist."""
     known = VersionHistory(context.store.catalog_db).tags()
     match = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
     if match is None:

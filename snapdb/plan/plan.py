@@ -1,4 +1,4 @@
-"""The base class of plans: a frozen value with its effects, its source of rows, and its tree for EXPLAIN."""
+"""The base class of plans: a frozen value with its effects, its row source, and its tree for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from snapdb.sql.syntax import Statement
 
 @dataclass(slots=True)
 class PlanNode:
-    """An operator of a plan as EXPLAIN shows it, with the operators that supply its rows."""
+    """An operator in the tree that EXPLAIN shows, with the operators that supply its rows."""
 
     operator: str
     detail: str = ""
     children: tuple[PlanNode, ...] = ()
     estimates: Mapping[str, int | float] = field(default_factory=dict)
-    """The estimated rows, bytes and seconds, by name."""
+    """The estimated rows, bytes and seconds by name."""
     key: Hashable = None
-    """The key by which its numbers are set later; None: it has none."""
+    """The key under which the measured numbers are set later, or None."""
     actual: dict[str, object] = field(default_factory=dict)
-    """The measured numbers, with the names of `estimates` and others; empty: it was not run."""
+    """The measured numbers, under the names of `estimates` and others. Empty if the operator did not run."""
 
     def walk(self) -> Iterator[PlanNode]:
-        """This node and its descendants, parents first."""
+        """Yield this node and its descendants, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def measure(self, numbers: Mapping[str, object]) -> None:
-        """Set measured numbers, with the ratio to the estimates where both are numbers."""
+        """Set the measured numbers, and their ratios to the estimates where both exist."""
         self.actual = dict(numbers)
         ratio = {}
         for name, estimate in self.estimates.items():
@@ -46,58 +46,58 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan(ABC):
-    """A bound statement. Each kind is defined in the module of its family."""
+    """A bound statement. The module of each statement family defines its plan types."""
 
     reads: ClassVar[bool] = False
-    """Whether plans of this kind never change the database."""
+    """Whether plans of this type never change the database."""
     transactional: ClassVar[bool] = False
-    """Whether plans of this kind are allowed between BEGIN and COMMIT."""
+    """Whether plans of this type are allowed between BEGIN and COMMIT."""
     ruled: ClassVar[bool] = False
-    """Whether rules of the optimizer apply to plans of this kind."""
+    """Whether the optimizer rules apply to plans of this type."""
 
     @abstractmethod
     def describe(self) -> PlanNode:
-        """The plan as a tree of operators, without estimates."""
+        """Return the plan as a tree of operators, without estimates."""
 
     def children(self) -> Mapping[str, Plan]:
-        """The child plans, by field."""
+        """Return the child plans by field name."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Plan)}
 
     def with_children(self, change: Callable[[Plan], Plan]) -> Plan:
-        """The same plan with each of its children changed."""
+        """Return the same plan with `change` applied to each child."""
         changed = {name: change(child) for name, child in self.children().items()}
         return replace(self, **changed) if changed else self
 
     def is_ruled(self) -> bool:
-        """Whether rules apply to this plan or to a part of it."""
+        """Return whether the rules apply to this plan or to a part of it."""
         return self.ruled or any(child.is_ruled() for child in self.children().values())
 
     def optimized(self, rules: Sequence[Rule]) -> Plan:
-        """The plan after every rule."""
+        """Return the plan after every rule."""
         plan: Plan = self
         for rule in rules:
             plan = rule(plan)
         return plan
 
     def source(self) -> BoundQuery | None:
-        """The query that supplies its rows, or None if there is no such query or files are copied unchanged."""
+        """Return the query that supplies the rows, or None if there is none or if files are copied unchanged."""
         return None
 
     def is_read(self) -> bool:
-        """Whether this plan leaves the database unchanged, by its kind or as a dry run."""
+        """Return whether this plan leaves the database unchanged, by its type or as a dry run."""
         return self.reads
 
     def fits_transaction(self) -> bool:
-        """Whether this plan is allowed between BEGIN and COMMIT."""
+        """Return whether this plan is allowed between BEGIN and COMMIT."""
         return self.transactional
 
     def check_allowed(self, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
         """Raise unless the plan may run.
 
         Raises:
-            BindError: a transaction is open, and the statement is not allowed in one.
-            DatabaseError: it writes, and the database is open for reading only.
+            BindError: A transaction is open, and the statement is not allowed in it.
+            DatabaseError: The plan writes, and the database is open read-only.
         """
         if read_only and not self.is_read():
             raise DatabaseError(
@@ -116,19 +116,19 @@ class Plan(ABC):
 
 
 Rule = Callable[[Plan], Plan]
-"""Takes a plan and returns an equivalent one: no rule changes a result."""
+"""Maps a plan to an equivalent one. A rule never changes the result."""
 
 Binder = Callable[[Any, "BindContext"], Plan]
-"""Returns the plan of a statement of one kind."""
+"""Maps a statement of one type to its plan."""
 
 
 class PlanFamily(NamedTuple):
-    """A family of statements: its binders, and the operators of its plans."""
+    """A family of statements, with its binders and the operators of its plans."""
 
     binders: Mapping[type[Statement], Binder]
-    """Type of the statement's tree → its binder."""
+    """Statement class → its binder."""
     operators: Mapping[type[Plan], str]
-    """Type of a plan → its operator, as 'module:function'."""
+    """Plan class → its operator, as 'module:function'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class QueryPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class NothingPlan(Plan):
-    """IF EXISTS or IF NOT EXISTS, with nothing to do."""
+    """IF EXISTS or IF NOT EXISTS that has nothing to do."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -161,5 +161,5 @@ class NothingPlan(Plan):
 
 
 def describe_query(query: BoundQuery) -> PlanNode:
-    """A query, on one line."""
+    """Describe a query on a single line."""
     return PlanNode("Query", " ".join(query.text.split()))

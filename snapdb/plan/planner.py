@@ -1,6 +1,6 @@
-"""From a statement to an optimized plan: the binder of each family, and the rules over plans.
+"""From a statement to an optimized plan: the binders of the families, and the optimizer rules.
 
-Families and rules are imported when a statement needs them, so that a query loads no plan of snapshots or samplers.
+Families and rules are imported on first use, so a plain query never imports the plans of snapshots or samplers.
 """
 
 from collections.abc import Sequence
@@ -34,10 +34,10 @@ _SHARED_OPERATORS: dict[type[Plan], str] = {
 
 
 def bind(statement: Statement, context: BindContext) -> Plan:
-    """The plan of a statement.
+    """Return the plan of a statement.
 
     Raises:
-        BindError: a name does not exist, or a type or clause is not valid; it has its place in the text.
+        BindError: A name does not exist, or a type or clause is not valid. The error has the position in the text.
     """
     try:
         return bind_unlocated(statement, context)
@@ -46,19 +46,19 @@ def bind(statement: Statement, context: BindContext) -> Plan:
 
 
 def bind_unlocated(statement: Statement, context: BindContext) -> Plan:
-    """The plan of a statement; its errors have no text yet, for binders of statements that contain others."""
+    """Return the plan of a statement. Errors have no text yet, so that the binder of an outer statement can add it."""
     if isinstance(statement, Query):
         return QueryPlan(context.bind_query(statement.query))
     return _load_family(_family_name(type(statement))).binders[type(statement)](statement, context)
 
 
 def operator_of(kind: type[Plan]) -> str:
-    """The operator of a kind of plan, as 'module:function'."""
+    """Return the operator for a type of plan, as 'module:function'."""
     return _SHARED_OPERATORS.get(kind) or _load_family(_family_name(kind)).operators[kind]
 
 
 def plan_kinds() -> dict[type[Plan], str]:
-    """The kinds of plans of all families, and their operators; imports all families."""
+    """Return the plan types of all families with their operators. Imports all families."""
     families = map(_load_family, FAMILIES)
     return {**_SHARED_OPERATORS, **{kind: name for family in families for kind, name in family.operators.items()}}
 
@@ -70,16 +70,16 @@ def _load_family(name: str) -> PlanFamily:
 
 
 def _family_name(kind: type) -> str:
-    """The family of a statement or a plan, which is the name of its module or package."""
+    """Return the family of a statement or plan class: the name of the module or package that defines it."""
     return kind.__module__.split(".")[2]
 
 
 def optimize(plan: Plan, rules: Sequence[Rule] | None = None) -> Plan:
-    """The plan after every rule; EXPLAIN keeps the bound plan and the rules that changed it.
+    """Return the plan after every rule. EXPLAIN also records the bound plan and the rules that changed it.
 
     Args:
         plan: The bound plan.
-        rules: The rules; None: all of `snapdb.plan.RULES`.
+        rules: The rules, or None for all of `snapdb.plan.RULES`.
     """
     if rules is None:
         rules = import_module("snapdb.plan.rules").RULES if plan.is_ruled() else ()

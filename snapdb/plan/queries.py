@@ -1,4 +1,4 @@
-"""SQL to run with the names that it needs; DuckDB's errors are mapped back into the statement."""
+"""SQL that is ready to run, with the views that it needs. Errors of DuckDB are mapped back to the statement."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,16 +18,16 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _QUALIFIED = re.compile(r'^column "([^"]*)" does not exist in (\S+)$')
 _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
-"""The prefixes of the codes of errors about a name."""
+"""The code prefixes of errors about a name."""
 _LISTED = 8
 """The maximum number of names that a message lists."""
 
 
 class _Piece(NamedTuple):
-    """A part of composed SQL that was copied from the statement."""
+    """A part of composed SQL that is copied from the statement."""
 
     start: int
-    """The index of its first character in the SQL."""
+    """The index of its first character in the composed SQL."""
     stop: int
     place: int
     """The index of its first character in the statement's text."""
@@ -35,20 +35,20 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A query or condition of the user, or one that is composed of several."""
+    """A query or condition of the user, or SQL that is composed of several."""
 
     text: str
     span: Span
-    """The span for errors about parts that the user did not write."""
+    """The span for errors in parts that the user did not write."""
     names: Names = Names()  # noqa: RUF009  # frozen, and empty
     shapes: Names | None = None
-    """The same names as views without rows, which suffice to describe the query and read no file; None: only `names`
-    do."""
+    """The same names as views without rows, which suffice to describe the query and read no file. None if only `names`
+    will do."""
     parameters: Parameters = None
     pieces: tuple[_Piece, ...] = ()
 
     def place(self, span: Span | None) -> Span:
-        """The span in the statement's text of a part of `text`."""
+        """Map a span of `text` to a span of the statement's text."""
         if span is None:
             return self.span
         piece = next((p for p in self.pieces if p.start <= span.start < p.stop), None)
@@ -65,7 +65,7 @@ def written(
     replacements: Sequence[tuple[Span, str]] = (),
     shapes: Names | None = None,
 ) -> BoundQuery:
-    """An SQL fragment as the user wrote it except for replacements, whose spans count in the fragment.
+    """Return an SQL fragment as the user wrote it, except for replacements with spans relative to the fragment.
 
     >>> asked = written(SqlFragment("SELECT at", Span(10, 19)), replacements=[(Span(7, 9), '"at"')])
     >>> asked.text, asked.place(Span(0, 6)), asked.place(Span(7, 11))
@@ -76,6 +76,7 @@ def written(
         changed = rewrite(text, replacements)
         done = 0
         for new, old in changed.edits:
+            # Two pieces per edit: the unchanged text before it, then the replacement, which maps to the replaced text.
             pieces.append(_Piece(done, new.start, at + old.start - (new.start - done)))
             pieces.append(_Piece(new.start, min(new.stop, new.start + old.stop - old.start), at + old.start))
             done = new.stop
@@ -88,7 +89,7 @@ def written(
 
 
 def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
-    """SQL of snapdb and of the user, concatenated; the parameters of the parts are those of one statement.
+    """Concatenate SQL of snapdb and of the user. The parts share the parameters of one statement.
 
     >>> compose(Span(0, 9), "SELECT ", written(SqlFragment("a + 1", Span(4, 9)))).place(Span(11, 12))
     Span(start=8, stop=9)
@@ -113,18 +114,18 @@ def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
 
 
 def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
-    """Complete an error of DuckDB with suggestions from the catalog, and with its place in the statement.
+    """Add suggestions from the catalog and the position in the statement to an error of DuckDB.
 
     Args:
-        error: The error of running `query`, which is changed.
+        error: The error of running `query`. It is modified.
         query: The query.
-        inner: The span in its text that DuckDB reports; None: it reports none.
+        inner: The span in the query's text that DuckDB reports, or None.
         catalog: The catalog.
     """
     if error.code == "interrupted" or isinstance(error, CorruptError):
         error.span = None
         return
-    # For an unknown name DuckDB's position may be that of another part of the query: the quoted name is more reliable.
+    # For unknown names, DuckDB may report the position of another part of the query. The quoted name is more reliable.
     named = _mentioned(query.text, error.message) if error.code.startswith(_NAMING) else None
     if inner is None or (named is not None and not (inner.start <= named.start < inner.stop)):
         inner = named or inner
@@ -142,14 +143,14 @@ def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, c
 
 
 def _mentioned(text: str, message: str) -> Span | None:
-    """Return the span of the first quoted name of the message, if the text has it exactly once."""
+    """Return the span of the first quoted name of the message if it occurs exactly once in the text."""
     name = re.search(r'"([^"]+)"', message)
     places = [] if name is None else [*islice(_words(text, name[1]), 2)]
     return Span(places[0], places[0] + len(name[1])) if name is not None and len(places) == 1 else None
 
 
 def _words(text: str, word: str) -> Iterator[int]:
-    """Yield the positions of a word; a regular expression of a long word would be slow to compile."""
+    """Yield the positions of a word. A regular expression of a long word would be slow to compile."""
     place = text.find(word)
     while place >= 0:
         stop = place + len(word)
@@ -164,7 +165,7 @@ def _is_letter(character: str) -> bool:
 
 
 def _columns(query: BoundQuery, catalog: Catalog) -> Iterator[str]:
-    """Yield the columns of all tables that the query mentions, and of its snapshots' elements."""
+    """Yield the columns of all tables that the query mentions, including the tables of its snapshots' elements."""
     tables = {name.lower() for name in query.names.views}
     for schema, views in query.names.schemas.items():
         if (snapshot := catalog.snapshots.get(schema.lower())) is not None:

@@ -1,4 +1,4 @@
-"""The rules of the optimizer: each makes a plan faster, and none changes a result."""
+"""The optimizer rules. Each rule makes some plans faster, and none changes a result."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,14 +16,14 @@ _P = TypeVar("_P", bound=Plan)
 
 
 def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
-    """Make a rule of a function of one plan type; it applies to such plans inside others too."""
+    """Turn a function over one plan type into a rule, which also applies to such plans inside other plans."""
 
     def decorate(change: Callable[[_P], _P]) -> Rule:
         @wraps(change)
         def rule(plan: Plan) -> Plan:
             return change(plan) if isinstance(plan, kind) else plan.with_children(rule)
 
-        rule.__name__ = change.__name__.lstrip("_")  # as EXPLAIN names it
+        rule.__name__ = change.__name__.lstrip("_")  # the name that EXPLAIN shows
         return rule
 
     return decorate
@@ -31,27 +31,28 @@ def _rule_of(kind: type[_P]) -> Callable[[Callable[[_P], _P]], Rule]:
 
 @_rule_of(CreateSnapshotPlan)
 def _distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """The plan with each distinct filter once, in the order of the statement."""
+    """Remove duplicate filters, and keep the order of the statement."""
     return replace(plan, filters=tuple(dict.fromkeys(plan.filters)))
 
 
 @_rule_of(CreateSnapshotPlan)
 def _push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """The plan with filters on event times as time bounds on the topology, which need no read of the table.
+    """Turn filters on event times into time bounds of the topology, which do not require reading the table.
 
-    A condition excludes edges without a time, which bounds include, and bounds do not constrain ends: edge types with
-    static edges or with ends keep their conditions.
+    A condition excludes edges without a time, whereas bounds include them, and bounds do not restrict the ends of
+    edges. Edge types with static edges or with ends therefore keep their conditions.
     """
     bounds = (_pushed_filters(plan, edge) for edge in plan.graph.edges)
     return replace(plan, pushed=tuple(pushed for pushed in bounds if pushed.filters))
 
 
 def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
-    """Return the event-time bounds that one edge type's conditions imply."""
+    """Return the event-time bounds that the conditions on one edge type imply."""
     pushed = Pushed(edge.name)
     if edge.event_end is not None or edge.nulls_static:
         return pushed
     for condition in plan.filters_of(edge.name):
+        # Several conditions on the time intersect: the latest start and the earliest stop apply.
         if (bounds := _filter_bounds(plan, edge, condition)) is not None:
             starts = [moment for moment in (pushed.start, bounds.start) if moment is not None]
             stops = [moment for moment in (pushed.stop, bounds.stop) if moment is not None]
@@ -63,14 +64,14 @@ def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
 def _filter_bounds(plan: CreateSnapshotPlan, edge: EdgeElement, condition: Filter) -> Bounds | None:
     table = plan.tables[edge.table.lower()]
     column = None if edge.event_time is None else table.column(edge.event_time)
-    if column is None or table.column(edge.name) is not None:  # then "name.time" may be a field of that struct column
+    if column is None or table.column(edge.name) is not None:  # else "name.time" may be a field of that struct column
         return None
     return time_bounds(condition.condition, edge.name, column.name, column.type)
 
 
 @_rule_of(SamplePlan)
 def _prune_types(plan: SamplePlan) -> SamplePlan:
-    """A sampler's plan without the relations that expand no node at any hop; batches keep empty entries for them."""
+    """Prune the relations that expand no node at any hop. Batches keep empty entries for them."""
     walked = reached_relations(plan.spec)
     idle = _prunable_relations(plan.spec) - walked
     met = seed_types(plan.spec) | {name for relation in walked for name in (relation.expands, relation.reaches)}
@@ -79,10 +80,10 @@ def _prune_types(plan: SamplePlan) -> SamplePlan:
 
 
 def _prunable_relations(spec: SampleSpec) -> set[Relation]:
-    """The relations that may be skipped when they draw no edge.
+    """Return the relations that may be skipped if they sample no edge.
 
-    Not skipped: weighted ones, as invalid weights must be reported, the seeds' edge type, and those with known
-    negatives.
+    Three kinds are never skipped: weighted relations, because invalid weights must be reported, the edge type of the
+    seeds, and edge types with known negatives.
     """
     weighed = {name for name, _ in spec.drawing.weights} if spec.drawing.weighted else set()
     linked = set() if spec.link is None else {spec.link.edge, *spec.link.known_types}
@@ -96,33 +97,34 @@ def _prunable_relations(spec: SampleSpec) -> set[Relation]:
 
 @_rule_of(SamplePlan)
 def _prune_columns(plan: SamplePlan) -> SamplePlan:
-    """The plan without reads of features that are not delivered: rows of edges have none."""
+    """Skip reads of features that are not delivered: rows of edges have none."""
     reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
     every = {element.name for element in plan.snapshot.graph.elements}
     return plan if reads >= every else replace(plan, hints=replace(plan.hints, reads=frozenset(reads)))
 
 
 def _delivered_elements(spec: SampleSpec) -> set[str]:
-    """Return the elements that batches have entries for."""
+    """Return the elements for which batches have entries."""
     types = [fanout.edge for fanout in spec.fanouts] + ([] if spec.link is None else [spec.link.edge])
     return {spec.seed_type, *(name for type_ in types for name in type_)}
 
 
 @_rule_of(CreateSnapshotPlan)
 def _choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """The plan with the cheapest encoding of each edge type, instead of materialized rows for all."""
+    """Choose the cheapest encoding of each edge type, instead of materialized rows for all."""
+    # The cheapest encoding depends on the number of selected edges, which is only known during the build.
     return plan if plan.layout is not None else replace(plan, cheapest=True)
 
 
 @_rule_of(SamplePlan)
 def _choose_method(plan: SamplePlan) -> SamplePlan:
-    """The plan with METHOD FULL where all fanouts are FULL, and with the back end that suits the device."""
+    """Use METHOD FULL if all fanouts are FULL, and the back end that suits the device."""
     drawing = Drawing("FULL") if _takes_all(plan.spec) else plan.hints.drawing
     return replace(plan, hints=replace(plan.hints, drawing=drawing, backend=None))
 
 
 def _takes_all(spec: SampleSpec) -> bool:
-    """Return whether every method delivers whole rows; weights are still read, as they may be invalid."""
+    """Return whether all fanouts deliver whole rows. Weights rule it out, because invalid weights must be reported."""
     counts = {count for fanout in spec.fanouts for count in fanout.counts}
     drawing = spec.drawing
     return counts <= {0, FULL} and not drawing.weighted and drawing.method not in ("FULL", "PRIORITY")
@@ -130,13 +132,13 @@ def _takes_all(spec: SampleSpec) -> bool:
 
 @_rule_of(SamplePlan)
 def _choose_threads(plan: SamplePlan) -> SamplePlan:
-    """The plan with all threads instead of one; batches and rows keep their order."""
+    """Use all threads instead of one. The order of batches and rows does not change."""
     return replace(plan, hints=replace(plan.hints, threads=None))
 
 
 @_rule_of(SamplePlan)
 def _fuse_gather(plan: SamplePlan) -> SamplePlan:
-    """A stream's plan whose sampling threads also read features, instead of the reader's thread."""
+    """Let the threads that sample a stream's batches also read the features, instead of the reader's thread."""
     return plan if plan.delivers == "rows" else replace(plan, hints=replace(plan.hints, fused=True))
 
 
@@ -150,4 +152,4 @@ RULES: tuple[Rule, ...] = (
     _choose_threads,
     _fuse_gather,
 )
-"""All rules, in the order in which they run."""
+"""All rules, in the order of execution."""

@@ -1,4 +1,4 @@
-"""The context of binders, and name resolution for embedded SQL."""
+"""The context of binders, which also resolves the names in embedded SQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
 from snapdb.types.text import did_you_mean
 
 _PAST = 16
-"""The number of versions whose tables are cached until the next commit."""
+"""The maximum number of versions whose tables are cached until the next commit."""
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
 _WHOLE = re.compile(r"[0-9][0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
@@ -48,7 +48,7 @@ _SQL_PARTS = """
 
 @dataclass(frozen=True, slots=True)
 class BindContext:
-    """The database and the arguments that a statement is bound with."""
+    """The database and the parameters with which a statement is bound."""
 
     store: Store
     catalog: Catalog
@@ -56,16 +56,17 @@ class BindContext:
     """Name → registered data."""
     parameters: Parameters = None
     due: Due = field(kw_only=True)
-    """Returns a task's next scheduled run; passed in, as the package `schedule` is beside this one."""
+    """Returns the next scheduled run of a task. It is passed in, because the package `schedule` is on the same layer.
+    """
 
     def bind_query(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
-        """An SQL fragment with the views of every table, snapshot and source that its text mentions.
+        """Bind an SQL fragment: define views for all tables, snapshots and sources that its text mentions.
 
         Args:
             fragment: The fragment.
             first: The snapshot whose elements take precedence over tables.
         """
-        # VALUES of literals name nothing: the text of a large INSERT is not tokenized.
+        # A VALUES list of literals refers to no names, so the text of a large INSERT is not tokenized.
         if first_row(fragment.text) is not None:
             return written(fragment, shapes=Names())
         every = scan(fragment.text)
@@ -73,7 +74,7 @@ class BindContext:
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
         travels = find_travels(tokens, fragment.text)
         words = {t.identifier.lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
-        # Queries without these words open no file, and need no check.
+        # Only queries with these words can open files. All others need no check.
         if words & WORDS_BEFORE_FILES:
             check_foreign(
                 self.store.sql_engine,
@@ -89,7 +90,7 @@ class BindContext:
             taken = {name.lower() for name in own}
             views = own | {name: view for name, view in views.items() if name.lower() not in taken}
         schemas = {s.name: self._elements(s, words) for folded, s in self.catalog.snapshots.items() if folded in words}
-        # A table that was created after registration takes precedence.
+        # A table takes precedence over a source of the same name, even if it was created after the registration.
         taken = {name.lower() for name in (*views, *schemas)}
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         if SCHEMA in words:
@@ -103,14 +104,14 @@ class BindContext:
         for travel in travels:
             schema, table = self._travelled(fragment, travel)
             schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
-            # The table name stays the last part, so that columns can still be qualified by it.
+            # The table name remains the last part, so that columns can still be qualified by it.
             replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = _names(views, schemas, sources)
-        # The columns of a PIVOT depend on the rows.
+        # The columns of a PIVOT depend on the rows, so views without rows cannot describe it.
         return written(fragment, names, parameters, replacements, None if words & _PIVOTS else shapes)
 
     def _counted(self, fragment: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
-        """Return the spans of count(*) over whole tables, each with the number of rows, which the catalog has."""
+        """Yield the span of each count(*) over a whole table, with the number of rows, which the catalog records."""
         if not (counts := find_counts(tokens)):
             return
         travels = {travel.name.span: travel for travel in find_travels(tokens, fragment.text)}
@@ -128,13 +129,13 @@ class BindContext:
         return _View(self.rows(table), table.columns)
 
     def _elements(self, snapshot: Snapshot, words: Collection[str]) -> dict[str, _View]:
-        """Return the elements of a snapshot as views; only those that `words` name read their files."""
+        """Return the elements of a snapshot as views. Only views whose names are in `words` have a SELECT."""
         elements, tables = snapshot.graph.elements, self.tables_under(snapshot)
         shown = self.views(snapshot, {e.name for e in elements if e.name.lower() in words})
         return {e.name: _View(shown.get(e.name), element_columns(e, tables[e.table.lower()])) for e in elements}
 
     def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, object]]:
-        """The system tables among some words as views, and the data that the views read."""
+        """Return the system tables whose names are in `words` as views, and the data that the views read."""
         named = {name: f"{SCHEMA} facts {name}" for name in SYSTEM_TABLES if name in words}
         views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
         read = self.catalog, self.store.catalog_db, self.due
@@ -142,16 +143,16 @@ class BindContext:
         return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
     def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
-        """The SELECT of a table, after a check that its files exist."""
+        """Return the SELECT of a table after checking that its files exist."""
         check_table(self.store.db_dir, table)
         return table_rows(table, self.store.db_dir.path, row_ids=row_ids, ordered=ordered)
 
     def views(self, snapshot: Snapshot, names: Collection[str] | None = None) -> dict[str, str]:
-        """The SELECTs of elements of a snapshot, after a check that their files exist.
+        """Return the SELECTs of elements of a snapshot after checking that their files exist.
 
         Args:
             snapshot: The snapshot.
-            names: The names of the elements; None: all.
+            names: The names of the elements, or None for all.
         """
         rows = snapshot_rows(snapshot, self.tables_under(snapshot), self.store.db_dir.path)
         chosen = {name: each for name, each in rows.items() if names is None or name in names}
@@ -160,17 +161,18 @@ class BindContext:
         return {name: shown_rows(each) for name, each in chosen.items()}
 
     def tables_at(self, version: int) -> Mapping[str, Table]:
-        """The tables of a version, by case-folded name, without the changes of an open transaction."""
+        """Return the tables at a version by case-folded name, without the changes of an open transaction."""
         past = self.catalog.past
         if (tables := past.get(version)) is None:
             tables = tables_at(self.store.catalog_db, version)
+            # Every commit clears the cache too, so tracking the use of its entries would not pay off.
             if len(past) >= _PAST:
                 past.clear()
             past[version] = tables
         return tables
 
     def tables_under(self, snapshot: Snapshot) -> Mapping[str, Table]:
-        """The tables of a snapshot's version, by case-folded name; CorruptError if one of an element is missing."""
+        """Return the tables at a snapshot's version by case-folded name. CorruptError if a table is missing."""
         tables = self.tables_at(snapshot.version)
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:
@@ -182,10 +184,10 @@ class BindContext:
         return tables
 
     def table_at(self, name: str, version: int) -> Table:
-        """The table that had this name at a version.
+        """Return the table that had this name at a version.
 
         Raises:
-            BindError: there was none; the message explains when there is one.
+            BindError: The table did not exist. The message suggests how to find the versions at which it did.
         """
         if (table := self.tables_at(version).get(name.lower())) is not None:
             return table
@@ -198,16 +200,16 @@ class BindContext:
         )
 
     def was_table(self, name: str) -> bool:
-        """Whether any version has a table of this name."""
+        """Return whether any version has a table of this name."""
         return bool(self.store.catalog_db.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
 
     def had_runs(self, name: str) -> bool:
-        """Whether runs of a task of this name are recorded, including dropped tasks."""
+        """Return whether runs of a task of this name are recorded, including runs of dropped tasks."""
         names = self.store.catalog_db.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 
     def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
-        """The hidden schema of the tables of one version, and the table at that version."""
+        """Return the table at the version of AT, and the hidden schema for the tables of that version."""
         name, at = travel.name.identifier, fragment.span.start
         try:
             if fragment.text[: travel.span.start].rstrip().endswith("."):
@@ -228,12 +230,12 @@ class BindContext:
         return f"snapdb version {version}", table
 
     def describing(self, query: BoundQuery) -> AbstractContextManager[SqlSession]:
-        """A session that only describes the SQL: its tables have columns, and no rows."""
+        """Open a session that only describes the SQL: its tables have columns but no rows."""
         return self.session(query if query.shapes is None else replace(query, names=query.shapes))
 
     @contextmanager
     def session(self, bound: BoundQuery) -> Iterator[SqlSession]:
-        """A session with the names of the SQL; DuckDB's errors are mapped to the statement and the user's names."""
+        """Open a session with the names of the SQL. DuckDB's errors are mapped to the statement and its names."""
 
         def place(query: str, error: SnapdbError) -> None:
             explain_refusal(error, bound, error.span if query == bound.text else None, self.catalog)
@@ -244,7 +246,7 @@ class BindContext:
     def _own_parameters(
         self, fragment: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]
     ) -> Parameters:
-        """The values of parameters in an SQL fragment. Positional ones belong to the only fragment that has any."""
+        """Return the parameters of an SQL fragment. Positional ones belong to the only fragment that has any."""
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError(
@@ -265,10 +267,10 @@ class BindContext:
         return self.parameters
 
     def resolve_version(self, at: VersionBound) -> int:
-        """The version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
+        """Return the version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
 
         Raises:
-            BindError: the version or tag does not exist.
+            BindError: The version or tag does not exist.
         """
         try:
             match at.kind:
@@ -287,8 +289,8 @@ class BindContext:
         return version
 
     def time_value(self, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
-        """A bound of a window as an integer in the graph's unit."""
-        # The common case, a literal, needs no round trip to DuckDB.
+        """Return a bound of a window as an integer in the unit of the graph."""
+        # Literals are the common case, and need no round trip to DuckDB.
         if (plain := _plain(fragment.text, unit)) is not None:
             return plain
         query = self.bind_query(fragment)
@@ -306,20 +308,20 @@ class BindContext:
         return self.whole(query) if is_integer else self._moment(query)
 
     def duration(self, fragment: SqlFragment) -> int:
-        """An INTERVAL in microseconds; months count as 30 days."""
+        """Return an INTERVAL in microseconds. A month counts as 30 days."""
         return self.number(self.bind_query(fragment), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
     def type_of(self, query: BoundQuery) -> str:
-        """The type of an expression, without evaluation."""
+        """Return the type of an expression without evaluating it."""
         with self.describing(query) as session:
             return session.describe(query.text, query.parameters, around=("SELECT (", ")"))[0].type
 
     def whole(self, query: BoundQuery) -> int:
-        """An integer expression. It may read tables, and is evaluated once, here."""
+        """Evaluate an integer expression once. It may read tables."""
         return self.number(_widened(query), "SELECT CAST((", ") AS HUGEINT)")
 
     def number(self, query: BoundQuery, before: str, after: str) -> int:
-        """The 64-bit integer that SQL around an expression returns; errors have the expression's span."""
+        """Return the 64-bit integer of an expression with SQL around it. Errors have the span of the expression."""
         value = self._value(query, before, after)
         if value is None:
             raise BindError("the value must be finite, found NULL or infinity", span=query.span, code="not-finite")
@@ -332,7 +334,7 @@ class BindContext:
         return int(value)
 
     def _moment(self, query: BoundQuery) -> int:
-        """Evaluate an expression as microseconds since 1970; a value without a zone is UTC."""
+        """Evaluate an expression as microseconds since 1970. Values without a zone are in UTC."""
         return self.number(query, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
     def _text(self, fragment: SqlFragment) -> str:
@@ -342,7 +344,7 @@ class BindContext:
         return str(value)
 
     def _value(self, query: BoundQuery, before: str, after: str) -> Any:
-        """Evaluate a query; errors that DuckDB raises only at run time get the expression's span too."""
+        """Evaluate a query. Errors that DuckDB raises only at run time get the span of the expression too."""
         try:
             with self.session(query) as session:
                 return session.wrap(before, query.text, after, query.parameters)[0][0]
@@ -351,10 +353,10 @@ class BindContext:
             raise
 
     def period(self, query: BoundQuery) -> Period | None:
-        """The parts of an INTERVAL expression; None where it is NULL, zero, or negative in a part.
+        """Return the parts of an INTERVAL expression, or None if it is NULL, zero, or has a negative part.
 
         Raises:
-            BindError: DuckDB cannot evaluate it, at its place.
+            BindError: DuckDB cannot evaluate the expression. The error has its span.
         """
         try:
             with self.session(query) as session:
@@ -365,10 +367,10 @@ class BindContext:
         return _positive_period(months, days, rest)
 
     def period_of_text(self, text: str, span: Span) -> Period | None:
-        """The parts of an interval given as text, such as '36 hours'.
+        """Return the parts of an interval in a text such as '36 hours'.
 
         Raises:
-            BindError: the text is not an interval, or has no unit.
+            BindError: The text is not an interval, or has no unit.
         """
         stripped = text.strip()
         try:
@@ -380,6 +382,7 @@ class BindContext:
                 span=span,
                 code="bad-length",
             ) from error
+        # DuckDB accepts a bare number, but its unit would be a guess.
         if stripped.isdecimal():
             raise BindError(
                 f"'{stripped[:40]}' has no unit; write a duration such as '{stripped[:9]} minutes'",
@@ -390,12 +393,12 @@ class BindContext:
 
 
 class _View(NamedTuple):
-    """The definition of a name."""
+    """The definition of a name as a view."""
 
     sql: str | None
-    """The SELECT; None where the query does not mention the name."""
+    """The SELECT, or None if the query does not mention the name."""
     columns: tuple[Column, ...] | None = None
-    """The columns; None: describing the SELECT costs no more than running it."""
+    """The columns, or None if describing the SELECT costs no more than running it."""
 
     @property
     def shape(self) -> str:
@@ -409,7 +412,7 @@ class _View(NamedTuple):
 def _names(
     views: Mapping[str, _View], schemas: Mapping[str, Mapping[str, _View]], sources: Mapping[str, object]
 ) -> tuple[Names, Names]:
-    """Return the names with their rows, and the same names without."""
+    """Return the names with their rows, and the same names without rows."""
     full = Names(_read(views), {s: _read(own) for s, own in schemas.items()}, sources)
     bare = Names(
         {n: v.shape for n, v in views.items()},
@@ -425,7 +428,7 @@ def _read(views: Mapping[str, _View]) -> dict[str, str]:
 
 
 def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: list[str]) -> BindError:
-    """Return the error for a parameter without a value; `name` is '' for ?."""
+    """Return the error for a parameter without a value. `name` is '' for ?."""
     mark = f"${name}" if name else "?"
     (start, stop) = next(t.span for t in tokens if t.text == mark or (not name and t.text.startswith("?")))
     there = did_you_mean(name, given) or (f"; given: {', '.join(given)}" if given else "; no parameter was passed")
@@ -434,13 +437,13 @@ def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: 
 
 
 def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:
-    """Return the tokens outside time travels."""
+    """Return the tokens outside of table references with AT."""
     spans = [travel.span for travel in travels]
     return [t for t in tokens if not any(span.start <= t.span.start < span.stop for span in spans)]
 
 
 def _opened(name: str, source: Any) -> Any:
-    """Return what DuckDB reads of a source; a stream that was read before would return no rows."""
+    """Return the object from which DuckDB reads a source. A stream that was already read is an error."""
     if not isinstance(source, Stream):
         return source
     if source.started:
@@ -452,13 +455,13 @@ def _opened(name: str, source: Any) -> Any:
 
 
 def _moved(bound: VersionBound, by: int) -> VersionBound:
-    """Shift a bound's spans from an SQL fragment to the statement's text."""
+    """Shift the spans of a bound from an SQL fragment to the statement's text."""
     value = SqlFragment(bound.value.text, Span(bound.value.span.start + by, bound.value.span.stop + by))
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
 
 def _plain(text: str, unit: TimeUnit | None) -> int | None:
-    """The value of a literal, as DuckDB would return it; None for any other expression.
+    """Return the value of a literal as DuckDB would evaluate it, or None for any other expression.
 
     >>> _plain("DATE '2026-01-31'", "timestamp"), _plain("1 + 2", "integer")
     (1769817600000000, None)
@@ -475,7 +478,7 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
 
 
 def _widened(query: BoundQuery) -> BoundQuery:
-    """Widen integer arithmetic to 128 bits: DuckDB's integer literals have 32 bits, which 86400000 * 30 overflows."""
+    """Widen integer arithmetic to 128 bits. DuckDB's literals have 32 bits, which 86400000 * 30 overflows."""
     tokens = scan(query.text)
     if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
         return query

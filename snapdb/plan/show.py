@@ -13,14 +13,14 @@ from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 _NAMED = 8
-"""The maximum number of dependants that an error names."""
+"""The maximum number of dependants that an error message names."""
 KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
-"""Type of a dependant → its name in messages, in the order in which they are listed."""
+"""Class of a dependant → its name in messages, in listing order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShowPlan(Plan):
-    """SHOW: a list of objects of a kind."""
+    """SHOW: list the objects of one kind."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -28,9 +28,9 @@ class ShowPlan(Plan):
     what: Shown
     like: str | None
     tables: tuple[Table, ...]
-    """The tables to list, of the version that AT names."""
+    """The tables to list, at the version that AT names."""
     of: str | None
-    """The table whose versions or columns, or the graph whose snapshots, are listed; None: all."""
+    """The table whose versions or columns are listed, or the graph whose snapshots are listed, or None for all."""
 
     def describe(self) -> PlanNode:
         of = "" if self.of is None else f" of {self.of}"
@@ -40,7 +40,7 @@ class ShowPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DescribePlan(Plan):
-    """DESCRIBE: the parts of one object."""
+    """DESCRIBE: show the parts of one object."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class DescribePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class SummarizePlan(Plan):
-    """SUMMARIZE: the statistics of a snapshot."""
+    """SUMMARIZE: compute the statistics of a snapshot."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -66,14 +66,14 @@ class SummarizePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DropPlan(Plan):
-    """DROP: a table, graph, snapshot, sampler, cache, task or tag is removed."""
+    """DROP: remove a table, graph, snapshot, sampler, cache, task or tag."""
 
     transactional: ClassVar[bool] = True
 
     target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
     base: int
     dependants: tuple[PropertyGraph | Snapshot | Sampler | Cache, ...] = ()
-    """The objects that are dropped too (CASCADE), dependants first."""
+    """The objects that CASCADE drops too, dependants first."""
 
     def fits_transaction(self) -> bool:
         return isinstance(self.target, Table) and not self.dependants
@@ -90,7 +90,7 @@ def _bind_show(statement: Show, context: BindContext) -> ShowPlan:
 
 
 def _shown_of(statement: Show, context: BindContext) -> str | None:
-    """Return the object whose versions, columns, snapshots or runs are listed; versions and runs outlive it."""
+    """Return the object whose versions, columns, snapshots or runs are listed. Versions and runs outlive it."""
     if statement.of is None:
         return None
     if statement.what == "SNAPSHOTS":
@@ -107,7 +107,7 @@ def _shown_of(statement: Show, context: BindContext) -> str | None:
 
 
 def _bind_describe(statement: Describe, context: BindContext) -> Plan:
-    """The object, a table at the version that AT names; without a kind, any object of that name."""
+    """Bind the object, or a table at the version that AT names. Without a kind, any object of that name matches."""
     name = statement.name
     if statement.at is not None:
         version = context.resolve_version(statement.at)
@@ -127,14 +127,14 @@ def _bind_describe(statement: Describe, context: BindContext) -> Plan:
             return DescribePlan(find_named(context.catalog.cache, name))
         case "TASK":
             return DescribePlan(find_named(context.catalog.task, name))
-        case "TABLE" if statement.kind is None:  # as in DuckDB, which also describes registered data
+        case "TABLE" if statement.kind is None:  # DuckDB, too, describes registered data without a keyword
             return QueryPlan(context.bind_query(SqlFragment(statement.text, statement.span)))
         case _:
             return DescribePlan(find_named(context.catalog.table, name))
 
 
 def _kind(context: BindContext, name: str) -> str:
-    """Return the kind of the object with that name; samplers, caches and tasks come last."""
+    """Return the kind of the object with that name. Samplers, caches and tasks are looked up last."""
     if (kind := context.catalog.kind_of(name)) is not None:
         return kind.upper()
     registered = name.lower() in {source.lower() for source in context.sources}
@@ -145,11 +145,12 @@ def _kind(context: BindContext, name: str) -> str:
 
 
 def _bind_drop(statement: Drop, context: BindContext) -> Plan:
-    """The object to drop, with its dependants under CASCADE."""
+    """Bind the object to drop, with its dependants under CASCADE."""
     kind, name = statement.kind.lower(), statement.name
     try:
         target = _find_target(context, statement.kind, name)
     except BindError as error:
+        # Only a missing object is ignored: IF EXISTS must not hide other errors, such as a name of another kind.
         if statement.if_exists and error.code == f"unknown-{kind}":
             return NothingPlan(f'{kind} "{name}" does not exist')
         raise
@@ -168,7 +169,7 @@ def _bind_drop(statement: Drop, context: BindContext) -> Plan:
 def _dependants(
     context: BindContext, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
 ) -> tuple[PropertyGraph | Snapshot | Sampler | Cache, ...]:
-    """Return what depends on an object: caches first, then samplers, snapshots and graphs."""
+    """Return the dependants of an object: caches first, followed by samplers, snapshots and graphs."""
     match target:
         case Table():
             graphs = [g for g in context.catalog.graphs.values() if target.name.lower() in tables_of(g)]
@@ -201,7 +202,7 @@ def _caches_of(context: BindContext, samplers: Sequence[Sampler]) -> tuple[Cache
 
 
 def _dependants_text(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
-    """Return the first dependants by kind and name, and the number of the others."""
+    """Return the kinds and names of the first dependants, and the number of the others."""
     order = list(KINDS)
     named = [f"{KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
     more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []

@@ -38,15 +38,17 @@ from snapdb.types import (
 from snapdb.types.text import did_you_mean
 
 _SMALL_ROWS = 1 << 20
-"""The bytes up to which materialized rows are too small for another encoding to pay off."""
+"""The maximum size in bytes of materialized rows for which no other encoding pays off."""
 _DEAD_SHARE = 0.01
-"""The share of positions not in the snapshot up to which a bitmap is chosen: sampling through it takes about 1.5 to 1.7
-times as long as from materialized rows, with a hundredth of their bytes. Measured on 20 million edges and 1 million
-nodes, fanouts 15, 10, 5, one thread, in CPU time: 1.5 times at 1 % dead, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and
-2.1 to 2.3 at 10 %; over a patch of 1 %, 1.85 times at 1 %."""
+"""The maximum share of edges outside the snapshot for which a bitmap is chosen.
+
+Sampling through a bitmap takes about 1.5 to 1.7 times as long as from materialized rows, with a hundredth of their
+bytes. Measured in CPU time with 20 million edges, 1 million nodes, fanouts 15, 10, 5 and one thread: 1.5 times at 1 %
+excluded edges, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and 2.1 to 2.3 at 10 %; with a delta of 1 %, 1.85 times at 1 %.
+"""
 _OWN_ROWS: tuple[Form, str] = ("materialized", "rows of its own, as no rule chooses an encoding")
 _FIRST_MOMENT = 1 - 2**63
-"""The earliest event time; the number before it marks edges without a time."""
+"""The earliest event time. The integer below it marks edges without a time."""
 
 
 class Pushed(NamedTuple):
@@ -62,7 +64,7 @@ class Pushed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CreateSnapshotPlan(Plan):
-    """CREATE SNAPSHOT: the elements of a graph at a version and a window."""
+    """CREATE SNAPSHOT: pin the elements of a graph at a version and in a window."""
 
     ruled: ClassVar[bool] = True
 
@@ -70,27 +72,27 @@ class CreateSnapshotPlan(Plan):
     graph: PropertyGraph
     version: int
     tables: Mapping[str, Table]
-    """The tables at that version, by case-folded name."""
+    """The tables at that version by case-folded name."""
     window: Window
     unit: TimeUnit | None
     filters: tuple[Filter, ...]
     replaces: Snapshot | None
     pin: Pin = PINNED
     layout: Form | None = None
-    """The encoding of WITH (layout = …); None: the cheapest, for each edge type."""
+    """The encoding of WITH (layout = …), or None for the cheapest of each edge type."""
     refreshes: bool = False
-    """Whether this is a refresh of `replaces`, and not a new snapshot of the same name."""
+    """Whether this is a refresh of `replaces` instead of a new snapshot with the same name."""
     pushed: tuple[Pushed, ...] = ()
-    """The part of `filters` that is pushed down to event times, at most one per edge type."""
+    """The conditions of `filters` that are pushed down to event times, with at most one entry per edge type."""
     cheapest: bool = False
-    """Whether each edge type without `layout` gets the cheapest encoding; otherwise materialized rows."""
+    """Whether edge types without `layout` get the cheapest encoding, instead of materialized rows."""
 
     def filters_of(self, element: str) -> tuple[Filter, ...]:
-        """The conditions on an element."""
+        """Return the conditions on an element."""
         return tuple(f for f in self.filters if f.element == element)
 
     def bounds_of(self, element: str) -> Pushed:
-        """The pushed conditions of an element; without bounds if there are none."""
+        """Return the pushed conditions of an element, without bounds if there are none."""
         return next((p for p in self.pushed if p.element == element), Pushed(element))
 
     def describe(self) -> PlanNode:
@@ -115,12 +117,12 @@ class CreateSnapshotPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RefreshPlan(Plan):
-    """REFRESH SNAPSHOT: a snapshot is resolved again, and replaces its former state."""
+    """REFRESH SNAPSHOT: resolve a snapshot again, and replace its previous state."""
 
     create: CreateSnapshotPlan
     before: Snapshot
     full: bool
-    """Whether everything is built again from the tables, without existing artifacts."""
+    """Whether to rebuild everything from the tables, without existing artifacts."""
     dry_run: bool
     """Whether the statement only reports the changes."""
 
@@ -133,7 +135,7 @@ class RefreshPlan(Plan):
 
 
 def _time_bounds_text(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
-    """Bounds of event times as text; '' if there are none."""
+    """Format bounds of event times as text, which is empty without bounds."""
     begin, end = (
         moment if moment is None or unit != "timestamp" else f"'{spelled(moment)}'" for moment in (start, stop)
     )
@@ -146,7 +148,7 @@ def _conditions_text(conditions: list[str]) -> str:
 
 
 def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Plan:
-    """A pinned snapshot: relative versions and windows are resolved; the pin keeps the relative form for REFRESH."""
+    """Bind a snapshot. Relative versions and windows are resolved, and the pin records them for REFRESH."""
     replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
@@ -173,7 +175,7 @@ def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Pl
 
 
 def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
-    """The graph with only these elements, and the vertex types that its edges end in."""
+    """Return the graph reduced to these elements and the vertex types at the ends of its edges."""
     if not elements:
         return graph
     wanted: set[str] = set()
@@ -198,7 +200,7 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
 def _check_tables(
     context: BindContext, graph: PropertyGraph, version: int, statement: CreateSnapshot
 ) -> Mapping[str, Table]:
-    """Return the tables at the version; BindError where they do not fit the graph."""
+    """Return the tables at the version. BindError if they do not fit the graph."""
     tables = context.tables_at(version)
     if problem := next(misfits(graph, tables), None):
         raise BindError(
@@ -211,7 +213,7 @@ def _check_tables(
 
 
 def _pin(statement: CreateSnapshot) -> Pin:
-    """Return what REFRESH resolves again: a version without AT or by a tag, a window that ends at the latest event."""
+    """Return what REFRESH resolves again: the newest version or a tag, and a window that ends at the latest event."""
     at, bound = statement.at, statement.event_time
     tag = scan(at.value.text)[0].string_value if at is not None and at.kind == "TAG" else None
     trails = isinstance(bound, WindowBound) and bound.ending is None
@@ -220,18 +222,18 @@ def _pin(statement: CreateSnapshot) -> Pin:
 
 
 def _element_shapes(graph: PropertyGraph, tables: Mapping[str, Table]) -> Names:
-    """Return every element of a graph with its columns and no rows."""
+    """Return every element of a graph as a view with its columns and without rows."""
     views = {e.name: no_rows(_shape_columns(e, tables[e.table.lower()])) for e in graph.elements}
     return Names(views, lasting=True)
 
 
 def _shape_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
-    """Return the columns that a condition can name; PROPERTIES only affect what is shown."""
+    """Return the columns that a condition can name. PROPERTIES only affects which of them are shown."""
     return (*table.columns, Column("e_id", "BIGINT")) if isinstance(element, EdgeElement) else table.columns
 
 
 def _check_filters(session: SqlSession, filters: Sequence[Filter]) -> None:
-    """Raise where the conditions cannot be read in their stored form."""
+    """Raise if the conditions are not valid in their stored form."""
     selects = (f"SELECT 1 FROM {quote(f.element)} WHERE {f.condition}" for f in filters)
     session.describe("\nUNION ALL ".join(selects))
 
@@ -247,12 +249,12 @@ def _filters(
         session.describe(query.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
         filters = tuple(_filter(part, columns, where.span) for part in session.conjuncts(query.text))
-        _check_filters(session, filters)  # in the form in which they are stored and read from now on
+        _check_filters(session, filters)  # checks the form in which they are stored
         return filters
 
 
 def _element_of(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | None:
-    """Return the element that a reference to a column or row belongs to; None for a lambda's parameter."""
+    """Return the element to which a reference to a column or row belongs, or None for a parameter of a lambda."""
     names = [name.lower() for name in parts]
     for name in names[:-1] or names:
         if owner := next((element for element in columns if element.lower() == name), None):
@@ -268,6 +270,7 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
         error.span = span
         raise
     owners = {owner for parts in named if (owner := _element_of(parts, columns)) is not None}
+    # A condition filters the rows of one element. One over two elements would be a join.
     if len(owners) != 1:
         problem = (
             f"{condition} refers to {' and '.join(sorted(owners))}" if owners else f"{condition} refers to no column"
@@ -281,12 +284,12 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
 
 
 def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | None) -> TimeUnit | None:
-    """The unit of the graph's event times.
+    """Return the unit of the graph's event times.
 
     Args:
         graph: The graph.
-        tables: Its tables.
-        bound: The span of FOR EVENT_TIME, which requires event times of one unit; None: the statement has none.
+        tables: The tables of the graph.
+        bound: The span of FOR EVENT_TIME, which requires event times of one unit, or None without the clause.
     """
     units: dict[TimeUnit, str] = {}
     for name, _, unit in graph_times(graph, tables):
@@ -315,7 +318,7 @@ def _bind_window(
     graph: PropertyGraph,
     tables: Mapping[str, Table],
 ) -> Window:
-    """Return the bounds as integers, half-open."""
+    """Return the window as half-open integer bounds."""
     if isinstance(bound, WindowBound):
         ending = None if bound.ending is None else context.time_value(bound.ending, unit)
         return _trailing_window(context, context.bind_query(bound.length), unit, graph, tables, ending)
@@ -337,17 +340,17 @@ def _trailing_window(
     tables: Mapping[str, Table],
     ending: int | None = None,
 ) -> Window:
-    """The window of that length up to and including a time: by default the latest event.
+    """Return the window of that length up to and including a time, by default the time of the latest event.
 
     Raises:
-        BindError: the length is not positive or has the wrong unit, or there is no event.
+        BindError: The length is not positive or has the wrong unit, or the graph has no event.
     """
     check_length(context, length, unit, "WINDOW")
     last = _latest_event(context, graph, tables, length.span) if ending is None else ending
     if unit == "integer":
         before = last - context.whole(length)
     else:
-        # DuckDB subtracts the interval, as months differ in length.
+        # DuckDB subtracts the interval, because months differ in length.
         before = context.number(length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
     if before >= last:
         raise BindError("the length of WINDOW must be greater than zero", span=length.span, code="out-of-range")
@@ -377,7 +380,7 @@ def check_length(context: BindContext, length: BoundQuery, unit: TimeUnit | None
 
 
 def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
-    """The greatest event time of the graph's edges; edges without a time do not count."""
+    """Return the greatest event time of the graph's edges. Edges without a time do not count."""
     latest = []
     for edge in graph.edges:
         table = tables[edge.table.lower()]
@@ -399,7 +402,7 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
 
 
 def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
-    """The snapshot, resolved again; a NothingPlan if nothing in it is relative, unless FULL rebuilds it."""
+    """Bind the snapshot, resolved again. A NothingPlan if no part of it is relative, unless FULL rebuilds it."""
     name = statement.name
     snapshot = find_named(context.catalog.snapshot, name)
     if not snapshot.pin.moves and not statement.full:
@@ -412,7 +415,8 @@ def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     _check_fits(context, snapshot, version, tables, name)
     window, length = snapshot.window, snapshot.pin.window
     if length is not None:
-        # The length's text is stored, and not in this statement, so errors about it point to the snapshot's name.
+        # The text of the length is stored, and is not part of this statement, so its errors point to the snapshot's
+        # name.
         query = replace(context.bind_query(SqlFragment(length, name.span)), pieces=())
         try:
             window = _trailing_window(context, query, snapshot.unit, snapshot.graph, tables)
@@ -467,7 +471,7 @@ def _check_fits(
 
 
 def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
-    """Return why a condition cannot be read at the version."""
+    """Return why a condition is not valid at the version, or None if all are."""
     with context.store.sql_engine.session(_element_shapes(snapshot.graph, tables)) as session:
         for condition in snapshot.filters:
             try:
@@ -478,7 +482,7 @@ def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str,
 
 
 class Encoding(NamedTuple):
-    """An encoding, its bytes on disk beside the topology, and the reason for choosing it."""
+    """An encoding, its bytes on disk in addition to the topology, and the reason for choosing it."""
 
     form: Form
     bytes: int
@@ -486,7 +490,7 @@ class Encoding(NamedTuple):
 
 
 class EdgeShape(NamedTuple):
-    """The numbers that decide the encoding of one edge type."""
+    """The numbers that determine the encoding of one edge type."""
 
     element: str
     """The name of the edge type."""
@@ -497,21 +501,22 @@ class EdgeShape(NamedTuple):
     held: int
     """The number of edges in the topology."""
     width: int
-    """Bytes per edge in materialized rows: neighbour, edge id, times, weight."""
+    """The bytes per edge in materialized rows: neighbour, edge id, times and weight."""
     prefix: bool
-    """Whether the edges of the snapshot are a prefix of every row."""
+    """Whether the snapshot contains a prefix of every row."""
     patched: bool = False
-    """Whether the topology has a patch, which makes a bitmap slower."""
+    """Whether the topology has a delta, which makes a bitmap slower."""
 
     def choose_encoding(self, layout: Form | None, *, cheapest: bool = True) -> Encoding:
-        """The encoding that WITH names, or else the cheapest.
+        """Return the encoding that WITH names, or else the cheapest one.
 
         Args:
-            layout: The encoding; None: choose one.
-            cheapest: Whether to choose the cheapest, instead of materialized rows, which can represent any snapshot.
+            layout: The encoding, or None to choose one.
+            cheapest: Whether to choose the cheapest encoding instead of materialized rows, which can represent any
+                snapshot.
 
         Raises:
-            BindError: the encoding cannot represent this snapshot.
+            BindError: The encoding cannot represent this snapshot.
 
         >>> EdgeShape("bought", 1000, 90_000, 100_000, 16, True).choose_encoding(None).form
         'ends'
@@ -535,7 +540,7 @@ class EdgeShape(NamedTuple):
 
 
 def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
-    """The bytes of an encoding on disk, beside the topology.
+    """Return the bytes of an encoding on disk, in addition to the topology.
 
     >>> shape = EdgeShape("e", 10, 50, 100, 16, True)
     >>> _encoding_bytes("ends", shape), _encoding_bytes("bitmap", shape)
@@ -553,6 +558,7 @@ def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
 
 
 def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
+    # The order follows the cost of sampling: full and ends read the topology directly, a bitmap tests every edge.
     if shape.edges == shape.held:
         return "full", "it contains all edges of the topology"
     own = _encoding_bytes("materialized", shape)

@@ -74,14 +74,14 @@ _COPY_OPTIONS = {
     "csv": _CSV_OPTIONS,
     "json": _JSON_OPTIONS,
 }
-"""The options of each format; DuckDB's readers take them under these names or those of `_DUCKDB_NAMES`."""
+"""The options of each format. DuckDB's readers accept them under these names or those of `_DUCKDB_NAMES`."""
 _DUCKDB_NAMES = {"delimiter": "delim", "null": "nullstr"}
 _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTablePlan(Plan):
-    """CREATE TABLE: a new table, empty or with a query's rows."""
+    """CREATE TABLE: create a table that is empty, or has the rows of a query."""
 
     transactional: ClassVar[bool] = True
 
@@ -93,7 +93,7 @@ class CreateTablePlan(Plan):
     """The version that the query reads."""
     message: str | None
     copies: tuple[str, ...] = ()
-    """Parquet files with exactly these rows in the format of segments, which are copied instead of rewritten."""
+    """Parquet files in the format of segments that have exactly these rows. They are copied instead of rewritten."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
@@ -106,19 +106,19 @@ class CreateTablePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class InsertPlan(Plan):
-    """INSERT and COPY … FROM: a query's rows are appended as a segment."""
+    """INSERT and COPY … FROM: append the rows of a query as a segment."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     supplied: tuple[str, ...]
-    """The columns to which the query's columns are assigned, in its order."""
+    """The columns to which the columns of the query are assigned, in the query's order."""
     query: BoundQuery
     message: str | None
     copies: tuple[str, ...] = ()
     """Parquet files to copy, as in CreateTablePlan."""
     new: NewFiles | None = None
-    """The files that the query reads, to be recorded as loaded, for COPY of new files only."""
+    """The files that the query reads, which are recorded as loaded. Only for COPY with NEW FILES ONLY."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
@@ -133,13 +133,13 @@ class InsertPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan(Plan):
-    """DELETE: the rows that a query selects are removed in the next version."""
+    """DELETE: remove the rows that a query selects from the next version."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     find: BoundQuery
-    """The query of the ids, SELECT row_id."""
+    """The query of the row ids, SELECT row_id."""
     base: int
     message: str | None
 
@@ -152,13 +152,13 @@ class DeletePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePlan(Plan):
-    """UPDATE: the rows that a query selects are replaced by rows with new values."""
+    """UPDATE: replace the rows that a query selects by rows with new values."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     find: BoundQuery
-    """The query of the row ids, called ROW_ID, and the table's columns with their new values."""
+    """The query of the row ids, named ROW_ID, and of all columns of the table with their new values."""
     base: int
     message: str | None
     changed: frozenset[str]
@@ -173,14 +173,14 @@ class UpdatePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class AlterPlan(Plan):
-    """ALTER TABLE: the columns of a table from the next version on; no file is rewritten."""
+    """ALTER TABLE: set the columns of a table from the next version on. No file is rewritten."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     columns: tuple[Column, ...]
     did: str
-    """A description of the change, for the user."""
+    """A description of the change for the user."""
     base: int
     message: str | None
 
@@ -198,7 +198,7 @@ def _describe_search(find: BoundQuery) -> PlanNode:
 
 
 def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
-    """The columns of a new table, from its definition or its query."""
+    """Bind the columns of a new table, from its definition or its query."""
     replacing = ("table",) if statement.or_replace or statement.if_not_exists else ()
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
         return NothingPlan(f'table "{statement.name}" already exists')
@@ -225,15 +225,16 @@ def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
 
 
 def _bind_insert(statement: Insert, context: BindContext) -> Plan:
-    """A query whose columns match the table's, or the listed ones."""
+    """Bind a query whose columns match those of the table, or the listed ones."""
     table = find_named(context.catalog.table, statement.table)
     supplied = named_columns(table, statement.columns)
     query = context.bind_query(statement.query)
     with context.describing(query) as session:
-        # DuckDB evaluates all rows of VALUES to describe them: the first row suffices.
+        # DuckDB evaluates all rows of VALUES to describe them, although the first row suffices here.
         text = first_row(query.text) or query.text
         columns = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
+        # A file can be copied unchanged only if it supplies every column of the table in the table's order.
         in_order = [c.name.lower() for c in columns] == [c.name.lower() for c in table.columns]
         whole = path is not None and in_order and not statement.columns
         copies = copyable(session, session.files_behind(str(path)), table.columns) if whole else ()
@@ -249,12 +250,12 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
 
 
 def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return columns with the field ids that identify them in files."""
+    """Return columns with field ids, which identify them in files."""
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
 def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Column]:
-    """The columns of `name type [NOT NULL], …`, as DuckDB parses them."""
+    """Return the columns of `name type [NOT NULL], …` as DuckDB parses them."""
     for token in scan(definition.text):
         if token.word == "COLLATE":
             at = definition.span.start
@@ -264,6 +265,8 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
                 code="not-supported",
             )
     query = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
+    # DuckDB creates the table in the session, so types, aliases of types and defaults are read exactly as DuckDB reads
+    # them.
     with context.session(query) as session:
         session.wrap("CREATE TABLE defined (", query.text, "\n)")
         rows = session.rows(
@@ -293,10 +296,11 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
 
 
 def _checked_default(context: BindContext, session: SqlSession, expression: str | None, type_: str) -> str | None:
-    """The value of a DEFAULT as text, for a cast to the type; None for NULL or without a DEFAULT."""
+    """Return the value of a DEFAULT as text that can be cast to the type, or None for NULL or without a DEFAULT."""
     if expression is None:
         return None
     check_repeatable(context.store.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
+    # The value is stored as text, so it is cast to the type that Parquet stores, and then to text.
     form = parquet_form(type_)
     try:
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
@@ -310,11 +314,11 @@ def _checked_default(context: BindContext, session: SqlSession, expression: str 
 
 
 def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
-    """Bind the query for the ids of the removed rows."""
+    """Bind the query for the ids of the rows to remove."""
     table = find_named(context.catalog.table, statement.table)
     name = quote(str(statement.alias or table.name))
-    distinct = "DISTINCT " if statement.others else ""  # a row may match several rows of USING
-    # An alias would be visible to the user's condition; the name of the ids is one that no column may have.
+    distinct = "DISTINCT " if statement.others else ""  # one row may match several rows of USING
+    # A condition of the user could refer to an alias, so the ids keep a name that no column may have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
     find, shape = (
         compose(statement.span, before, *_from_where(context, rows, name, statement), ")")
@@ -325,12 +329,12 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
 
 
 def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
-    """A query for the rows to change: their ids, and all columns with the new values."""
+    """Bind the query for the rows to change: their ids, and all columns with the new values."""
     table = find_named(context.catalog.table, statement.table)
     name = quote(str(statement.alias or table.name))
     places = {}
     values: list[str | BoundQuery] = []
-    # In the order of the text, as ? parameters are positional.
+    # The values are in the order of the text, because ? parameters are positional.
     for place, (target, value) in enumerate(statement.assignments):
         column = find_column(table, target)
         if column.name in places:
@@ -344,7 +348,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
         for i, c in enumerate(table.columns)
     ]
     chosen = ", ".join(
-        # In the form in which a file stores it meanwhile.
+        # Files may store a type in another form, so the value is cast to its type and then to that form.
         f"CAST(CAST({chosen_value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"
         for chosen_value, c in zip(new, table.columns, strict=True)
     )
@@ -364,7 +368,7 @@ def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
 
 
 def _selects(context: BindContext, table: Table) -> tuple[str, str]:
-    """Return the SELECT of a table with row ids, and one of the same columns without rows."""
+    """Return the SELECT of a table with row ids, and a SELECT of the same columns without rows."""
     shape = no_rows((*table.columns, Column(ROW_ID, "BIGINT")))
     return context.rows(table, row_ids=True, ordered=False), shape
 
@@ -375,7 +379,7 @@ def _check_query(context: BindContext, shape: BoundQuery) -> None:
 
 
 def _from_where(context: BindContext, rows: str, name: str, statement: Delete | Update) -> list[str | BoundQuery]:
-    """Return FROM and WHERE of the rows that a statement changes."""
+    """Return the FROM and WHERE clauses for the rows that a statement changes."""
     parts: list[str | BoundQuery] = [f"({rows}) AS {name}"]
     if statement.others is not None:
         parts += [", ", context.bind_query(statement.others)]
@@ -385,7 +389,7 @@ def _from_where(context: BindContext, rows: str, name: str, statement: Delete | 
 
 
 def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
-    """The table's columns after the change; columns that a graph reads cannot be dropped or renamed."""
+    """Bind the columns after the change. Columns that a graph reads cannot be dropped or renamed."""
     if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
         return NothingPlan(f'table "{statement.table}" does not exist')
     table = find_named(context.catalog.table, statement.table)
@@ -429,7 +433,7 @@ def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[
                     span=definition.span,
                     code="reserved-name",
                 )
-    # Older files still have fields of dropped columns, which a new column must not read.
+    # Older files still contain the fields of dropped columns, which a new column must not read.
     column = replace(column, field=table.fields + 1)
     columns = (*table.columns, column)
     try:
@@ -460,6 +464,7 @@ def _drop_column(
 def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
     column = find_column(table, action.column)
     other = table.column(action.new.text)
+    # The same field id means the same column: a rename that only changes the case is allowed.
     if other is not None and other.field != column.field:
         raise BindError(
             f'column "{other.name}" already exists in table {table.name}', span=action.new.span, code="exists"
@@ -475,7 +480,7 @@ def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> 
 
 
 def _check_unused(context: BindContext, table: Table, column: Column, name: Name, verb: str) -> None:
-    """Raise where a graph names the column; a graph serves every version whose tables fit it."""
+    """Raise if a graph names the column, because a graph applies to every version whose tables fit it."""
     users = [g.name for g in context.catalog.graphs.values() if _is_used(g, table, column)]
     if users:
         raise BindError(
@@ -491,7 +496,7 @@ def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
 
 
 def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
-    """A file's columns matched with the table's: by name where the file has names, else by position."""
+    """Match the columns of a file with those of the table: by name if the file has names, else by position."""
     table = find_named(context.catalog.table, statement.table)
     wanted = named_columns(table, statement.columns)
     if not statement.path.strip():
@@ -503,7 +508,7 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
             span=statement.path_span,
             code="bad-path",
         )
-    if not statement.new_only:  # NEW files skip the database's own files instead
+    if not statement.new_only:  # NEW FILES ONLY skips the database's own files instead
         check_foreign_path(context.store.db_dir.path, statement.path, statement.path_span)
     format_, options = _copy_options(statement)
     reader_options = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
@@ -532,18 +537,19 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
 def _select_files(
     session: SqlSession, file: File, names: Sequence[str], *, together: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """A query over some files, each matched by itself, and the columns that it returns.
+    """Return a query over some files, each of which is matched separately, and the columns that it returns.
 
     Args:
         session: The session that reads the files.
-        file: Their declared properties.
-        names: Their paths.
-        together: Whether the union of their columns has to match, as the statement requests.
+        file: The declared properties of the files.
+        names: The paths of the files.
+        together: Whether to match the union of all columns instead, as the statement requests.
     """
     if together:
         literal = files_literal(names)
         matched = match_columns(session, file, literal, f"{len(names)} files, {names[0]} the first,")
         return matched.sql(literal), matched.supplied
+    # Consecutive files with the same columns share one reader, so thousands of equal files are one scan.
     alike: list[tuple[Matched, list[str]]] = []
     for name in names:
         session.check_stopped()
@@ -555,7 +561,7 @@ def _select_files(
 
 
 def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | float]]:
-    """The format, from FORMAT or the file name extension, and the other options."""
+    """Return the format, from FORMAT or the file name extension, and the other options."""
     given = {name.text.lower(): value for name, value in statement.options}
     format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
     if format_ not in _COPY_OPTIONS:

@@ -22,17 +22,17 @@ from snapdb.types import Schedule, Task
 
 _SECOND = 1_000_000
 _LONGEST = 1000 * 365 * 86_400 * _SECOND
-"""A thousand years, in microseconds."""
+"""A thousand years in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTaskPlan(Plan):
-    """CREATE TASK: statements with a schedule; each run binds the names in them."""
+    """CREATE TASK: store statements with a schedule. Each run binds the names in the statements."""
 
     task: Task
     """The task to create, without an id."""
     replaces: Task | None
-    """The task that it replaces, whose id and runs it takes over; None: the name is free."""
+    """The task to replace, whose id and runs the new task takes over, or None if the name is free."""
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateTask", f"{self.task.name}: {self.task.schedule.text}")
@@ -40,15 +40,15 @@ class CreateTaskPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class AlterTaskPlan(Plan):
-    """ALTER TASK: a task is suspended, resumed, or gets other options."""
+    """ALTER TASK: suspend or resume a task, or change its options."""
 
     before: Task
     after: Task
     since: int | None
-    """The time up to which scheduled runs are settled, in microseconds since 1970 UTC: none is caught up. None:
-    unchanged."""
+    """The time in microseconds since 1970 UTC up to which scheduled runs are settled, so that none of them is caught
+    up. None leaves it unchanged."""
     did: str
-    """A description of the change, for the user."""
+    """A description of the change for the user."""
 
     def describe(self) -> PlanNode:
         return PlanNode("AlterTask", f"{self.before.name}: {self.did}")
@@ -56,7 +56,7 @@ class AlterTaskPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class ExecuteTaskPlan(Plan):
-    """EXECUTE TASK: a task runs now, in this process."""
+    """EXECUTE TASK: run a task now, in this process."""
 
     task: Task
 
@@ -65,7 +65,7 @@ class ExecuteTaskPlan(Plan):
 
 
 def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
-    """The task, whose body was parsed already; each run looks up the names in it."""
+    """Bind a task. Its body is already parsed, and each run looks up the names in it."""
     name = statement.name
     existing = context.catalog.tasks.get(name.text.lower())
     if (there := check_own(statement, "task", existing)) is not None:
@@ -92,7 +92,7 @@ def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
 
 
 def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
-    """The task after the change; a NothingPlan if it is so already."""
+    """Bind the task after the change. A NothingPlan if the task is already in that state."""
     task = find_named(context.catalog.task, statement.name)
     match statement.action:
         case "SET":
@@ -110,7 +110,7 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
 
 
 def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Schedule:
-    """The schedule; intervals are counted from the second of creation."""
+    """Bind the schedule. Intervals are counted from the second of creation."""
     anchor = created - created % _SECOND
     if schedule.every is None:
         assert schedule.cron is not None
@@ -138,7 +138,7 @@ def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Sch
 
 
 def _working_folder() -> str:
-    """Return the directory that relative paths refer to."""
+    """Return the directory to which relative paths refer."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -150,7 +150,7 @@ def _working_folder() -> str:
 
 
 def _body_statements(body: str) -> str:
-    """The statements of a body, without dollar quotes.
+    """Return the statements of a body without dollar quotes.
 
     >>> _body_statements("$do$ VACUUM; $do$"), _body_statements("VACUUM")
     ('VACUUM;', 'VACUUM')
@@ -184,15 +184,16 @@ def _timeout(context: BindContext, option: TaskOption) -> int:
 
 
 _READ: dict[str, Callable[[BindContext, TaskOption], str | int]] = {"timeout": _timeout}
-"""Option → the function that converts its value; others are stored as they are."""
+"""Option → the function that converts its value. The values of other options are stored unchanged."""
 
 
 def _check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
-    """Raise unless DuckDB can parse a condition; names in it are not looked up.
+    """Raise unless DuckDB can parse a condition. Names in the condition are not looked up.
 
     Raises:
-        ParseError: at the place of the first error.
+        ParseError: The condition is not valid. The error has the position of the first error.
     """
+    # Placeholders such as {date} are not SQL, so the check parses the condition with sample values.
     sample = filled(condition.text, PLACEHOLDERS)
     edits: tuple[Rewritten, ...] = (sample,)
     try:
@@ -208,7 +209,7 @@ def _check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
 
 
 def _duckdb_edits(text: str) -> Iterator[tuple[Span, str]]:
-    """Return the parts that DuckDB's parser would not read, with their replacements."""
+    """Yield the parts that DuckDB's parser does not accept, with their replacements."""
     travels = time_travels(text)
     yield from ((travel.span, travel.name.text) for travel in travels)
     others = [(changed.span, "0") for changed in changed_graphs(text)] + [(span, '"at"') for span in bare_ats(text)]
@@ -218,7 +219,7 @@ def _duckdb_edits(text: str) -> Iterator[tuple[Span, str]]:
 
 
 def _original_span(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span:
-    """Map a span of an edited text, the last edit first, to a span of the statement."""
+    """Map a span of an edited text to a span of the statement. The last edit is the first in `edits`."""
     first, stop = span
     for edit in edits:
         first, stop = edit.place(first), edit.place(stop)

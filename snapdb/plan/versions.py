@@ -16,7 +16,7 @@ from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 @dataclass(frozen=True, slots=True)
 class CreateTagPlan(Plan):
-    """CREATE TAG: a version gets a name."""
+    """CREATE TAG: give a name to a version."""
 
     tag: Tag
     replaces: bool
@@ -27,7 +27,7 @@ class CreateTagPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class BeginPlan(Plan):
-    """BEGIN: the statements up to COMMIT become one version, or none."""
+    """BEGIN: combine the statements up to COMMIT into one version, or discard all of them."""
 
     transactional: ClassVar[bool] = True
 
@@ -37,14 +37,14 @@ class BeginPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan(Plan):
-    """COMMIT: the changes of the open transaction become a version."""
+    """COMMIT: publish the changes of the open transaction as a version."""
 
     transactional: ClassVar[bool] = True
 
     message: str | None
 
     def describe(self) -> PlanNode:
-        """The plan as a tree of operators.
+        """Return the plan as a tree of operators.
 
         >>> CommitPlan("day 324").describe().detail
         "with message 'day 324'"
@@ -54,7 +54,7 @@ class CommitPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan(Plan):
-    """ROLLBACK: the changes of the open transaction are discarded."""
+    """ROLLBACK: discard the changes of the open transaction."""
 
     transactional: ClassVar[bool] = True
 
@@ -64,7 +64,7 @@ class RollbackPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DiffTablePlan(Plan):
-    """DIFF TABLE: the differences of a table between two versions; None: it did not exist at that version."""
+    """DIFF TABLE: compare a table at two versions. A table is None if it did not exist at that version."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class DiffTablePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DiffGraphPlan(Plan):
-    """DIFF GRAPH: the differences of a whole graph between two versions."""
+    """DIFF GRAPH: compare a whole graph at two versions."""
 
     reads: ClassVar[bool] = True
 
@@ -88,7 +88,7 @@ class DiffGraphPlan(Plan):
     before: int
     after: int
     tables_before: Mapping[str, Table]
-    """The tables of a version, by case-folded name."""
+    """The tables at the earlier version by case-folded name."""
     tables_after: Mapping[str, Table]
     detail: Literal["SUMMARY", "ROWS", "FEATURES"]
 
@@ -99,7 +99,7 @@ class DiffGraphPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DiffSnapshotPlan(Plan):
-    """DIFF SNAPSHOT: the differences between two snapshots; added rows are in `after` and not in `before`."""
+    """DIFF SNAPSHOT: compare two snapshots. Added rows are in `after` and not in `before`."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class DiffSnapshotPlan(Plan):
 
 
 def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
-    """A tag for an existing version."""
+    """Bind a tag for an existing version."""
     name = statement.name.text
     existing = next(
         (tag for tag in VersionHistory(context.store.catalog_db).tags() if tag.name.lower() == name.lower()), None
@@ -126,7 +126,7 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
             span=statement.name.span,
             code="exists",
         )
-    if existing is None:  # a tag of an older snapdb may have any name, and can be moved
+    if existing is None:  # a tag from an older snapdb may have any name, and can still be moved
         check_name(statement.name)
     version = context.catalog.version if statement.at is None else context.resolve_version(statement.at)
     if not version:
@@ -137,7 +137,7 @@ def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
 
 
 def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePlan:
-    """The table at two versions."""
+    """Bind the table at both versions."""
     name = statement.table.text
     first = context.resolve_version(statement.start)
     before = context.tables_at(first).get(name.lower())
@@ -146,6 +146,7 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
     else:
         last = context.resolve_version(statement.stop)
         after = context.tables_at(last).get(name.lower())
+    # A table that was created or dropped in between exists at only one of the versions, which is a valid diff.
     if before is None and after is None:
         if not context.was_table(name):
             find_named(context.catalog.table, statement.table)  # raises an error with the nearest name
@@ -158,12 +159,12 @@ def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePla
     assert shown is not None
     for table in (before, after):
         if table is not None:
-            context.rows(table)  # raises if a file is missing
+            context.rows(table)  # raises an error if a file is missing
     return DiffTablePlan(shown.name, before, after, statement.rows)
 
 
 def _bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPlan:
-    """Bind the graph over the tables of two versions, both of which fit it."""
+    """Bind the graph over the tables of two versions, both of which must fit it."""
     graph = find_named(context.catalog.graph, statement.graph)
     before = context.resolve_version(statement.start)
     tables_before = context.tables_at(before)
@@ -188,7 +189,7 @@ def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table],
 
 
 def _bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSnapshotPlan:
-    """Bind two snapshots with an element in common."""
+    """Bind two snapshots that have an element in common."""
     after, before = (
         find_named(context.catalog.snapshot, statement.after),
         find_named(context.catalog.snapshot, statement.before),
@@ -202,7 +203,7 @@ def _bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSn
             code="nothing-in-common",
         )
     for snapshot in (after, before):
-        context.views(snapshot)  # raises if a file is missing
+        context.views(snapshot)  # raises an error if a file is missing
     return DiffSnapshotPlan(after, before, statement.detail)
 
 

@@ -1,4 +1,4 @@
-"""Samples: SAMPLE, CREATE SAMPLER and AUDIT."""
+"""Plans of samples: SAMPLE, CREATE SAMPLER and AUDIT."""
 
 from snapdb.plan.samples.bind import FAMILY, bind_sample
 from snapdb.plan.samples.plans import AuditPlan, CreateSamplerPlan, SamplePlan, SeedColumns

@@ -1,4 +1,4 @@
-"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the columns of the seed query, and every clause."""
+"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the columns of the seed query, and all clauses."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,17 +43,17 @@ _TAKEN = BATCH_NAMES | {"x", "edge_attr"}
 def seed_columns(
     columns: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, tables: Mapping[str, Table], place: Span
 ) -> SeedColumns:
-    """The roles of the columns of a seed query.
+    """Return the roles of the columns of a seed query.
 
     Args:
         columns: The columns of the query.
         spec: The sampler.
-        snapshot: Its snapshot.
-        tables: The tables under the snapshot.
+        snapshot: The snapshot of the sampler.
+        tables: The tables at the snapshot's version.
         place: The span of the query.
 
     Raises:
-        BindError: columns are missing, have types that are not valid, or names that are taken.
+        BindError: Columns are missing, have types that are not valid, or have names that are taken.
     """
     try:
         return _seed_columns(columns, spec, snapshot, tables, place)
@@ -111,7 +111,7 @@ def _check_other(column: Column, taken: bool) -> None:
 def _vertex_key(
     columns: Sequence[Column], seed_type: str, snapshot: Snapshot, tables: Mapping[str, Table]
 ) -> tuple[int, ...]:
-    """The positions of the first columns, if they have the key's types."""
+    """Return the positions of the first columns if they have the types of the key."""
     vertex = snapshot.graph.vertex(seed_type)
     assert vertex is not None, "the seed type was looked up"
     table = tables[vertex.table.lower()]
@@ -139,7 +139,7 @@ def _vertex_key(
 
 
 def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
-    """The position of the column e_id, or of the first column."""
+    """Return the position of the column e_id, or else of the first column."""
     names = [column.name.lower() for column in columns]
     place = names.index("e_id") if "e_id" in names else 0
     if names[place] in _NAMED:
@@ -173,17 +173,17 @@ def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table],
 def _bind_order(
     session: SqlSession, seeds: BoundQuery, columns: Sequence[Column], order: SeedOrder, place: Span | None
 ) -> tuple[int, ...]:
-    """The positions of the columns of the query's ORDER BY; empty unless `order` is IN ORDER.
+    """Return the positions of the ORDER BY columns, which are empty unless `order` is IN ORDER.
 
     Args:
-        session: A session with the query's names.
+        session: A session with the names of the query.
         seeds: The query.
-        columns: Its columns.
-        order: The order of seeds.
-        place: The span of the clause, if it is in the same statement as the query.
+        columns: The columns of the query.
+        order: The order of the seeds.
+        place: The span of the clause if it is in the same statement as the query, or None.
 
     Raises:
-        BindError: the query has no ORDER BY, or orders by something that is not one of its columns.
+        BindError: The query has no ORDER BY, or orders by an expression that is not one of its columns.
     """
     if order != "IN ORDER":
         return ()
@@ -192,6 +192,7 @@ def _bind_order(
         raise BindError(
             "IN ORDER uses the order of the seed query, which has no ORDER BY; add one", span=place, code="no-order"
         )
+    # Of several columns with the same name, the first one counts.
     places = {column.name.lower(): i for i, column in reversed([*enumerate(columns)])}
     positions = [key - 1 if isinstance(key, int) else places.get(key.lower()) for key in keys]
     if None in positions:
@@ -216,7 +217,7 @@ _TORCH_CAP = 1024
 
 
 def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> SamplePlan:
-    """A sampler whose names are bound to its snapshot."""
+    """Bind the names of a sampler to its snapshot."""
     if isinstance(statement, Sample):
         return _bound(statement, context)
     sampler = find_named(context.catalog.sampler, statement.sampler)
@@ -244,10 +245,10 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
 
 
 def with_seeds(context: BindContext, plan: SamplePlan, seeds: object) -> SamplePlan:
-    """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow data.
+    """Return the same sampler with other seeds: a SELECT, a tensor, array or list of ids, or Arrow data.
 
-    Further columns are the times and targets of seeds, as in SEEDS: a mapping with `seed_time` has one column per key.
-    The order of ids is kept where the sampler has IN ORDER.
+    Further columns are the times and targets of seeds, as in SEEDS. A mapping with `seed_time` has one column per key.
+    Under IN ORDER, the order of ids is preserved.
     """
     query = _bind_outside(context, plan, seeds) if isinstance(seeds, str) else _given(context, plan, seeds)
     outside = seeds if isinstance(seeds, str) else ""
@@ -274,7 +275,7 @@ def _places(clauses: Clauses) -> Places:
 def _columns(
     context: BindContext, described: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, place: Span, clause: Span
 ) -> SeedColumns:
-    """Return the roles of the query's columns; `clause` is the span of the clause that needs a seed time."""
+    """Return the roles of the query's columns. `clause` is the span of the clause that needs a seed time."""
     columns = seed_columns(described, spec, snapshot, context.tables_under(snapshot), place)
     needing = _clause_needing_time(spec)
     if needing is not None and columns.time is None:
@@ -287,7 +288,7 @@ def _columns(
 
 
 def _bind_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQuery:
-    """A SELECT from outside the statement; errors in it show its own text."""
+    """Bind a SELECT from outside the statement. Its errors show its own text."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
         raise BindError(
@@ -316,7 +317,7 @@ def _given(context: BindContext, plan: SamplePlan, seeds: object) -> BoundQuery:
 
 
 def _key(context: BindContext, plan: SamplePlan) -> list[Column]:
-    """Return the positions of the columns that identify a seed."""
+    """Return the columns that identify a seed."""
     if plan.spec.link is not None:
         return [Column("e_id", "BIGINT")]
     vertex = plan.snapshot.graph.vertex(plan.spec.seed_type)
@@ -326,7 +327,7 @@ def _key(context: BindContext, plan: SamplePlan) -> list[Column]:
 
 
 def _clause_needing_time(spec: SampleSpec) -> str | None:
-    """Return the first clause that counts from each seed's time, if any."""
+    """Return the first clause that depends on each seed's time, or None."""
     if spec.temporal is not None:
         return "TEMPORAL"
     negatives = None if spec.link is None else spec.link.negatives
@@ -336,7 +337,7 @@ def _clause_needing_time(spec: SampleSpec) -> str | None:
 
 
 def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> SampleSpec:
-    """The spec, with every clause bound."""
+    """Return the spec with every clause bound."""
     clauses, tables = statement.clauses, context.tables_under(snapshot)
     link = bind_link(statement, snapshot, context, tables)
     seed_type = find_vertex_type(snapshot, statement.seeds.type).name if link is None else link.edge.source
@@ -345,7 +346,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> Sample
     device = None if clauses.device is None else _device(clauses.device)
     backend = _or(clauses.backend, None)
     refresh = bind_refresh_clause(statement, fanouts, drawing)
-    if backend == "torch":  # without WITH, numba samples such a sampler even if its batches are for a GPU
+    if backend == "torch":  # without WITH, numba samples it even if the batches are for a GPU
         _check_cap(statement, fanouts, drawing, refresh)
     return SampleSpec(
         snapshot=snapshot.name,
@@ -382,7 +383,7 @@ def _check_numbers(clauses: Clauses) -> None:
 
 
 def _or(clause: Spanned[_T] | None, default: _U) -> _T | _U:
-    """Return the value of a clause, or the default."""
+    """Return the value of a clause, or the default without the clause."""
     return default if clause is None else clause.value
 
 
@@ -402,7 +403,7 @@ def _share(subset: Spanned[Decimal]) -> Fraction:
 
 
 def _device(clause: Spanned[str]) -> str | None:
-    """Return the device of batches; None for the CPU."""
+    """Return the device of the batches, or None for the CPU."""
     name = clause.value.strip().lower()
     if name == "cpu":
         return None
@@ -416,7 +417,7 @@ def _device(clause: Spanned[str]) -> str | None:
 
 
 def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, refresh: Refresh | None) -> None:
-    """Raise for fanouts that the torch back end does not support."""
+    """Raise if the torch back end does not support a fanout."""
     if refresh is None and (drawing.method != "UNIFORM" or drawing.weighted or drawing.replace):
         return
     most = max((count for fanout in fanouts for count in fanout.counts), default=0)
@@ -433,7 +434,7 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
 
 
 def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan:
-    """The sampler with its complete statement; SAMPLE USING is resolved first."""
+    """Bind a sampler with its complete statement, after resolving SAMPLE USING."""
     name = statement.name
     existing = context.catalog.samplers.get(name.text.lower())
     if (there := check_own(statement, "sampler", existing)) is not None:
@@ -457,10 +458,10 @@ def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan
 
 
 def statement_of(sampler: Sampler) -> Sample:
-    """The statement that a sampler stores.
+    """Return the statement that a sampler stores.
 
     Raises:
-        CorruptError: the stored text is not a SAMPLE statement.
+        CorruptError: The stored text is not a SAMPLE statement.
     """
     with suppress(ValueError, ParseError):
         (statement,) = parse(sampler.text)
@@ -474,10 +475,11 @@ def statement_of(sampler: Sampler) -> Sample:
 
 
 def _resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
-    """The complete statement of a named sampler, and the origin of its parts."""
+    """Return the complete statement of a named sampler, and the origins of its parts."""
     base = statement_of(sampler)
     own, end = _spans(base.clauses), len(sampler.text)
     spans = _spans(statement.clauses)
+    # A clause replaces the same clause of the sampler in place, and new clauses are appended, so that the text parses.
     replaced = [(own[name], span) for name, span in spans.items() if name in own]
     added = sorted(span for name, span in spans.items() if name not in own)
     source = statement.source
@@ -495,23 +497,23 @@ def _resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
 
 
 def _spans(clauses: Clauses) -> dict[str, Span]:
-    """Return the span of each clause that the statement has, by its field."""
+    """Return the span of each clause of the statement by field name."""
     clauses_by_name = {field.name: getattr(clauses, field.name) for field in fields(clauses)}
     return {name: clause.span for name, clause in clauses_by_name.items() if clause is not None}
 
 
 @contextmanager
 def streamed(query: str) -> Iterator[Sample | SampleUsing]:
-    """Yields the parsed statement; a single word or quoted name is a sampler's name.
+    """Yield the parsed statement. A single word or quoted name is the name of a sampler.
 
-    An error of the block that no sampler has the name also lists the other possible arguments.
+    If the block fails because no sampler has the name, the error also lists the other possible arguments.
 
     >>> with streamed("sample") as statement:
     ...     print(statement.sampler)
     sample
 
     Raises:
-        BindError: the text is neither, or has EPOCHS.
+        BindError: The text is neither a name nor a SAMPLE statement, or it has EPOCHS.
     """
     if (token := _only_name(query)) is None:
         yield _statement(query)
@@ -525,10 +527,10 @@ def streamed(query: str) -> Iterator[Sample | SampleUsing]:
 
 
 def _only_name(query: str) -> Token | None:
-    """Return the only token of a text, if that is a name."""
+    """Return the only token of a text if it is a name."""
     try:
         (token,) = scan(query)
-    except (ValueError, ParseError):  # no token or several, or an error that the parser reports better
+    except (ValueError, ParseError):  # no token, several tokens, or an error that the parser reports better
         return None
     return token if token.kind in ("word", "quoted") else None
 

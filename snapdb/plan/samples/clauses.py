@@ -47,9 +47,9 @@ _BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
 _WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
 _MOST_BATCHES = 2**31
 _MOST = 1_000_000
-"""The maximum number of negatives per positive: a batch has a table of all of them."""
+"""The maximum number of negatives per positive edge, as a batch has a table of all of them."""
 LEAST_PLACE = -40
-"""The minimum exponent of a number in a clause; more decimal places would make fractions of any length."""
+"""The minimum exponent of a number in a clause. More decimal places would lead to fractions of unlimited length."""
 _AMPLIFY = Decimal(2)
 _MOST_EDGES = 2**31 - 1
 _MOST_DEGREE = 2**63 - 1
@@ -60,13 +60,13 @@ _ROWLESS: dict[Method, str] = {
     "BOTTOMK": "draws by a random key per edge and batch",
     "LABOR": "draws by a random key per neighbour and batch, and reuses draws by DEPENDENT BATCHES",
 }
-"""Method → the reason why it does not use rows of a neighbor pool."""
+"""Method → why it does not use the rows of a neighbor pool."""
 
 
 def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) -> tuple[Fanout, ...]:
-    """One fanout per edge type and direction; DEFAULT applies to the types that are not named.
+    """Return one fanout per edge type and direction. DEFAULT applies to edge types that are not named.
 
-    METHOD FULL keeps zeros and replaces every other number by FULL.
+    METHOD FULL preserves zeros and replaces every other number by FULL.
     """
     fanout_clause, method = statement.fanouts, statement.clauses.method
     lengths = {len(clause.counts) for clause in fanout_clause.value}
@@ -91,12 +91,12 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) ->
 
 
 def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
-    """Return the edge type of that name, or all that have the label."""
+    """Return the edge type of that name, or else all edge types with that label."""
     return [element for element in snapshot.graph.labelled(name.text) if isinstance(element, EdgeElement)]
 
 
 def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
-    """Raise where a clause repeats a direction of an edge type."""
+    """Raise if a clause repeats a direction of an edge type."""
     if clause.direction in taken or (taken and "BOTH" in (*taken, clause.direction)):
         raise BindError(
             f"{name} is specified twice in one direction (BOTH is IN and OUT); keep one",
@@ -132,10 +132,10 @@ def _and(numbers: set[int]) -> str:
 def bind_drawing(
     statement: Sample, snapshot: Snapshot, fanouts: Sequence[Fanout], context: BindContext, tables: Mapping[str, Table]
 ) -> Drawing:
-    """The sampling method and its parameters.
+    """Bind the sampling method and its parameters.
 
     Raises:
-        BindError: clauses contradict each other, or columns do not exist or are not numeric.
+        BindError: Clauses contradict each other, or columns do not exist or are not numeric.
     """
     clauses = statement.clauses
     method: Method = "UNIFORM" if clauses.method is None else clauses.method.method
@@ -170,13 +170,13 @@ def bind_drawing(
 
 
 def _walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
-    """Return the edge types that FANOUT names, in the graph's order."""
+    """Return the edge types in FANOUT, in the order of the graph."""
     names = {fanout.edge.edge for fanout in fanouts}
     return [edge for edge in snapshot.graph.edges if edge.name in names]
 
 
 def _find_weight(table: Table, name: Name) -> Column:
-    """Return the column of that name; BindError where it is not numeric."""
+    """Return the column of that name. BindError if it is not numeric."""
     column = find_column(table, name)
     if not SqlType(column.type).is_weight():
         raise BindError(
@@ -206,9 +206,10 @@ def _weights(
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
-    """The weight column of each edge type with one, in the graph's order."""
+    """Return the weight column of each edge type that has one, in the order of the graph."""
     clause = statement.clauses.weights
     named = {} if clause is None else _named_weights(clause.value, snapshot, walked, context, tables)
+    # Without a weight, edges of a type have weight 1 under WEIGHT BY. TOPK and PRIORITY need one for every type.
     if method not in _BY_WEIGHT:
         return {edge.name: named[edge.name] for edge in walked if edge.name in named}
     weights = {edge.name: named.get(edge.name) or edge.weight for edge in walked}
@@ -229,7 +230,7 @@ def _named_weights(
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
-    """The columns of WEIGHT BY, by edge type."""
+    """Return the columns of WEIGHT BY by edge type."""
     weights: dict[str, str] = {}
     for edge_name, column in columns:
         if edge_name is None:
@@ -278,10 +279,10 @@ def _place(statement: Sample) -> Span:
 
 
 def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, tables: Mapping[str, Table]) -> Link | None:
-    """The parameters of seed edges; None: the seeds are vertices.
+    """Bind the parameters of seed edges, or return None if the seeds are vertices.
 
     Raises:
-        BindError: an edge type or column does not exist, or a clause requires seed edges.
+        BindError: An edge type or column does not exist, or a clause requires seed edges.
     """
     clauses = statement.clauses
     negatives, known, exclude = clauses.negatives, clauses.known, clauses.exclude
@@ -311,7 +312,7 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, table
 
 
 def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: BindContext) -> tuple[EdgeType, ...]:
-    """The edge types of EXCLUDE KNOWN … IN, which must have the same end types as the seeds."""
+    """Return the edge types of EXCLUDE KNOWN … IN, which must have the same end types as the seeds."""
     types: list[EdgeType] = []
     for name in () if clauses.known is None else clauses.known.types:
         edge = find_edge_type(context, snapshot, name)
@@ -363,10 +364,10 @@ def _check_not_degree(column: str, place: Span) -> None:
 def bind_temporal(
     statement: Sample, snapshot: Snapshot, context: BindContext, tables: Mapping[str, Table]
 ) -> Temporal | None:
-    """The temporal constraint of each seed; None: every edge of the snapshot is eligible.
+    """Bind the temporal constraint of each seed, or return None if every edge of the snapshot is eligible.
 
     Raises:
-        BindError: the graph has no event time, or the length of WITHIN has the wrong unit or is negative.
+        BindError: The graph has no event time, or the length of WITHIN is negative or has the wrong unit.
     """
     clause, length = statement.clauses.temporal, statement.clauses.within
     if clause is None:
@@ -400,10 +401,10 @@ def _length(context: BindContext, length: SqlFragment, unit: TimeUnit | None) ->
 
 
 def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -> Refresh | None:
-    """The neighbor pool; None where every batch resamples (REFRESH FBL, or no REFRESH).
+    """Bind the neighbor pool, or return None if every batch resamples (REFRESH FBL, or no REFRESH).
 
     Raises:
-        BindError: a number is out of range, or another clause is not supported with a neighbor pool.
+        BindError: A number is out of range, or another clause is not supported with a neighbor pool.
     """
     clause = statement.clauses.refresh
     if clause is None or clause.strategy == "FBL":
@@ -431,19 +432,20 @@ def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: D
 
 
 def with_every(spec: SampleSpec, every: int) -> SampleSpec:
-    """The same sampler with EVERY n BATCHES in its REFRESH and text, in place of EVERY AUTO or the default."""
+    """Return the same sampler with EVERY n BATCHES in its REFRESH and text, in place of EVERY AUTO or the default."""
     assert spec.refresh is not None, "rows have a period"
     (statement,) = parse(spec.text)
     assert isinstance(statement, Sample), "a sampler's text is a SAMPLE statement"
     clause = statement.clauses.refresh
     assert clause is not None, "the text says what the spec does"
+    # The text is rewritten too, because lineages record it: a replay must use the same period.
     printed = print_refresh_clause(replace(clause, every=every))
     text = rewrite(spec.text, [(clause.span, printed)]).text
     return replace(spec, refresh=replace(spec.refresh, every=every), text=text)
 
 
 def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -> None:
-    """Raise unless rows can be reused for this drawing: uniform and without replacement, or METHOD PRIORITY."""
+    """Raise unless this drawing can reuse rows: uniform and without replacement, or METHOD PRIORITY."""
     clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
     if drawing.method in _ROWLESS and clauses.method is not None:
         raise _clash(
@@ -466,7 +468,7 @@ def _clash(message: str, span: Span) -> BindError:
 
 
 def _amplify(clause: RefreshClause) -> Fraction:
-    """Return the size of a row of the neighbor pool, as a multiple of its fanout."""
+    """Return the size of a row of the neighbor pool as a multiple of its fanout."""
     amplify = _AMPLIFY if clause.amplify is None else clause.amplify
     if amplify < 1:
         raise _outside(clause, f"AMPLIFY must be 1 or more, found {amplify}")
@@ -474,7 +476,7 @@ def _amplify(clause: RefreshClause) -> Fraction:
 
 
 def _share(clause: RefreshClause, name: str, percent: Decimal) -> Fraction:
-    """Return a percentage as a fraction; that of FETCH may be 0."""
+    """Return a percentage as a fraction. Only FETCH may be 0."""
     least = "from 0 to" if name == "FETCH" else "more than 0 and at most"
     if not 0 <= percent <= 100 or (percent == 0 and name != "FETCH"):
         raise _outside(clause, f"{name} must be {least} 100 PERCENT, found {percent}")

@@ -19,23 +19,23 @@ _ABOUT = {
     "memory": "memory",
     "needs-weight": "weights",
 }
-"""Code of an error → the clause that it is about."""
+"""The code of an error → the clause that causes it."""
 
 
 class Origin(NamedTuple):
-    """A sampler's statement, and the clauses of another statement that were inserted into it."""
+    """The statement of a sampler, and the clauses of another statement that were inserted into it."""
 
     sampler: str
     """The name of the sampler."""
     text: str
-    """The sampler's own statement."""
+    """The statement of the sampler."""
     edits: tuple[tuple[Span, Span, Span], ...]
     """For each inserted clause, in order: its span in the composed text, the span that it replaced in the sampler's
     text, and its span in the user's text. A clause that replaced none has an empty span at the end."""
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Maps errors of the block from spans of the composed text to the text that the user wrote."""
+        """Map errors of the block from spans of the composed text to the text that the user wrote."""
         try:
             yield
         except SnapdbError as error:
@@ -44,6 +44,7 @@ class Origin(NamedTuple):
             raise
 
     def _show(self, error: SnapdbError, span: Span) -> None:
+        # The shift of the last edit before the span maps the span from the composed text back to the sampler's text.
         shift = 0
         for composed, replaced, written in self.edits:
             if composed.start <= span.start < composed.stop:
@@ -59,7 +60,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Spans of clauses; None: the statement does not have the clause."""
+    """The spans of clauses, or None for clauses that the statement does not have."""
 
     weights: Span | None = None
     """The span of WEIGHT BY, or of a METHOD that uses weights."""
@@ -72,11 +73,11 @@ class Places:
     ids: Span | None = None
     """The span of IDS."""
     origin: Origin | None = None
-    """The origin of a composed statement; None: the statement is as the user wrote it."""
+    """The origin of a composed statement, or None if the statement is exactly as the user wrote it."""
 
     @contextmanager
     def under(self) -> Iterator[None]:
-        """Gives errors of the block the span of the clause that they are about, in the text that has it."""
+        """Assign each error of the block the span of the clause that causes it, in the text with the clause."""
         with nullcontext() if self.origin is None else self.origin.shown(), self._pointing():
             yield
 
@@ -92,11 +93,11 @@ class Places:
 
 @contextmanager
 def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
-    """Gives errors of the block the span of the seed query, unless they have one.
+    """Assign the span of the seed query to errors of the block that have no span.
 
     Args:
         place: The span of the query.
-        outside: The query that was passed as seeds=, which the errors are then about; empty: ids were passed.
+        outside: The query that was passed as seeds=, to which the errors then refer. Empty if ids were passed.
     """
     try:
         yield
@@ -115,7 +116,7 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
 
 
 def _of_argument(message: str) -> str:
-    """The message about a clause, rewritten for the argument.
+    """Rewrite a message about a clause for the argument.
 
     >>> _of_argument("SEEDS returns y twice; keep one"), _of_argument("1 of 3 seeds is missing")
     ('seeds= returns y twice; keep one', 'seeds=: 1 of 3 seeds is missing')
@@ -125,12 +126,12 @@ def _of_argument(message: str) -> str:
 
 
 def seed_types(spec: SampleSpec) -> set[str]:
-    """The vertex types of a batch's seeds."""
+    """Return the vertex types of a batch's seeds."""
     return {spec.seed_type} if spec.link is None else {spec.link.edge.source, spec.link.edge.destination}
 
 
 def reached_relations(spec: SampleSpec) -> set[Relation]:
-    """The relations that can sample an edge: hop by hop, those that expand types reached before."""
+    """Return the relations that can sample an edge: hop by hop, those that expand a vertex type reached before."""
     walked: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
@@ -143,12 +144,13 @@ def reached_relations(spec: SampleSpec) -> set[Relation]:
         }
         walked |= drawing
         reached = {relation.reaches for relation in drawing}
+        # BLOCKS expands every node of the batch at each hop, and NODES only the new ones.
         new = new | reached if spec.layout == "BLOCKS" else reached
     return walked
 
 
 def unreached_fanouts(spec: SampleSpec) -> list[Fanout]:
-    """The fanouts that sample nothing in any batch, without those whose counts are all 0, which is intended."""
+    """Return the fanouts that never sample an edge, except those whose counts are all 0, which is intended."""
     walked = reached_relations(spec)
     return [f for f in spec.fanouts if any(f.counts) and not walked.intersection(f.relations)]
 
@@ -157,20 +159,20 @@ class SeedColumns(NamedTuple):
     """The roles of the columns of a seed query, as positions counted from 0."""
 
     key: tuple[int, ...]
-    """The key of the seed type, in its order; for seed edges the one column with the edge's id."""
+    """The key of the seed type, in its order. For seed edges, the one column with the edge id."""
     time: int | None
     """The column `seed_time`: an integer, or a timestamp or date, in the unit of the graph's event times."""
     y: int | None
     """The targets: numbers, booleans, or arrays of them."""
     order: tuple[int, ...] = ()
-    """The columns of ORDER BY under IN ORDER; empty without it, or for ids, whose order is kept."""
+    """The columns of ORDER BY under IN ORDER. Empty without it, and for ids, whose order is preserved."""
     others: tuple[int, ...] = ()
-    """Further columns, by name: numbers, booleans, or arrays of them."""
+    """Further columns in the order of their names: numbers, booleans, or arrays of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan(Plan):
-    """SAMPLE: mini-batches of sampled neighbourhoods."""
+    """SAMPLE: sample mini-batches of neighbourhoods."""
 
     reads: ClassVar[bool] = True
     ruled: ClassVar[bool] = True
@@ -182,12 +184,12 @@ class SamplePlan(Plan):
     columns: SeedColumns
     places: Places = Places()  # frozen, and empty
     outside: str | None = None
-    """The SELECT that was passed as seeds=, empty for ids; None: the seeds are the statement's."""
+    """The SELECT that was passed as seeds=, empty for ids, or None to use the seeds of the statement."""
     delivers: Literal["rows", "batches"] = "rows"
-    """Whether rows of edges (SQL) or batches with features are delivered."""
+    """Whether to deliver rows of edges (SQL) or batches with features."""
     hints: ExecutionHints = PLAIN_HINTS
     sampler: Sampler | None = None
-    """The sampler of SAMPLE USING, whose generation and caches are used; None: the statement is complete."""
+    """The sampler of SAMPLE USING, whose generation and caches apply, or None if the statement is complete."""
 
     def describe(self) -> PlanNode:
         spec, hints = self.spec, self.hints
@@ -215,14 +217,14 @@ class SamplePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CreateSamplerPlan(Plan):
-    """CREATE SAMPLER: a SAMPLE statement, already bound, gets a name."""
+    """CREATE SAMPLER: give a name to a bound SAMPLE statement."""
 
     sampler: Sampler
     """The sampler to create, without an id."""
     replaces: Sampler | None
-    """The sampler that it replaces; None: the name is free."""
+    """The sampler to replace, or None if the name is free."""
     sample: SamplePlan
-    """The statement; EVERY AUTO becomes a number once the seeds are counted."""
+    """The bound statement. EVERY AUTO becomes a number once the seeds are counted."""
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateSampler", self.sampler.name, (self.sample.describe(),))
@@ -230,7 +232,7 @@ class CreateSamplerPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan(Plan):
-    """AUDIT SAMPLE: a sampler's batches are checked for violations of its clauses."""
+    """AUDIT SAMPLE: check the batches of a sampler for violations of its clauses."""
 
     reads: ClassVar[bool] = True
 
