@@ -1,4 +1,4 @@
-"""Corrections of common mistakes: what SQL, DuckDB or PyG would write at a place, as the language writes it."""
+"""Corrections of common mistakes: syntax of SQL, DuckDB or PyG, and the equivalent in snapdb's language."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,40 +12,40 @@ _THREADS = frozenset({"NUM_WORKERS", "THREADS", "WORKERS"})
 _DIRECTIONS = frozenset({"BOTH", "IN", "OUT"})
 _SNAPSHOT_CLAUSES = frozenset({"AT", "ELEMENTS", "WHERE", "WITH"})
 _SHOWN = 160
-"""Characters of a correction that are shown."""
+"""The maximum length of a correction in a message."""
 
 
 class Mistake(NamedTuple):
     """A token that the grammar does not accept."""
 
     tokens: Sequence[Token]
-    """Of the statement, whole."""
+    """All tokens of the statement."""
     at: int
-    """Of the token; the number of tokens at the end of the statement."""
+    """The index of the token, or the number of tokens at the end of the statement."""
     accepted: frozenset[str]
-    """What the grammar accepts there: keywords, marks, and NAME, NUMBER, STRING, QUERY."""
+    """What the grammar accepts instead: keywords, marks, and NAME, NUMBER, STRING, QUERY."""
 
     def word(self, offset: int = 0) -> str:
-        """The keyword, name or mark at a distance from the token; empty beyond the statement."""
+        """Return the keyword, name or mark at an offset from the token, or '' outside of the statement."""
         place = self.at + offset
         return self.tokens[place].word or self.tokens[place].text if 0 <= place < len(self.tokens) else ""
 
     def text(self, offset: int = 0) -> str:
-        """The text at a distance from the token, as it was written."""
+        """Return the text at an offset from the token, as written."""
         place = self.at + offset
         return self.tokens[place].text if 0 <= place < len(self.tokens) else ""
 
     def rest(self, stops: frozenset[str] = frozenset()) -> str:
-        """The text from the token up to a keyword or closing bracket outside of brackets, or to the end."""
+        """Return the text from the token up to a keyword or closing bracket outside of brackets, or up to the end."""
         return _joined(self.tokens[self.at : _stop(self.tokens, self.at, stops)])
 
     def only(self, *words: str) -> bool:
-        """Whether the grammar accepts just these."""
+        """Return whether the grammar accepts exactly these."""
         return self.accepted == frozenset(words)
 
 
 def correct(mistake: Mistake) -> str:
-    """How to write what was probably meant, as the end of a message; empty where that is unknown."""
+    """Return a suggestion of what was probably meant, for the end of a message, or '' if that is unknown."""
     way = next((way for rule in _RULES if (way := rule(mistake))), "")
     return f"; write {way[:_SHOWN]}{'…' * (len(way) > _SHOWN)}" if way else ""
 
@@ -61,7 +61,7 @@ def _stop(tokens: Sequence[Token], start: int, stops: frozenset[str]) -> int:
 
 
 def _joined(tokens: Sequence[Token]) -> str:
-    """The tokens as text, with a blank where there was space between them."""
+    """Return the tokens as text, with a blank wherever there was space between them."""
     parts = [
         " " * (index > 0 and token.span.start > tokens[index - 1].span.stop) + token.text
         for index, token in enumerate(tokens)
@@ -70,7 +70,7 @@ def _joined(tokens: Sequence[Token]) -> str:
 
 
 def _event_time(mistake: Mistake) -> str:
-    """AS OF and the like in CREATE SNAPSHOT."""
+    """Correct AS OF and similar clauses of CREATE SNAPSHOT."""
     starts = mistake.word() in {"BETWEEN", "FROM", "WINDOW"} or (mistake.word(), mistake.word(1)) == ("AS", "OF")
     if {"ELEMENTS", "FOR"} <= mistake.accepted and starts:
         return f"FOR EVENT_TIME {mistake.rest(_SNAPSHOT_CLAUSES)}"
@@ -89,7 +89,7 @@ def _of(mistake: Mistake) -> str:
 
 
 def _at(mistake: Mistake) -> str:
-    """AT without its parentheses or the kind of version."""
+    """Correct AT without parentheses or without the kind of version."""
     kind = mistake.word() if mistake.word() in {"TAG", "TIMESTAMP", "VERSION"} else ""
     value = mistake.rest(_SNAPSHOT_CLAUSES - {"AT"})
     if mistake.only("(") and mistake.word(-1) == "AT":
@@ -109,7 +109,7 @@ def _bound(kind: str, value: str) -> str:
 
 
 def _sample(mistake: Mistake) -> str:
-    """Clauses of SAMPLE by the names that they have elsewhere."""
+    """Correct clauses of SAMPLE that have other names in other systems."""
     if not {"EPOCHS", "REPEATABLE"} <= mistake.accepted:
         return ""
     if not mistake.text() and "FANOUT" in mistake.accepted and mistake.word(-2) == "FROM":
@@ -119,7 +119,7 @@ def _sample(mistake: Mistake) -> str:
 
 
 def _renamed_clause(mistake: Mistake) -> str:
-    """Return a clause for the name of an argument of PyG or PyTorch."""
+    """Return the clause for the name of an argument of PyG or PyTorch."""
     word, following = mistake.word(), [mistake.text(offset) for offset in range(1, 4)]
     number = next((text for text in following if text.isdecimal()), "")
     if word in _SEED:
@@ -134,7 +134,7 @@ def _renamed_clause(mistake: Mistake) -> str:
 
 
 def _foreign_clause(mistake: Mistake) -> str:
-    """Return what to write for a clause of a query, or of another sampler."""
+    """Return the alternative to a clause of a query or of another sampler."""
     word, number = mistake.word(), mistake.text(1)
     match word:
         case "LIMIT":
@@ -164,7 +164,7 @@ def _sample_from(mistake: Mistake) -> str:
 
 
 def _value(mistake: Mistake) -> str:
-    """A number after = or another word."""
+    """Correct a number after = or another word."""
     if "NUMBER" in mistake.accepted and mistake.word() in {"=", "SIZE"}:
         number = next((mistake.text(offset) for offset in (1, 2) if mistake.text(offset).isdecimal()), "")
         return f"{mistake.word(-1)} {number}" if number else ""
@@ -172,7 +172,7 @@ def _value(mistake: Mistake) -> str:
 
 
 def _seeds(mistake: Mistake) -> str:
-    """SEEDS without parentheses or without the type of its vertices."""
+    """Correct SEEDS without parentheses or without the type of its vertices."""
     before, tokens = mistake.at - 1, mistake.tokens
     if mistake.only("(", "EDGES") and mistake.word(-1) == "SEEDS" and mistake.word() != "SELECT":
         return f"SEEDS (SELECT … FROM {mistake.text()}) AS {mistake.text()}"
@@ -185,13 +185,14 @@ def _seeds(mistake: Mistake) -> str:
         sources = (i for i in range(opener, before - 1) if tokens[i].word == "FROM")
         source = next((tokens[i + 1] for i in sources if tokens[i + 1].text not in OPENERS), None)
         named = tokens[mistake.at].kind == "word" and mistake.word(1) != "(" if mistake.text() else False
+        # Suggest the table after FROM as the vertex type, because vertex types are named after their tables by default.
         vertex = mistake.text() if named else source.text if source is not None else "vertex_type"
         return f"{_joined(tokens[opener - 1 : mistake.at])} AS {vertex}"
     return ""
 
 
 def _opener(tokens: Sequence[Token], closer: int) -> int:
-    """Return the index of the bracket that a closing one belongs to; -1 where there is none."""
+    """Return the index of the bracket that a closing bracket matches, or -1 without one."""
     depth = 0
     for index in range(min(closer, len(tokens) - 1), -1, -1):
         depth += (tokens[index].text in CLOSERS) - (tokens[index].text in OPENERS)
@@ -201,7 +202,7 @@ def _opener(tokens: Sequence[Token], closer: int) -> int:
 
 
 def _fanout(mistake: Mistake) -> str:
-    """Counts of FANOUT without brackets or without an edge type."""
+    """Correct FANOUT with counts outside of brackets or without an edge type."""
     tokens, word = mistake.tokens, mistake.word()
     if mistake.word(-1) == "FANOUT":
         return f"FANOUT (DEFAULT => [{_counts(mistake) or '10, 5'}])"
@@ -223,7 +224,7 @@ def _fanout(mistake: Mistake) -> str:
 
 
 def _counts(mistake: Mistake) -> str:
-    """Return the numbers from the token on, up to the end of their brackets."""
+    """Return the numbers from the token up to the end of their brackets."""
     numbers = []
     for token in mistake.tokens[mistake.at :]:
         if token.kind == "number" or token.word == "FULL":
@@ -234,7 +235,7 @@ def _counts(mistake: Mistake) -> str:
 
 
 def _parentheses(mistake: Mistake) -> str:
-    """A name or number where a list in parentheses is wanted."""
+    """Correct a name or number in place of a list in parentheses."""
     wants = "(" in mistake.accepted and mistake.accepted.isdisjoint({"NAME", "AS", "QUERY"})
     plain = mistake.at < len(mistake.tokens) and mistake.tokens[mistake.at].kind in {"word", "number", "quoted"}
     if mistake.only("(") and wants and plain and mistake.word(-1) not in {"AT", "TABLES", "WITH"}:
@@ -243,7 +244,7 @@ def _parentheses(mistake: Mistake) -> str:
 
 
 def _quotes(mistake: Mistake) -> str:
-    """A device or path without quotes."""
+    """Correct a device or path without quotes."""
     if not mistake.only("STRING") or mistake.tokens[-1] is mistake.tokens[mistake.at - 1]:
         return ""
     if mistake.word(-1) == "ON":
@@ -254,7 +255,7 @@ def _quotes(mistake: Mistake) -> str:
 
 
 def _written(mistake: Mistake) -> str:
-    """INSERT, UPDATE and DELETE without a word."""
+    """Correct INSERT, UPDATE and DELETE with a missing word."""
     text = mistake.text()
     match mistake.tokens[0].word, mistake.word():
         case ("INSERT", word) if mistake.only("INTO") and word:
@@ -269,7 +270,7 @@ def _written(mistake: Mistake) -> str:
 
 
 def _maintained(mistake: Mistake) -> str:
-    """EXPIRE, BACKUP, DIFF and COPY as they are guessed."""
+    """Correct common guesses of EXPIRE, BACKUP, DIFF and COPY."""
     text = mistake.text()
     match mistake.tokens[0].word, mistake.word():
         case ("EXPIRE", "SNAPSHOT"):
@@ -286,7 +287,7 @@ def _maintained(mistake: Mistake) -> str:
 
 
 def _created(mistake: Mistake) -> str:
-    """CREATE without a word, or with another system's."""
+    """Correct CREATE with a missing word, or with the syntax of another system."""
     text = mistake.text()
     match mistake.tokens[0].word, mistake.word():
         case ("CREATE", "SAMPLE") if mistake.only("AS"):
@@ -303,7 +304,7 @@ def _created(mistake: Mistake) -> str:
 
 
 def _graph(mistake: Mistake) -> str:
-    """Elements of a property graph as other systems declare them."""
+    """Correct elements of a property graph in the syntax of other systems."""
     if not {"NODE", "VERTEX"}.isdisjoint(mistake.accepted) and mistake.word() in {"(", "NODES", "VERTICES"}:
         return "VERTEX TABLES (…) EDGE TABLES (…) without other parentheses"
     match mistake.word():
@@ -324,4 +325,4 @@ _RULES: tuple[Callable[[Mistake], str], ...] = (
     *(_created, _graph),
     _parentheses,
 )
-"""Tried in this order."""
+"""The rules, in the order in which they are tried. _parentheses is the least specific one and is last."""

@@ -26,7 +26,7 @@ class Explain(Statement):
 
 
 def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
-    """Build EXPLAIN; ParseError where one of its options is given twice."""
+    """Build EXPLAIN. ParseError if an option is specified twice."""
     explained = first_tree(tree, "explained")
     options: set[str] = set()
     for leaf in [] if explained is None else [leaf for setting in trees(explained) for leaf in leaves(setting)]:
@@ -53,7 +53,7 @@ _FOREIGN = frozenset({"EXTENDED", "FORMAT", "PLAN", "QUERY", "VERBOSE"})
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for options of EXPLAIN that other databases have."""
+    """Raise for options of EXPLAIN that exist only in other databases."""
     index = explained(tokens, partners(tokens))
     if index >= len(tokens):
         return
@@ -68,6 +68,7 @@ def _check(tokens: Sequence[Token]) -> None:
             span=token.span,
             code="explain-option",
         )
+    # A parenthesis may also start the explained query, as in EXPLAIN (SELECT 1).
     inner = tokens[index + 1] if token.word == "(" else token
     if inner.word not in (*LEADING, "(") and inner is not token:
         raise ParseError(

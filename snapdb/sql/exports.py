@@ -43,8 +43,8 @@ from snapdb.sql.syntax import (
 from snapdb.sql.tables import refuse_at
 
 _CopyOption = tuple[Name, str | bool | int | float | ColumnList]
-"""An option, FORMAT, HEADER, DELIMITER, …, with its value; a bare option is True, one in parentheses is a list of
-columns."""
+"""An option (FORMAT, HEADER, DELIMITER, …) and its value. The value of a bare option is True, and that of an option
+with parentheses is a list of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class CopyFrom(Statement):
 
     table: Name
     columns: ColumnList
-    """The columns in parentheses; empty: all of them, by position."""
+    """The columns in parentheses, or empty for all columns by position."""
     path: str
     path_span: Span = field(compare=False)
     options: tuple[tuple[Name, str | bool | int | float], ...]
-    """FORMAT, HEADER, DELIMITER, …, with their values; a bare option is True."""
+    """The options (FORMAT, HEADER, DELIMITER, …) and their values. The value of a bare option is True."""
     new_only: bool
     """Whether NEW FILES ONLY is among the options."""
     message: str | None
@@ -75,12 +75,12 @@ class CopyTo(Statement):
     reads: ClassVar[bool] = True
 
     snapshot: Name | None
-    """The snapshot of the element; None: a table, or a query."""
+    """The snapshot of the element, or None for a table or query."""
     table: Name | None
-    """The table or the element; None: a query."""
+    """The table or element, or None for a query."""
     at: VersionBound | None
     columns: ColumnList
-    """The columns in parentheses; empty: all of them."""
+    """The columns in parentheses, or empty for all columns."""
     query: SqlFragment | None
     path: str
     path_span: Span = field(compare=False)
@@ -152,6 +152,7 @@ def _copy_from(tree: Tree, place: Place) -> CopyFrom:
 def _copy_to(tree: Tree, place: Place) -> CopyTo:
     *what, path = leaves(tree)
     options = _options_to(tree)
+    # The grammar also accepts AT after an element, so that this error can explain why it is not valid there.
     at, *names = first_tree(tree, "at"), *(name(leaf) for leaf in what if leaf.type != "QUERY")
     if len(names) > 1 and at is not None:
         reason = f"{names[0]} is a snapshot, which is pinned to its version; leave AT out"
@@ -183,7 +184,7 @@ def _copy_sample(tree: Tree, place: Place, reader: Reader) -> CopySampleTo:
 
 
 def _options(tree: Tree) -> tuple[tuple[_CopyOption, ...], Tree | None]:
-    """Return the options of a COPY, and whether NEW FILES ONLY is among them."""
+    """Return the options of COPY, and the NEW FILES ONLY option if it is present."""
     options = first_tree(tree, "options")
     given = () if options is None else tuple(trees(options))
     new_files = next((rule for option in given if (rule := first_tree(option, "new_files")) is not None), None)
@@ -202,7 +203,7 @@ def _options_to(tree: Tree) -> tuple[_CopyOption, ...]:
 
 
 def _option(tree: Tree) -> _CopyOption:
-    """Build an option of COPY; one without a value is True."""
+    """Build an option of COPY. An option without a value is True."""
     label, *words = leaves(tree)
     if numbers := trees(tree, "number"):
         whole = "".join(leaves(numbers[0])).lstrip("-").isdecimal()
@@ -218,7 +219,7 @@ def _option(tree: Tree) -> _CopyOption:
 
 
 def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | bool | int | float:
-    """Return the value of an option, which must not be a list of columns in COPY … FROM."""
+    """Return the value of an option. COPY … FROM does not accept a list of columns."""
     if isinstance(value, tuple):
         raise ParseError(
             f"{label} must have one value in COPY … FROM; leave the parentheses out",
@@ -234,7 +235,7 @@ def _print_options(options: Sequence[_CopyOption], *, new_only: bool = False) ->
 
 
 def _print_option(option: _CopyOption) -> str:
-    """Print an option; the value True is left out."""
+    """Print an option. The value True is omitted."""
     label, value = option
     if value is True:
         return print_name(label)
@@ -253,7 +254,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for COPY … FROM into an earlier version of a table."""
+    """Raise if COPY … FROM writes to an earlier version of a table."""
     top = list(top_level(tokens, partners(tokens)))
     if not any(tokens[index].word == "TO" for index in top[2:]):
         refuse_at(tokens)

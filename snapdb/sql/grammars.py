@@ -1,4 +1,4 @@
-"""The parsers of the grammars, by Lark (LALR), over tokens of snapdb's own lexer."""
+"""The Lark parsers (LALR) of the grammars, which read the tokens of snapdb's own lexer."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ _DECLARED = {"quoted": "NAME", "string": "STRING", "number": "NUMBER"}
 
 
 class _StatementLexer(Lexer):
-    """Names the terminal of each token; the input is a sequence of `Token`, SQL fragments folded."""
+    """Assigns a terminal to each token. The input is a sequence of `Token`, with SQL fragments folded."""
 
     __future_interface__ = 2
 
@@ -30,6 +30,7 @@ class _StatementLexer(Lexer):
     def lex(self, lexer_state: LexerState, parser_state: ParserState[int]) -> Iterator[lark.Token]:
         tokens: Iterable[Token] = lexer_state.text  # type: ignore[assignment]  # Lark hands custom input through
         for token in tokens:
+            # A contextual lexer: a keyword is a keyword only where the parser accepts it, and a name everywhere else.
             accepted = parser_state.parse_conf.states[parser_state.position]
             terminal = _terminal_of(token, accepted, self.keywords)
             start, stop = token.span
@@ -37,7 +38,7 @@ class _StatementLexer(Lexer):
 
 
 def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
-    """Return the terminal of a token; one outside every grammar where the token is not valid anywhere."""
+    """Return the terminal of a token, or a name outside of every grammar if the token is not valid in any place."""
     kind, word = token.kind, token.word
     keyword = keywords.get(word)
     if keyword is not None and keyword in accepted:
@@ -49,21 +50,21 @@ def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, 
 
 @cache
 def parser(family: str) -> Lark:
-    """The parser of a family; its input is a sequence of tokens, positions in its trees count in the source."""
+    """Return the parser of a family. Its input is a sequence of tokens. Positions in its trees refer to the source."""
     with _without_collision_search():
         return _grammar(family)
 
 
 def _grammar(family: str, *, strict: bool = False) -> Lark:
-    """A family's grammar, built anew. `strict` refuses shift/reduce conflicts (needs the package interegular)."""
+    """Build the grammar of a family. `strict` rejects shift/reduce conflicts (needs the package interegular)."""
     return Lark(grammar_text(family), parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)
 
 
 @contextmanager
 def _without_collision_search() -> Iterator[None]:
-    """Keep Lark from searching regular expressions for collisions: up to 0.2 s, and only to log a warning.
+    """Prevent Lark from searching regular expressions for collisions, which takes up to 0.2 s only to log a warning.
 
-    It does so wherever interegular happens to be installed, even for its own grammar of grammars.
+    Lark searches whenever interegular is installed, even for its own grammar of grammars.
     """
     before = lark.lexer.has_interegular
     lark.lexer.has_interegular = False
@@ -74,14 +75,14 @@ def _without_collision_search() -> Iterator[None]:
 
 
 def parse_tokens(family: str, folded: Sequence[Token], tokens: Sequence[Token]) -> Tree:
-    """The tree of a statement of a family.
+    """Parse a statement of a family into a tree.
 
     Args:
-        folded: Its tokens, in which each SQL fragment is one.
-        tokens: All its tokens, which errors are explained by.
+        folded: The tokens of the statement, with each SQL fragment folded into one token.
+        tokens: All tokens of the statement, for error messages.
 
     Raises:
-        ParseError: a token is not valid where it is.
+        ParseError: A token is not valid at its position.
     """
     try:
         tree: Tree = parser(family).parse(folded)

@@ -1,4 +1,4 @@
-"""Property graphs: CREATE PROPERTY GRAPH, with elements, features and labels (SQL/PGQ, with extensions)."""
+"""Property graphs: CREATE PROPERTY GRAPH with elements, features and labels (SQL/PGQ with extensions)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class EventTime:
     """EVENT TIME (column [, column]) [NULLS STATIC | NULLS ERROR]."""
 
     columns: ColumnList
-    """The column of event times, and perhaps the column of ends."""
+    """The column of event times, optionally followed by the column of end times."""
     nulls_static: bool
 
 
@@ -91,7 +91,7 @@ class LabelClause:
     """LABEL name [properties] | DEFAULT LABEL [properties]."""
 
     name: Name | None
-    """The name; None: DEFAULT LABEL, the element's own name."""
+    """The name, or None for DEFAULT LABEL, which is the name of the element."""
     properties: PropertiesClause | None
     span: Span = field(compare=False)
 
@@ -103,7 +103,7 @@ class VertexClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """The columns of KEY; empty: the columns that the edges refer to."""
+    """The columns of KEY, or empty for the columns to which the edges refer."""
     features: tuple[FeatureClause, ...]
     event_time: EventTime | None
     """EVENT TIME, with one column."""
@@ -113,7 +113,7 @@ class VertexClause:
     properties: PropertiesClause | None
     """The properties before the first label."""
     classes: Spanned[tuple[str, ...]] | None
-    """CLASSES ('text', …) of TARGET; the code of a class is its position."""
+    """CLASSES ('text', …) of TARGET. The code of a class is its position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +123,12 @@ class EdgeClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """The columns of the edge's own KEY, which is allowed by SQL/PGQ and not used, as edges are identified by e_id."""
+    """The columns of the edge's KEY. SQL/PGQ allows it, but it is not used, because edges are identified by e_id."""
     source_key: ColumnList
-    """The columns of the source; empty: those with the names of the vertex table's key."""
+    """The columns of the source, or empty for those with the names of the vertex table's key columns."""
     source: Name
     source_columns: ColumnList
-    """The columns after REFERENCES; empty: the vertex table's key."""
+    """The columns after REFERENCES, or empty for the vertex table's key."""
     destination_key: ColumnList
     destination: Name
     destination_columns: ColumnList
@@ -218,7 +218,7 @@ def _edge(tree: Tree) -> EdgeClause:
 
 
 def _clauses(tree: Tree) -> dict[str, Tree]:
-    """Return by rule the clauses that an element has at most once: all but labels and properties."""
+    """Return by rule the clauses that an element has at most once: all except labels and properties."""
     return once(clause for clause in trees(tree) if clause.data not in ("label", "properties"))
 
 
@@ -235,6 +235,7 @@ class _End(NamedTuple):
 
 
 def _end(tree: Tree) -> _End:
+    # The list after KEY is the first one. Padding with None covers ends without lists.
     key, referenced, *_ = (*trees(tree, "columns"), None, None)
     return _End(columns(key), name(leaves(tree)[0]), columns(referenced))
 
@@ -259,7 +260,7 @@ def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
 
 
 def _target(tree: Tree | None) -> Name | None:
-    """Return the column of TARGET; batches deliver it as y, so no other alias is possible."""
+    """Return the column of TARGET. Batches deliver it as y, so no other alias is allowed."""
     if tree is None:
         return None
     alias = _alias(tree)
@@ -280,7 +281,7 @@ def _features(tree: Tree | None) -> tuple[FeatureClause, ...]:
 
 
 def _feature(tree: Tree) -> FeatureClause:
-    """An item of FEATURES; several columns require a name."""
+    """Build an item of FEATURES. Several columns require a name."""
     group = first_tree(tree, "columns")
     parts = once(part for part in trees(tree) if part is not group)
     default, dtype = parts.get("default"), parts.get("type")
@@ -320,7 +321,7 @@ def _sparse(tree: Tree | None) -> Spanned[int | None] | None:
 
 
 def _history(tree: Tree | None) -> HistoryClause | None:
-    """Build FROM … KEY … EVENT TIME: the first list is the key, the second the event time."""
+    """Build FROM … KEY … EVENT TIME. The first list is the key, and the second one is the event time."""
     if tree is None:
         return None
     key, time = (columns(clause) for clause in trees(tree, "columns"))
@@ -333,7 +334,7 @@ def _history(tree: Tree | None) -> HistoryClause | None:
 
 
 def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], PropertiesClause | None]:
-    """Return an element's labels and its own properties; properties after a label belong to that label."""
+    """Return the labels of an element and its own properties. Properties after a label belong to that label."""
     own: PropertiesClause | None = None
     labels: list[LabelClause] = []
     for clause in clauses:
@@ -348,6 +349,7 @@ def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], Propertie
             labels.append(label)
         elif clause.data == "properties":
             properties = _properties(clause)
+            # Properties apply to the last label before them, or to the element itself, as in SQL/PGQ.
             if (labels[-1].properties if labels else own) is not None:
                 raise ParseError(
                     "PROPERTIES is specified twice; keep one", span=properties.span, code="duplicate-clause"
@@ -390,7 +392,7 @@ def _excepted(tree: Tree) -> ColumnList:
 
 
 def _print_tables(keyword: str, elements: Sequence[str]) -> str:
-    """Print elements in parentheses, one per line where they do not fit on one."""
+    """Print elements in parentheses, on one line if they fit, else one per line."""
     line = f"{keyword} ({', '.join(elements)})"
     return line if len(line) <= WIDTH else f"{keyword} (\n    " + ",\n    ".join(elements) + ")"
 
@@ -445,7 +447,7 @@ def _print_features(features: Sequence[FeatureClause]) -> str | None:
 
 
 def _print_feature(feature: FeatureClause) -> str:
-    """Print a feature; parentheses around one column are only valid with a name."""
+    """Print a feature. Parentheses around a single column are only valid with a name."""
     sparse = feature.sparse
     width = "" if sparse is None or sparse.value is None else f" [{sparse.value}]"
     return join_clauses(
@@ -466,7 +468,7 @@ def _print_history(history: HistoryClause | None) -> str | None:
 
 
 def _print_shown(properties: PropertiesClause | None, labels: Sequence[LabelClause]) -> list[str | None]:
-    """Print the element's own properties, then each label with its properties."""
+    """Print the element's own properties, followed by each label with its properties."""
     return [_print_properties(properties), *map(_print_label, labels)]
 
 

@@ -1,4 +1,4 @@
-"""A Pygments lexer of the language, for the prompt, the documentation and whatever else highlights by Pygments."""
+"""A Pygments lexer of the language for the prompt, the documentation, and other programs that use Pygments."""
 
 import re
 from collections.abc import Iterator
@@ -33,28 +33,28 @@ _LINE_COMMENT = re.compile(r"--[^\r\n]*")
 _COMMAND = re.compile(r"\\[^\r\n]*|\.[A-Za-z][^\r\n]*")
 """A command of the prompt, such as \\d or .tables, up to the end of the line."""
 _ALWAYS = NO_NAMES | RESERVED | frozenset(READS)
-"""Words that are no names without quotes, and first words of queries: keywords in any case."""
+"""The words that are never names without quotes, and the first words of queries. They are keywords in any case."""
 _TYPES = frozenset({"DOUBLE", "HUGEINT", "TINYINT", "UBIGINT", "UHUGEINT", "UINTEGER", "USMALLINT", "UTINYINT", "UUID"})
-"""DuckDB's types that standard SQL does not have."""
+"""The types of DuckDB that are not in standard SQL."""
 _CLAUSES = frozenset({"FILTER", "IGNORE", "OVER", "PARTITION", "RESPECT"})
-"""Words of DuckDB's expressions that neither a grammar nor Pygments has."""
+"""Words in expressions of DuckDB that are missing from both the grammars and Pygments."""
 
 _Piece = tuple[int, _TokenType, str]
 
 
 class _Vocabulary(NamedTuple):
-    """The words that are keywords in some places only."""
+    """The words that are keywords only in some positions."""
 
     clauses: frozenset[str]
-    """Of snapdb's grammars and DuckDB's expressions."""
+    """The words of snapdb's grammars and of DuckDB's expressions."""
     standard: frozenset[str]
-    """Of standard SQL."""
+    """The words of standard SQL."""
     types: frozenset[str]
 
 
 @cache
 def keywords() -> frozenset[str]:
-    """Every keyword of snapdb's grammars, in capitals. It reads their text, so no parser is built for colours."""
+    """Return every keyword of snapdb's grammars in capitals. Reads only the grammar text, without building parsers."""
     texts = (
         entry.read_text(encoding="utf-8") for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")
     )
@@ -63,29 +63,29 @@ def keywords() -> frozenset[str]:
 
 @cache
 def _vocabulary() -> _Vocabulary:
-    """The words of the grammars and those of Pygments' own lexer of SQL."""
+    """Return the words of the grammars and of Pygments' own SQL lexer."""
     rules = [(rule[0], rule[1]) for rule in SqlLexer.tokens["root"] if isinstance(rule[0], words)]
     standard = {word for group, kind in rules if kind is Keyword for word in group.words if len(word) > 1}
     types = {word for group, kind in rules if kind is not Keyword for word in group.words}
     return _Vocabulary(keywords() | _CLAUSES, frozenset(standard), frozenset(types) | _TYPES)
 
 
-class SnapdbLexer(SqlLexer):  # type: ignore[misc]  # Pygments has no types
-    """snapdb's dialect of SQL, as `snapdb` in Pygments.
+class SnapdbLexer(SqlLexer):  # type: ignore[misc]  # Pygments has no type hints
+    """The snapdb dialect of SQL. Its name in Pygments is `snapdb`.
 
-    It scans text with the scanner of the language, so both agree on where a string or a comment ends. The keywords are
-    those of the grammars and of SQL. A word that may also be a name is a keyword only in the case of the statement's
+    It uses the lexer of the language, so both agree on where a string or comment ends. The keywords are those of the
+    grammars and of SQL. A word that may also be a name is a keyword only if its case matches that of the statement's
     first word: `latest` in `SELECT max(ts) AS latest` is a name.
     """
 
     name = "snapdb"
-    aliases = ["snapdb"]  # noqa: RUF012  # Pygments reads a list
-    filenames: list[str] = []  # noqa: RUF012  # *.sql stays Pygments' own
+    aliases = ["snapdb"]  # noqa: RUF012  # Pygments expects a list
+    filenames: list[str] = []  # noqa: RUF012  # *.sql remains assigned to Pygments' own lexer
     mimetypes = ["text/x-snapdb"]  # noqa: RUF012
     url = ""
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[_Piece]:
-        """(position, kind, text) of each piece; together they are the whole text."""
+        """Yield (position, kind, text) of each piece. The pieces cover the whole text."""
         position = 0
         while position < len(text):
             if command := _COMMAND.match(text, _after_blanks(text, position)):
@@ -101,14 +101,14 @@ class SnapdbLexer(SqlLexer):  # type: ignore[misc]  # Pygments has no types
 
 
 def _after_blanks(text: str, position: int) -> int:
-    """The first place that is not blank."""
+    """Return the position of the first character that is not blank."""
     while position < len(text) and text[position].isspace():
         position += 1
     return position
 
 
 def _command(command: re.Match[str]) -> Iterator[_Piece]:
-    """The name of a command, and its argument."""
+    """Yield the name of a command and its argument."""
     name = re.match(r"\S+", command.group())
     assert name is not None
     yield command.start(), Keyword.Pseudo, name.group()
@@ -117,7 +117,7 @@ def _command(command: re.Match[str]) -> Iterator[_Piece]:
 
 
 def _statement(text: str, start: int) -> Iterator[_Piece]:
-    """The pieces of one statement with its semicolon, or up to a command of the prompt behind it."""
+    """Yield the pieces of a statement up to its semicolon, or up to a following command of the prompt."""
     read: list[Token] = []
     failed = False
     source = text[start:] if start else text
@@ -126,7 +126,7 @@ def _statement(text: str, start: int) -> Iterator[_Piece]:
             read.append(token)
             if token.text in (";", "\\"):
                 break
-    except ParseError:  # a string, name or comment that never ends
+    except ParseError:  # an unterminated string, name or comment
         failed = True
     if read and read[-1].text == "\\":
         read.pop()
@@ -140,6 +140,7 @@ def _statement(text: str, start: int) -> Iterator[_Piece]:
         else:
             yield start + token.span.start, _kind(read, index, first), token.text
     if failed:
+        # The rest of the text is one error, because no token can start inside an unterminated string.
         begin = _after_blanks(text, _after_comments(text, position))
         yield from _gap(text, position, begin)
         yield begin, Error, text[begin:]
@@ -149,7 +150,7 @@ def _statement(text: str, start: int) -> Iterator[_Piece]:
 
 
 def _after_comments(text: str, position: int) -> int:
-    """The place behind blanks and comments that end."""
+    """Return the position after blanks and terminated comments."""
     while True:
         position = _after_blanks(text, position)
         if line := _LINE_COMMENT.match(text, position):
@@ -161,7 +162,7 @@ def _after_comments(text: str, position: int) -> int:
 
 
 def _comment_stop(text: str, start: int) -> int | None:
-    """Where the block comment at a place ends; None where there is none, or none that ends. Comments nest."""
+    """Return where the block comment at a position ends, or None if there is no terminated comment. Comments nest."""
     depth = 0
     if text.startswith("/*", start):
         for edge in _COMMENT_EDGE.finditer(text, start):
@@ -172,7 +173,7 @@ def _comment_stop(text: str, start: int) -> int | None:
 
 
 def _gap(text: str, position: int, stop: int) -> Iterator[_Piece]:
-    """The blanks and comments between two tokens."""
+    """Yield the blanks and comments between two tokens."""
     while position < stop:
         blank = min(_after_blanks(text, position), stop)
         if blank > position:
@@ -188,13 +189,13 @@ def _gap(text: str, position: int, stop: int) -> Iterator[_Piece]:
 
 
 def _is_body(read: list[Token], index: int) -> bool:
-    """Whether a token is a $$…$$ string with statements: the body of a task."""
+    """Return whether a token is a $$…$$ string that contains statements: the body of a task."""
     dollar = read[index].kind == "string" and read[index].text.startswith("$")
     return dollar and index > 0 and read[index - 1].word == "AS"
 
 
 def _body(token: Token, start: int) -> Iterator[_Piece]:
-    """The statements of a body, between its delimiters."""
+    """Yield the statements of a body between its delimiters."""
     edge = token.text.index("$", 1) + 1
     yield start, String.Delimiter, token.text[:edge]
     for position, kind, piece in SnapdbLexer().get_tokens_unprocessed(token.text[edge:-edge]):
@@ -203,7 +204,7 @@ def _body(token: Token, start: int) -> Iterator[_Piece]:
 
 
 def _kind(read: list[Token], index: int, first: str) -> _TokenType:
-    """What a token is; `first` is the first word of its statement."""
+    """Return the kind of a token. `first` is the first word of its statement."""
     token = read[index]
     match token.kind:
         case "word":

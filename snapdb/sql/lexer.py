@@ -1,7 +1,6 @@
-"""The lexer: text → tokens, statements of a script, pairs of brackets.
+"""The lexer: text → tokens, statements of a script, and pairs of brackets.
 
-It recognizes words, strings and comments as DuckDB does, so that both agree on where a statement or an SQL fragment
-ends.
+It recognizes words, strings and comments as DuckDB does, so that both agree on where a statement or SQL fragment ends.
 """
 
 import re
@@ -16,11 +15,11 @@ from snapdb.types import by_word
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
 TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
-"""The kinds in capitals are SQL fragments, runs of tokens that are folded into one; AMONG is a single word."""
+"""The kinds in capitals are SQL fragments: runs of tokens that are folded into one. AMONG is a single word."""
 
 
 class Token(NamedTuple):
-    """A piece of a statement, exactly as it was written."""
+    """A piece of a statement, exactly as written."""
 
     kind: TokenKind
     text: str
@@ -28,7 +27,7 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The keyword that the token may be: an unquoted word or a mark, in capitals; else ''."""
+        """The keyword that the token may be: an unquoted word or a mark, in capitals. '' for other tokens."""
         kind, text, _ = self
         return text.upper() if (kind == "word" or kind == "mark") and text.isascii() else ""  # noqa: PLR1714  # hot
 
@@ -79,14 +78,14 @@ _PATTERN = re.compile(
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 _KINDS: dict[str | None, TokenKind] = by_word(_Scanned)
-"""Group of the pattern → kind of token. The pattern alone does not find the end of the other groups, comments and
-quotes."""
+"""Group of the pattern → kind of token. The pattern alone cannot find the end of the other groups, which are comments
+and quotes."""
 
-_token = tuple.__new__  # half the time of a NamedTuple's own constructor, which matters for long scripts
+_token = tuple.__new__  # takes half the time of a NamedTuple's own constructor, which matters for long scripts
 
 
 def scan(text: str) -> tuple[Token, ...]:
-    """The tokens of a text, in order. Raises ParseError at the start of a string, name or comment without an end.
+    """Return the tokens of a text in order. Raises ParseError at an unterminated string, name or comment.
 
     >>> [_token.text for _token in scan("SELECT 'it''s' /* no */ AS \\"x\\"")]
     ['SELECT', "'it''s'", 'AS', '"x"']
@@ -95,8 +94,9 @@ def scan(text: str) -> tuple[Token, ...]:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of a text, lazily."""
-    # One regular expression finds all tokens but those whose end is not regular: nested comments and dollar quotes.
+    """Yield the tokens of a text lazily."""
+    # One regular expression finds all tokens except those without a regular end: nested comments and dollar quotes.
+    # Possessive quantifiers (*+) prevent backtracking, so that scanning takes linear time.
     position, kinds = 0, _KINDS
     while position < len(text):
         for match in _PATTERN.finditer(text, position):
@@ -116,7 +116,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def check_characters(text: str) -> None:
-    """Raise ParseError at the first character that files and DuckDB cannot represent: NUL, or a lone surrogate."""
+    """Raise ParseError at the first character that files and DuckDB cannot represent: NUL, or an unpaired surrogate."""
     if text.isascii() and "\x00" not in text:
         return
     if odd := _UNHELD.search(text):
@@ -131,7 +131,7 @@ _UNHELD = re.compile("[\x00\ud800-\udfff]")
 
 
 def _stop(text: str, group: str, start: int, stop: int) -> int:
-    """The index after the token or comment that starts here."""
+    """Return the index after the token or comment that starts here."""
     if group == "comment":
         return _comment_stop(text, start)
     if group == "dollar":
@@ -149,10 +149,10 @@ def _stop(text: str, group: str, start: int, stop: int) -> int:
 
 
 def _comment_stop(text: str, start: int) -> int:
-    """Return where a block comment ends; comments nest."""
+    """Return the index at which a block comment ends. Comments nest."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
-        # As in DuckDB and PostgreSQL, comments nest.
+        # DuckDB and PostgreSQL nest comments too.
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
@@ -184,7 +184,7 @@ CLOSERS = frozenset(OPENERS.values())
 
 
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """Index of each opening bracket → index of its closing one; ParseError at the first without a partner.
+    """Map the index of each opening bracket to that of its closing one. ParseError at the first unmatched bracket.
 
     >>> from snapdb.sql.lexer import scan
     >>> partners(scan("f(a[1])"))
@@ -217,20 +217,20 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 class StatementTokens(NamedTuple):
-    """The tokens of one statement, at least one."""
+    """The tokens of a statement, which has at least one token."""
 
     tokens: tuple[Token, ...]
     ended: bool
-    """Whether a semicolon followed."""
+    """Whether a semicolon follows."""
 
     @property
     def span(self) -> Span:
-        """The span from the first token to the last, without the semicolon."""
+        """The span from the first to the last token, without the semicolon."""
         return Span(self.tokens[0].span.start, self.tokens[-1].span.stop)
 
 
 def parts(text: str) -> Iterator[StatementTokens]:
-    """The statements of a script as tokens, lazily; empty ones are skipped."""
+    """Yield the statements of a script as tokens, lazily. Empty statements are skipped."""
     check_characters(text)
     current: list[Token] = []
     depth = 0
@@ -252,7 +252,7 @@ def parts(text: str) -> Iterator[StatementTokens]:
 
 
 def split(text: str) -> tuple[Span, ...]:
-    """The span of each statement of a script, without its semicolon and the comments around it.
+    """Return the span of each statement of a script, without its semicolon and surrounding comments.
 
     >>> text = "SELECT ';'; -- nothing\\n; SELECT 2"
     >>> [text[span.start : span.stop] for span in split(text)]
@@ -265,7 +265,7 @@ def split(text: str) -> tuple[Span, ...]:
 
 
 def is_complete(text: str) -> bool:
-    """Whether a semicolon outside quotes, comments and brackets ends the last statement.
+    """Return whether the last statement ends with a semicolon outside of quotes, comments and brackets.
 
     >>> is_complete("SELECT ';'"), is_complete("SELECT (1;"), is_complete("SELECT 1; -- done")
     (False, False, True)
@@ -277,7 +277,7 @@ def is_complete(text: str) -> bool:
     return bool(statements) and statements[-1].ended
 
 
-# Finding the runs of tokens that DuckDB parses, and folding each into one token.
+# The runs of tokens that DuckDB parses, each of which is folded into one token.
 
 
 class Run(NamedTuple):
@@ -289,25 +289,26 @@ class Run(NamedTuple):
 
 
 READS = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT", "SUMMARIZE", "TABLE", "DESCRIBE")
-"""The first words of queries; a query may also start with a parenthesis."""
+"""The first words of queries. A query may also start with a parenthesis."""
 
 Pairs = dict[int, int]
 
 Finder = Callable[[Sequence[Token], Pairs], Iterator[Run]]
-"""Finds the SQL fragments of a statement, in any order; `Pairs` has the closing bracket of each opening one."""
+"""Finds the SQL fragments of a statement, in any order. `Pairs` maps each opening bracket to its closing one."""
 
 
 def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...]:
-    """The tokens of a statement with each fragment folded into one token; ParseError when brackets do not match."""
+    """Fold each fragment of a statement's tokens into one token. ParseError if brackets do not match."""
     pairs = partners(tokens)
     runs = sorted(find(tokens, pairs), key=lambda run: run.first)
     folded: list[Token] = []
     position = 0
     for run in runs:
+        # An earlier fragment contains this one, or the fragment is empty, which the grammar reports as a missing part.
         if run.first < position or run.first >= run.stop:
             continue
         if run.kind == "QUERY" and tokens[run.first].word not in (*READS, "("):
-            continue  # not folded, so that the grammar reports its first word
+            continue  # not folded, so that the grammar reports the first word
         span = Span(tokens[run.first].span.start, tokens[run.stop - 1].span.stop)
         folded += tokens[position : run.first]
         folded.append(Token(run.kind, source[span.start : span.stop], span))
@@ -316,7 +317,7 @@ def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...
 
 
 def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator[int]:
-    """The indexes from `first` on of tokens outside brackets, opening brackets included."""
+    """Yield the indexes of tokens outside of brackets, starting at `first`. Opening brackets are included."""
     index = first
     while index < len(tokens):
         yield index
@@ -324,39 +325,39 @@ def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator
 
 
 def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
-    """Whether the tokens from `first` on are these keywords or marks."""
+    """Return whether the tokens starting at `first` are these keywords or marks."""
     following = tokens[first : first + len(words)]
     return bool(following) and following[0].word == words[0] and [token.word for token in following[1:]] == [*words[1:]]
 
 
 def no_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder
-    """No fragments: the grammar parses the whole statement."""
+    """A Finder that yields nothing: the grammar parses the whole statement."""
     return iter(())
 
 
 def at_values(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The value in AT (VERSION => …)."""
+    """Yield the value in AT (VERSION => …)."""
     for index in top_level(tokens, pairs):
         if index in pairs and index and tokens[index - 1].word == "AT" and says(tokens, index + 2, "=>"):
             yield Run("EXPRESSION", index + 3, pairs[index])
 
 
 def explained(tokens: Sequence[Token], pairs: Pairs) -> int:
-    """The index of the first token after EXPLAIN and its options."""
+    """Return the index of the first token after EXPLAIN and its options."""
     first = 2 if says(tokens, 1, "ANALYZE") else 1
     return pairs[first] + 1 if first in pairs and tokens[first + 1].word in {"FORMAT", "ANALYZE"} else first
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A text after replacements, with a map of positions."""
+    """A text after replacements, with a mapping of positions."""
 
     text: str
     edits: tuple[tuple[Span, Span], ...]
-    """The span of each replacement in this text, and the span that it replaced in the original; in order."""
+    """In order, the span of each replacement in this text, and the span that it replaced in the original text."""
 
     def place(self, index: int) -> int:
-        """The position in the original text of a position in this one; in a replacement, the start of the old part.
+        """Map a position in this text to the original. Inside a replacement, it is the start of the replaced part.
 
         >>> rewrite("SELECT at", [(Span(7, 9), '"at"')]).place(11)
         9
@@ -369,7 +370,7 @@ class Rewritten:
 
 
 def rewrite(text: str, replacements: Sequence[tuple[Span, str]]) -> Rewritten:
-    """The text with replacements, which may be in any order and must not overlap.
+    """Apply replacements to a text. They may be in any order, but must not overlap.
 
     >>> rewrite("FROM t AT (VERSION => 3) WHERE at", [(Span(31, 33), '"at"'), (Span(5, 24), "t3")]).text
     'FROM t3 WHERE "at"'

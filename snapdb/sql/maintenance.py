@@ -50,7 +50,7 @@ class BackupDatabase(Statement):
     path: str
     path_span: Span = field(compare=False)
     copies: bool
-    """Whether files are always copied, and never hard-linked."""
+    """Whether to always copy files instead of creating hard links."""
 
     def to_sql(self) -> str:
         return print_statement(f"BACKUP DATABASE TO {print_string(self.path)}", self.copies and "(COPY)")
@@ -61,7 +61,7 @@ class Vacuum(Statement):
     """VACUUM [table] [RETAIN interval] [DRY RUN]."""
 
     table: Name | None
-    """The table; None: all tables."""
+    """The table, or None for all tables."""
     retain: SqlFragment | None
     dry_run: bool
 
@@ -75,13 +75,13 @@ class ExpireSnapshots(Statement):
     """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN], or BY RETENTION instead of these two."""
 
     graph: Name | None
-    """The graph; None: the snapshots of all graphs."""
+    """The graph, or None for the snapshots of all graphs."""
     older: SqlFragment | None
     """An INTERVAL, or a time as in TimeBound."""
     last: int | None
     last_span: Span | None = field(compare=False)
     by_retention: bool
-    """Whether the retention of each graph decides; otherwise one of the other two clauses is present."""
+    """Whether the retention of each graph applies. Otherwise at least one of the other two clauses is present."""
     dry_run: bool
 
     def to_sql(self) -> str:
@@ -97,7 +97,7 @@ class ExpireSnapshots(Statement):
 
 @dataclass(frozen=True, slots=True)
 class RetentionRule:
-    """An item of RETENTION: the snapshots that are kept, and for how long."""
+    """An item of RETENTION: which snapshots are kept, and for how long."""
 
     keeps: Literal["all", "daily", "weekly", "monthly", "yearly"]
     length: str
@@ -151,7 +151,7 @@ def _vacuum(tree: Tree, place: Place) -> Vacuum:
 
 
 def _set_retention(tree: Tree, place: Place) -> SetRetention:
-    """ALTER PROPERTY GRAPH … SET RETENTION, with each rule at most once."""
+    """Build ALTER PROPERTY GRAPH … SET RETENTION, with each rule at most once."""
     graph = name(leaves(tree)[0])
     rules: dict[str, RetentionRule | None] = {}
     for item in trees(tree, "rule"):
@@ -174,7 +174,7 @@ def _set_retention(tree: Tree, place: Place) -> SetRetention:
 
 
 def _rule(tree: Tree, word: Name, length: list[Leaf]) -> RetentionRule | None:
-    """Build an item of RETENTION; None for KEEP_TAGGED, which has no length."""
+    """Build an item of RETENTION, or return None for KEEP_TAGGED, which has no length."""
     keeps = word.text.lower()
     if keeps == _TAGGED:
         if length:
@@ -206,10 +206,11 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the interval of VACUUM's RETAIN, and a parenthesised time or length of EXPIRE SNAPSHOTS."""
+    """Yield the interval of VACUUM's RETAIN, or a time or length in parentheses of EXPIRE SNAPSHOTS."""
     if tokens[0].word == "VACUUM":
         first = 2 if says(tokens, 1, "RETAIN") else 3
         if says(tokens, first - 1, "RETAIN"):
+            # The interval is an expression of DuckDB, which ends at DRY RUN or at the end of the statement.
             dry_run = says(tokens, len(tokens) - 2, "DRY", "RUN")
             yield Run("EXPRESSION", first, len(tokens) - 2 if dry_run else len(tokens))
     elif tokens[0].word == "EXPIRE":

@@ -1,4 +1,4 @@
-"""Text → statements: the leading words select the grammar of a family; other statements are queries for DuckDB."""
+"""Text → statements. The leading words select the grammar of a family; other statements are queries for DuckDB."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from snapdb_grammar import grammar_text
 if TYPE_CHECKING:
     from snapdb.sql import grammars
 else:
-    grammars = module_on_first_use("snapdb.sql.grammars")  # a query is parsed by no grammar, and loads no Lark
+    grammars = module_on_first_use("snapdb.sql.grammars")  # queries use no grammar, so they never load Lark
 
 FAMILIES = (
     "tables",
@@ -39,21 +39,21 @@ FAMILIES = (
     "show",
     "explain",
 )
-"""The families with a grammar; messages list the statements of CREATE, ALTER and REFRESH in this order."""
+"""The families with a grammar, in the order in which messages list the statements of CREATE, ALTER and REFRESH."""
 _LEADING_WORDS = re.compile(r"^// Leading words: (.+)$", re.MULTILINE)
 
 
 @cache
 def load_family(name: str) -> Family:
-    """The family with a name; its module is imported when its first statement is parsed."""
+    """Return the family with a name. Its module is imported when its first statement is parsed."""
     family: Family = import_module(f"snapdb.sql.{name}").FAMILY
     return family
 
 
 def _by_leading() -> dict[str, dict[str, str]]:
-    """First word → second word → family; '' as the second word where the first one decides.
+    """Map first word → second word → family. The second word is '' if the first one determines the family.
 
-    The grammars declare these words, so that a query imports no family's module.
+    The grammars declare these words, so that a query does not import the module of any family.
     """
     by_word: dict[str, dict[str, str]] = {}
     for family in FAMILIES:
@@ -68,7 +68,7 @@ def _by_leading() -> dict[str, dict[str, str]]:
 
 _LEADING = _by_leading()
 _ENDED = {"ALTER": "TABLE, PROPERTY GRAPH or TASK", "CREATE": CREATED, "REFRESH": "SNAPSHOT or CACHE"}
-"""What may follow first words that do not tell the family by themselves."""
+"""The words that may follow a first word that does not determine the family."""
 _UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
     "ALTER": unknown_altered,
     "CREATE": partial(unknown_kind, "CREATE"),
@@ -77,11 +77,11 @@ _UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
 
 
 def _family_of(tokens: Sequence[Token]) -> Family | None:
-    """Return the family of a statement, or None for a query; ParseError for an unsupported statement."""
+    """Return the family of a statement, or None for a query. ParseError if the statement is not supported."""
     leading = tokens[0].word
     if leading in _LEADING:
         family = load_family(_family(tokens, _LEADING[leading]))
-        # Forms of other databases get an error with the alternative, before the grammar reports a mere position.
+        # Syntax of other databases gets an error with the alternative, before the grammar reports only a position.
         if family.check is not None and len(tokens) > 1:
             family.check(tokens)
         return family
@@ -97,7 +97,7 @@ def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
     if "" in by_second:
         return by_second[""]
     leading = tokens[0].word
-    # CREATE OR REPLACE has its kind after three words, any other statement after one.
+    # CREATE OR REPLACE is followed by its kind after three words, any other statement after one.
     index = 3 if leading == "CREATE" and says(tokens, 1, "OR", "REPLACE") else 1
     if index >= len(tokens):
         end = tokens[-1].span.stop
@@ -110,10 +110,9 @@ def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
 
 
 def parse(text: str) -> tuple[Statement, ...]:
-    """The statements of a text, in order; spans count in the whole text, and empty statements are skipped.
+    """Parse the statements of a text, in order. Spans refer to the whole text, and empty statements are skipped.
 
-    Raises ParseError with the place of the first error; its code is 'refused' for a statement that is recognized but
-    not supported.
+    Raises ParseError at the first error. Its code is 'refused' if the statement is recognized but not supported.
 
     >>> [type(statement).__name__ for statement in parse("DROP TABLE t; SELECT 1;")]
     ['Drop', 'Query']
@@ -125,11 +124,11 @@ def parse(text: str) -> tuple[Statement, ...]:
 
 
 def parse_one(text: str) -> Statement:
-    """The only statement of a text.
+    """Parse a text that contains exactly one statement.
 
     Raises:
-        ParseError: the text is not valid, has no statement, or a second one; the place is where one is missing or
-            extra.
+        ParseError: The text is not valid, has no statement, or has more than one. The error has the position where a
+            statement is missing or extra.
     """
     statements = parse(text)
     if len(statements) == 1:
@@ -150,7 +149,7 @@ def parse_one(text: str) -> Statement:
 
 
 def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
-    """Each statement of a text, or its error, in order; after a quote without an end there is only its error.
+    """Yield each statement of a text or its error, in order. After an unterminated quote, the only item is its error.
 
     >>> [type(found).__name__ for found in parse_each("SELEC 1; SELECT 2")]
     ['ParseError', 'Query']
@@ -168,12 +167,12 @@ def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
 
 
 def format_sql(text: str) -> str:
-    r"""The statements of a text in one spelling, each ended by a semicolon and a line end; comments are lost.
+    r"""Format the statements of a text, each followed by a semicolon and a newline. Comments are removed.
 
-    Comments inside queries, conditions and expressions stay: those are DuckDB's, and are left as they were written.
+    Queries, conditions and expressions belong to DuckDB. They are not reformatted, and keep their comments.
 
     Raises:
-        ParseError: Something in it is no statement.
+        ParseError: The text contains something that is not a statement.
 
     >>> format_sql("drop table if exists t ; show tags -- all")
     'DROP TABLE IF EXISTS t;\nSHOW TAGS;\n'
@@ -188,20 +187,22 @@ def _statements(text: str) -> tuple[Statement, ...]:
 def _statement(part: StatementTokens, text: str) -> Statement:
     family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
-    find_travels(part.tokens, text)  # raises errors of AT with the whole text, before any part is rewritten
+    find_travels(part.tokens, text)  # raises errors of AT with the whole text, before a fragment is rewritten
     if family is None:
         check_query(part.tokens)
         return Query(text, part.span, SqlFragment(text[part.span.start : part.span.stop], part.span))
+    # DuckDB parses the fragments, so the grammar sees each of them as a single token.
     tokens = fold(part.tokens, family.fragments, text)
     (tree,) = trees(grammars.parse_tokens(family.grammar, tokens, part.tokens))
     rule, place = str(tree.data), Place(text, part.span)
     if rule in family.builders:
         return family.builders[rule](tree, place)
+    # A nested statement is parsed from the same tokens, so its spans refer to the whole text too.
     reader = Reader(lambda leaf: _statement(_inside(part, leaf), text), _statements)
     return family.nesting[rule](tree, place, reader)
 
 
 def _inside(part: StatementTokens, leaf: Leaf) -> StatementTokens:
-    """Return the tokens of a statement that were folded into one leaf."""
+    """Return the tokens of a statement that are folded into one leaf."""
     start, stop = span_of(leaf)
     return StatementTokens(tuple(token for token in part.tokens if start <= token.span.start < stop), part.ended)

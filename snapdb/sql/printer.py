@@ -1,4 +1,4 @@
-"""Printing of the parts of statements: names, strings, numbers, times, and clauses on one or several lines."""
+"""Functions that print parts of statements: names, strings, numbers, times, and clauses on one or several lines."""
 
 import re
 from collections.abc import Iterable
@@ -9,18 +9,18 @@ from snapdb.sql.queries import NO_NAMES
 from snapdb.sql.syntax import RESERVED, Name, SqlFragment, VersionBound
 
 WIDTH = 100
-"""The number of characters up to which a statement is printed on one line."""
+"""The maximum length of a statement that is printed on one line."""
 
 _TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
 
 _QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
-"""Words that are quoted as names, because a keyword of the same spelling would be parsed somewhere."""
+"""Words that are quoted as names, because a keyword with the same spelling would be parsed in some position."""
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
 def print_name(value: Name) -> str:
-    """An identifier, in double quotes where the word would be parsed as a keyword.
+    """Print an identifier, in double quotes if the word would be parsed as a keyword.
 
     >>> from snapdb.errors import Span
     >>> [print_name(Name(text, Span(0, 0))) for text in ("bought", "order", "Order item")]
@@ -33,17 +33,17 @@ def print_name(value: Name) -> str:
 
 
 def print_string(text: str) -> str:
-    """A string literal: single quotes are doubled, and nothing else is escaped."""
+    """Print a string literal. Single quotes are doubled, and nothing else is escaped."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def print_number(value: float | Decimal) -> str:
-    """A number as the shortest text that parses to the same value."""
+    """Print a number as the shortest text that parses to the same value."""
     return repr(value) if isinstance(value, int | float) else str(value)
 
 
 def print_size(count: int) -> str:
-    """Bytes in the largest unit that represents them exactly.
+    """Print bytes in the largest unit that represents them exactly.
 
     >>> print_size(2_000_000_000), print_size(1536), print_size(7)
     ('2GB', '1536B', '7B')
@@ -53,27 +53,27 @@ def print_size(count: int) -> str:
 
 
 def print_columns(names: Iterable[Name]) -> str:
-    """Names in parentheses."""
+    """Print names in parentheses."""
     return f"({', '.join(map(print_name, names))})"
 
 
 def print_named(keyword: str, value: Name | None) -> str | None:
-    """A keyword and a name; None without the name."""
+    """Print a keyword and a name, or return None without a name."""
     return None if value is None else f"{keyword} {print_name(value)}"
 
 
 def print_fragment(keyword: str, fragment: SqlFragment | None) -> str | None:
-    """A keyword and an SQL fragment as it was written; None without the fragment."""
+    """Print a keyword and an SQL fragment as written, or return None without a fragment."""
     return None if fragment is None else f"{keyword} {fragment.text}"
 
 
 def print_message(text: str | None) -> str | None:
-    """MESSAGE with its text; None without one."""
+    """Print MESSAGE with its text, or return None without a message."""
     return None if text is None else f"MESSAGE {print_string(text)}"
 
 
 def print_at(bound: VersionBound | None) -> str | None:
-    """AT (…); None without a bound."""
+    """Print AT (…), or return None without a bound."""
     return None if bound is None else f"AT ({bound.kind} => {bound.value.text})"
 
 
@@ -83,24 +83,24 @@ _LENGTH = re.compile(r"INTERVAL (string( \w+)?|(- )?number \w+)")
 
 
 def print_time(fragment: SqlFragment, *, length: bool = False) -> str:
-    """A time as it was written, in parentheses if the grammar requires them; with `length`, an INTERVAL needs none."""
+    """Print a time as written, in parentheses if the grammar requires them. With `length`, an INTERVAL needs none."""
     shape = " ".join(token.word or token.kind for token in scan(fragment.text))
     bare = _MOMENT.fullmatch(shape) or (length and _LENGTH.fullmatch(shape))
     return fragment.text if bare else f"({fragment.text})"
 
 
 def print_creation(kind: str, named: Name, *, or_replace: bool, if_not_exists: bool) -> str:
-    """CREATE [OR REPLACE] kind [IF NOT EXISTS] name."""
+    """Print CREATE [OR REPLACE] kind [IF NOT EXISTS] name."""
     return f"CREATE {'OR REPLACE ' * or_replace}{kind} {'IF NOT EXISTS ' * if_not_exists}{print_name(named)}"
 
 
 def join_clauses(*given: object) -> str:
-    """Clauses joined by spaces; values other than text are omitted."""
+    """Join clauses with spaces. Values other than text are omitted."""
     return " ".join(clause for clause in given if isinstance(clause, str))
 
 
 def print_statement(*given: object) -> str:
-    """Clauses on one line if they fit, else one per line; values other than text are omitted.
+    """Print clauses on one line if they fit, else one per line. Values other than text are omitted.
 
     >>> print_statement("DROP TABLE t", False, "CASCADE")
     'DROP TABLE t CASCADE'

@@ -1,4 +1,4 @@
-"""Statements that DuckDB reads as they stand: what is refused in them, and what snapdb itself reads there."""
+"""Statements that DuckDB runs unchanged: checks for unsupported forms, and the parts that snapdb itself evaluates."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from snapdb.sql.unsupported import described_tag, unsupported
 
 @dataclass(frozen=True, slots=True)
 class Query(Statement):
-    """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: statements that DuckDB runs unchanged"""
+    """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: statements that DuckDB runs unchanged."""
 
     reads: ClassVar[bool] = True
 
@@ -34,11 +34,11 @@ _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
 
 DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
-"""The words after DESCRIBE that name a kind of snapdb's objects."""
+"""The words after DESCRIBE that denote a kind of snapdb object."""
 
 
 def describes_ours(tokens: Sequence[Token]) -> bool:
-    """Whether a DESCRIBE or SUMMARIZE is about a named object of snapdb, and not about a query."""
+    """Return whether DESCRIBE or SUMMARIZE refers to a named object of snapdb instead of a query."""
     named = len(tokens) > 2 and tokens[2].kind in ("word", "quoted")
     if tokens[0].word == "SUMMARIZE":
         return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
@@ -54,7 +54,7 @@ def describes_ours(tokens: Sequence[Token]) -> bool:
 
 
 def check_query(tokens: Sequence[Token]) -> None:
-    """Raise ParseError when brackets do not match, or when the statement after WITH is not a read."""
+    """Raise ParseError if brackets do not match, or if the statement after WITH writes."""
     pairs = partners(tokens)
     _refuse_patterns(tokens)
     index = next((index for index, token in enumerate(tokens) if token.word not in _PREFIXES), None)
@@ -68,7 +68,7 @@ def check_query(tokens: Sequence[Token]) -> None:
         )
         raise unsupported("SUMMARIZE GRAPH", reason, way, token.span)
     if token.word != "WITH" and leading in {"DESCRIBE", "DESC", "SUMMARIZE"}:
-        return  # any word may be a table's name
+        return  # any word may be the name of a table
     main = _main_of_with(tokens, pairs, index) if token.word == "WITH" else index
     if main < len(tokens) and tokens[main].word in _WRITES:
         word = tokens[main].word
@@ -82,7 +82,7 @@ def check_query(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_patterns(tokens: Sequence[Token]) -> None:
-    """Raise at the first GRAPH_TABLE (…), and for statements that list DuckDB's own tables."""
+    """Raise at the first GRAPH_TABLE (…), and for queries of DuckDB's own catalog."""
     for index, token in enumerate(tokens):
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
@@ -97,6 +97,7 @@ def _refuse_patterns(tokens: Sequence[Token]) -> None:
 def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:
     """Return the index of the statement after the common table expressions of the WITH at `index`."""
     while True:
+        # Each pass skips one expression: its name and columns, AS, MATERIALIZED, and the query in parentheses.
         while index < len(tokens) and tokens[index].word != "AS":
             index = pairs.get(index, index) + 1
         while index < len(tokens) and index not in pairs:
@@ -117,28 +118,28 @@ _RESERVED = (
 )
 
 _DEEPEST = 16
-"""The maximum depth of AT within the value of another AT, as each value is a query."""
+"""The maximum depth of AT inside the value of another AT. Each value is a query."""
 
 _AT = frozenset({"AT", "At", "aT", "at"})
 
 NO_NAMES = frozenset(_RESERVED.split())
-"""Words that DuckDB accepts as a table's name only in quotes."""
+"""The words that DuckDB accepts as table names only in quotes."""
 
 
 class TimeTravel(NamedTuple):
-    """A table at an earlier version, as a query names it (SQL:2011 calls it a system-versioned table)."""
+    """A reference to a table at an earlier version (SQL:2011 calls it a system-versioned table)."""
 
     name: Token
-    """The name of the table, a word or quoted; the last part of a dotted path."""
+    """The name of the table, a word or quoted. It is the last part of a dotted path."""
     bound: VersionBound
     span: Span
     """The span from the start of the name to the closing parenthesis."""
 
 
 def time_travels(text: str) -> tuple[TimeTravel, ...]:
-    """The tables with AT (VERSION | TIMESTAMP | TAG => …) that a text names, in order; spans count in the text.
+    """Return the tables with AT (VERSION | TIMESTAMP | TAG => …) in a text, in order. Spans are relative to the text.
 
-    One inside the value of another is not listed: it belongs to that value.
+    A reference inside the value of another one is not returned, because it belongs to that value.
 
     >>> (travel,) = time_travels("SELECT at FROM bought AT (VERSION => 3) b")
     >>> travel.name.text, travel.bound.kind, travel.bound.value.text, travel.span
@@ -148,12 +149,14 @@ def time_travels(text: str) -> tuple[TimeTravel, ...]:
 
 
 def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]:
-    """The result of `time_travels` for tokens of a source. Raises ParseError for a bound without a value."""
+    """Return the result of `time_travels` for scanned tokens. Raises ParseError for a bound without a value."""
+    # This runs for every token of a script, so the cheap comparison of the text comes first.
     starts = [
         index - 1 for index, token in enumerate(tokens) if token[1] in _AT and index and _is_travel(tokens, index - 1)
     ]
     pairs = partners(tokens) if starts else {}
     travels: list[TimeTravel] = []
+    # The closing parentheses of the references that enclose the current one.
     around: list[int] = []
     for index in starts:
         while around and around[-1] < index:
@@ -171,7 +174,7 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
 
 
 def bare_ats(text: str) -> tuple[Span, ...]:
-    """The spans of unquoted names `at`, which DuckDB requires in quotes; not inside time travels.
+    """Return the spans of unquoted names `at` outside time travels. DuckDB requires them in quotes.
 
     >>> text = "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t.at"
     >>> [text[: span.start] for span in bare_ats(text)]
@@ -184,7 +187,7 @@ def bare_ats(text: str) -> tuple[Span, ...]:
 
 
 def opens_bound(tokens: Sequence[Token], index: int) -> bool:
-    """Whether AT (VERSION => starts here."""
+    """Return whether AT (VERSION => starts at the index."""
     words = [token.word for token in tokens[index : index + 4]]
     return len(words) == 4 and words[0] == "AT" and words[1] == "(" and words[2] in BOUNDS and words[3] == "=>"
 
@@ -199,14 +202,14 @@ def _names(tokens: Sequence[Token], travels: Sequence[Span]) -> Iterator[Span]:
 
 
 def _is_travel(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a table name followed by AT (VERSION => starts here."""
+    """Return whether a table name followed by AT (VERSION => starts at the index."""
     token = tokens[index]
     named = token.kind == "quoted" or (token.kind == "word" and token.word not in NO_NAMES)
     return named and opens_bound(tokens, index + 1)
 
 
 def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> TimeTravel:
-    """Build the time travel between the indexes of its name and its closing parenthesis."""
+    """Build the time travel from the indexes of its name and its closing parenthesis."""
     name, at, kind, closer = tokens[index], tokens[index + 1], tokens[index + 3], tokens[last]
     if index and tokens[index - 1].word == "AS":
         raise ParseError(f"AT must precede the alias; write t AT (…) AS {name.text}", span=at.span, code="at-place")
@@ -225,7 +228,7 @@ _AFTER = (")", ";", "UNION")
 
 
 class _RowCount(NamedTuple):
-    """`count(*) AS n FROM name AT (…) AS t` after SELECT; only count, FROM and the name are required."""
+    """`count(*) AS n FROM name AT (…) AS t` after SELECT. Only count, FROM and the name are required."""
 
     name: Token
     """The name of the table, a word or quoted."""
@@ -236,7 +239,7 @@ class _RowCount(NamedTuple):
 
 
 def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
-    """The row counts of whole tables in a query; none under WITH, where a name may be that of a subquery.
+    """Return the row counts of whole tables in a query. None under WITH, where the name may be that of a subquery.
 
     >>> text = "SELECT count(*) AS n FROM a AT (VERSION => 3) UNION ALL SELECT count(*) FROM b"
     >>> counts = find_counts(scan(text))
@@ -256,13 +259,13 @@ def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
 
 
 def _counts(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether SELECT count(*) starts here."""
+    """Return whether SELECT count(*) starts at the index."""
     begins = index == 0 or (index > 0 and tokens[index - 1].word in _BEFORE)
     return begins and tuple(token.word for token in tokens[index : index + len(_COUNT)]) == _COUNT
 
 
 def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> _RowCount | None:
-    """Build the row count whose word is at `start`; None where more than a table follows."""
+    """Build the row count at `start`, or return None if more than a table follows."""
     alias, place = _alias(tokens, start + 4)
     if _word(tokens, place) != "FROM" or not _is_name(tokens, place + 1):
         return None
@@ -271,6 +274,7 @@ def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> _RowCo
         last = pairs[last + 2]
     if _word(tokens, last + 1) == "AS" and _is_name(tokens, last + 2):
         last += 2
+    # A comma, a join or a WHERE changes the count, so only the end of the SELECT may follow.
     if last + 1 < len(tokens) and tokens[last + 1].word not in _AFTER:
         return None
     return _RowCount(name, alias, Span(tokens[start].span.start, tokens[last].span.stop))
@@ -304,9 +308,9 @@ _VALUES = re.compile(rf"(VALUES{_ROW})(?:,{_ROW})*+", re.IGNORECASE | re.ASCII)
 
 
 def first_row(query: str) -> str | None:
-    """VALUES with only its first row, if the query is VALUES of numbers, strings, NULL, TRUE and FALSE; else None.
+    """Return VALUES with only its first row if all values are numbers, strings, NULL, TRUE or FALSE, else None.
 
-    Such a query names nothing, and its first row has as many columns as the whole.
+    Such a query refers to no names, and its first row has as many columns as the whole query.
 
     >>> first_row("VALUES (1, 'it''s'), (-2.5e3, NULL)"), first_row("VALUES (1), (now())")
     ("VALUES (1, 'it''s')", None)
@@ -325,9 +329,10 @@ _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
 
 def value_of(text: str) -> Value:
-    """The value of a parameter's text: a number, true, false, null or a quoted string as in SQL, else the text itself.
+    """Parse a parameter's text: a number, true, false, null, or a quoted string as in SQL. Other text is a string.
 
-    Numbers with leading zeros are strings, as ids and postal codes require; so are dates, which a query casts.
+    Numbers with leading zeros are strings, because they may be ids or postal codes. Dates are strings too, and a query
+    casts them.
 
     >>> value_of("42"), value_of("1.50"), value_of("1e3"), value_of("NULL"), value_of("'42'"), value_of("007")
     (42, Decimal('1.50'), 1000.0, None, '42', '007')
@@ -341,7 +346,7 @@ def value_of(text: str) -> Value:
 
 
 def marks_of(statement: Statement) -> list[str]:
-    """The parameters that a statement names, as they are written, each once.
+    """Return the parameters of a statement as written, without duplicates.
 
     >>> from snapdb.sql import parse
     >>> marks_of(parse("SELECT $a, '$b', $a")[0])
@@ -352,12 +357,12 @@ def marks_of(statement: Statement) -> list[str]:
 
 
 def whole_files(query: str) -> str | None:
-    """The path or glob of a query that returns exactly the rows of Parquet files; None for any other.
+    """Return the path or glob of a query that returns exactly the rows of Parquet files, or None for other queries.
 
     >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
     ('day/*.parquet', None)
     """
-    first = tuple(islice(tokens(query), 5))  # only the first tokens, as VALUES may be megabytes of text
+    first = tuple(islice(tokens(query), 5))  # only the first tokens, because VALUES may be megabytes of text
     words = [token.word for token in first[:-1]]
     if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
         return None

@@ -1,4 +1,4 @@
-"""The reference of the language: syntax, clauses and an example of each statement, from its grammar and its page."""
+"""The language reference: the syntax, clauses and an example of each statement, from its grammar and its page."""
 
 import re
 import textwrap
@@ -17,35 +17,35 @@ _EXCERPT = re.compile(r"<!-- grammar: (\w+): ([\w ]+) -->")
 _EXAMPLE = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 _TABLE = re.compile(r"^\|.+\|\n\|[-| :]+\|\n(?:\|.*\|\n?)+", re.MULTILINE)
 _BLOCK = re.compile(r"<!--.*?-->|^```.*?^```$|^\|[^\n]*$", re.MULTILINE | re.DOTALL)
-"""What is not prose. A row of a table ends with its line."""
+"""Everything except prose. A table row ends at the end of its line."""
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _CELL = re.compile(r"(?<!\\)\|")
 _LEFT = 30
-"""The most characters of a clause beside its meaning; a longer one has a line to itself."""
+"""The maximum length of a clause that is printed beside its meaning. A longer clause gets a separate line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A section of a page of the language: one statement, or several that belong together."""
+    """A section of a page about the language, which describes one statement or several related ones."""
 
     title: str
-    """The statements as the section calls them, such as `BEGIN, COMMIT, ROLLBACK`."""
+    """The statements in the section's title, such as `BEGIN, COMMIT, ROLLBACK`."""
     names: tuple[str, ...]
-    """The leading words of each statement, the title's first."""
+    """The leading words of each statement, starting with those in the title."""
     summary: str
-    """The first paragraph of the section, as plain text."""
+    """The first paragraph of the section as plain text."""
     grammar: str
-    """The grammar that parses the statements; empty for those of DuckDB."""
+    """The grammar that parses the statements. Empty for statements of DuckDB."""
     rules: tuple[str, ...]
-    """The rules of the statements in that grammar."""
+    """The grammar rules of the statements."""
     clauses: tuple[tuple[str, str], ...]
-    """Each clause and its meaning."""
+    """The clauses, each with its meaning."""
     example: str
-    """Statements that run."""
+    """Example statements that run."""
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The names without synonyms, and without those that only add words to the title."""
+        """The names without synonyms, and without names that only add words to the title."""
         titles = self.title.split(", ")
         first = [grammar(self.grammar).words(rule)[0] for rule in self.rules]
         return (*titles, *(name for name in first if not any(_plain(name).startswith(_plain(t)) for t in titles)))
@@ -56,7 +56,7 @@ class Topic:
         return re.split(r"(?<=[.:])\s", self.summary, maxsplit=1)[0].rstrip(".:")
 
     def text(self, width: int = 80) -> str:
-        """The topic in lines of at most `width` characters."""
+        """Return the topic in lines of at most `width` characters."""
         parts = [self.title + "\n" + textwrap.fill(self.summary, width, initial_indent="  ", subsequent_indent="  ")]
         if self.rules:
             parts.append("Syntax:\n" + textwrap.indent(grammar(self.grammar).synopsis(self.rules, width - 2), "  "))
@@ -68,7 +68,7 @@ class Topic:
 
 
 def _two_columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Names with a text beside each."""
+    """Format names with a text beside each."""
     left = max((len(name) for name, _ in rows if len(name) <= _LEFT), default=0)
     for name, text in rows:
         lines = textwrap.wrap(text, max(width - left - 4, 20)) or [""]
@@ -80,10 +80,10 @@ def _two_columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
 
 
 def help_text(words: str, width: int = 80) -> str:
-    """The topic of a statement, or a list of those that begin with some words; of all for no words.
+    """Return the topic of a statement, or a list of the statements that begin with some words, or of all statements.
 
     Raises:
-        ValueError: no statement begins so.
+        ValueError: No statement begins with these words.
 
     >>> help_text("craete task nightly")
     Traceback (most recent call last):
@@ -105,14 +105,14 @@ def help_text(words: str, width: int = 80) -> str:
 
 
 def _named(sought: str) -> list[Topic]:
-    """The topic whose statement has this name, or begins a whole statement that was written after it."""
+    """Return the topic of the statement with this name, or of the statement whose name these words begin with."""
     found = [topic for topic in topics() if sought in map(_plain, topic.names)]
     shorter = sought.rpartition(" ")[0]
     return found or (_named(shorter) if shorter else [])
 
 
 def topic_names() -> list[str]:
-    """The names of all statements, each once, in alphabetical order.
+    """Return the names of all statements in alphabetical order, without duplicates.
 
     >>> topic_names()[:3]
     ['ALTER PROPERTY GRAPH', 'ALTER TABLE', 'ALTER TASK']
@@ -121,20 +121,20 @@ def topic_names() -> list[str]:
 
 
 def _plain(words: str) -> str:
-    """Words as they are compared: PROPERTY may be left out before GRAPH, as in statements."""
+    """Normalize words for comparison. PROPERTY is optional before GRAPH, as in statements."""
     return " ".join(word for word in re.sub(r"[^\w\s]", " ", words).upper().split() if word != "PROPERTY")
 
 
 @cache
 def topics() -> tuple[Topic, ...]:
-    """All topics, by title."""
+    """Return all topics, sorted by title."""
     pages = (entry for entry in _pages().iterdir() if entry.name.endswith(".md"))
     sections = (topic for page in pages for topic in _topics(page.read_text(encoding="utf-8")))
     return tuple(sorted(sections, key=lambda topic: topic.title))
 
 
 def _pages() -> Traversable:
-    """The folder of the language's pages: in the package, or in the checkout that runs."""
+    """Return the directory with the pages about the language, in the installed package or in the checkout."""
     package = files("snapdb_grammar")
     installed = package.joinpath("pages")
     return installed if installed.is_dir() else Path(str(package)).parents[1] / "docs" / "language"
@@ -148,6 +148,7 @@ def _topics(page: str) -> Iterator[Topic]:
 
 
 def _topic(title: str, text: str) -> Topic:
+    # A comment in the page names the family and the rules, so that the syntax is printed from the grammar.
     found = _EXCERPT.search(text)
     family, listed = ("", []) if found is None else (found[1], found[2].split())
     rules = [rule for rule in grammar(family).statements() if rule in listed] if family else []
@@ -166,7 +167,7 @@ def _topic(title: str, text: str) -> Topic:
 
 
 def _clauses(table: str) -> Iterator[tuple[str, str]]:
-    """The rows of a Markdown table; its last column may be the default, and its second one the owner of a clause."""
+    """Yield the rows of a Markdown table. The second column may be an owner, and the last one the default."""
     heads, _, *rows = ([_unmarked(cell) for cell in _CELL.split(line)[1:-1]] for line in table.strip().splitlines())
     for clause, *cells in rows:
         if heads[1] == "of":
@@ -179,5 +180,5 @@ def _clauses(table: str) -> Iterator[tuple[str, str]]:
 
 
 def _unmarked(text: str) -> str:
-    """Text without the marks of Markdown, on one line."""
+    """Return text on one line without Markdown markup."""
     return " ".join(re.sub(r"`|\*\*", "", _LINK.sub(r"\1", text)).replace("\\|", "|").split())

@@ -41,7 +41,7 @@ class _SeedsClause:
 
     query: SqlFragment
     type: Name
-    """The vertex type, or the edge type."""
+    """The vertex type or edge type."""
     edges: bool
     """Whether the seeds are edges (SEEDS EDGES)."""
     span: Span = field(compare=False)
@@ -52,25 +52,25 @@ class FanoutClause:
     """An item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT [IN|OUT|BOTH] => […]."""
 
     edge: Name | None
-    """The edge type; None: DEFAULT, every edge type without an item."""
+    """The edge type, or None for DEFAULT, which stands for every edge type without an item."""
     direction: Literal["IN", "OUT", "BOTH"]
     counts: tuple[int, ...]
-    """The counts per hop, -1 for FULL; the binder rejects other negative numbers."""
+    """The counts per hop, with -1 for FULL. The binder rejects other negative numbers."""
     span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class MethodClause:
-    """METHOD m, for LABOR with [DEPENDENT BATCHES n]."""
+    """METHOD m, and for LABOR [DEPENDENT BATCHES n]."""
 
     method: Method
     dependent: int
-    """The number of batches that share draws; 1 by default."""
+    """The number of batches that share draws. The default is 1."""
     span: Span = field(compare=False)
 
 
 WeightColumn = tuple[Name | None, Name]
-"""An item of WEIGHT BY: an edge type, or None for all in FANOUT, and a column."""
+"""An item of WEIGHT BY: a column and its edge type, or None for all edge types in FANOUT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +88,25 @@ class _KnownClause:
 
     value: Literal["EVER", "BEFORE", "AT"]
     types: tuple[Name, ...]
-    """The edge types; empty: the seeds' own."""
+    """The edge types, or empty for the seeds' own type."""
     span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshClause:
-    """REFRESH FBL | FCR … | OTF p PERCENT …: how long sampled neighbours are reused."""
+    """REFRESH FBL | FCR … | OTF p PERCENT …: when sampled neighbours are resampled."""
 
     strategy: Literal["FBL", "FCR", "OTF"]
-    """The strategy; FBL resamples for every batch."""
+    """The strategy. FBL resamples in every batch."""
     percent: Decimal | None
-    """The share of a row that OTF resamples, in percent; None for the others."""
+    """The percentage of rows that OTF resamples, or None for the other strategies."""
     every: int | Literal["AUTO"] | None
-    """The period, from EVERY n BATCHES or EVERY AUTO."""
+    """The period of EVERY n BATCHES or EVERY AUTO."""
     amplify: Decimal | None
     fetch: Decimal | None
-    """The share of FETCH q PERCENT, for OTF."""
+    """OTF: the percentage of FETCH q PERCENT."""
     scope: Literal["ALL", "VISITED"] | None
-    """The SCOPE, for OTF."""
+    """OTF: the value of SCOPE."""
     shared: bool
     above: int | None
     """The degree of DEGREE ABOVE d."""
@@ -115,9 +115,9 @@ class RefreshClause:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """All clauses of SAMPLE, in any order and each at most once; None: the statement does not have the clause.
+    """The clauses of SAMPLE, in any order and each at most once. A missing clause is None.
 
-    The `span` of each covers its whole text.
+    The `span` of each clause covers its whole text.
     """
 
     seeds: _SeedsClause | None = None
@@ -129,11 +129,11 @@ class Clauses:
     temporal: Spanned[bool] | None = None
     """True for TEMPORAL <=, False for TEMPORAL <."""
     within: Spanned[SqlFragment] | None = None
-    """An INTERVAL, or a whole number; the binder rejects a negative one."""
+    """An INTERVAL or an integer. The binder rejects negative ones."""
     negatives: _NegativesClause | None = None
     known: _KnownClause | None = None
     exclude: Spanned[Literal["NONE", "PAIR", "BOTH"]] | None = None
-    """KEEP SEEDS, EXCLUDE SEEDS, EXCLUDE SEEDS BOTH DIRECTIONS."""
+    """KEEP SEEDS, EXCLUDE SEEDS, or EXCLUDE SEEDS BOTH DIRECTIONS."""
     subset: Spanned[Decimal] | None = None
     """The percentage of SUBSET."""
     allow_duplicates: Spanned[bool] | None = None
@@ -153,7 +153,7 @@ class Clauses:
 
 @dataclass(frozen=True, slots=True)
 class Sample(Statement):
-    """SAMPLE FROM snapshot, with its clauses; SEEDS and FANOUT are required."""
+    """SAMPLE FROM snapshot with its clauses. SEEDS and FANOUT are required."""
 
     reads: ClassVar[bool] = True
 
@@ -176,7 +176,7 @@ class Sample(Statement):
 
 @dataclass(frozen=True, slots=True)
 class SampleUsing(Statement):
-    """SAMPLE USING sampler [clauses that replace the sampler's own]."""
+    """SAMPLE USING sampler [clauses that replace those of the sampler]."""
 
     reads: ClassVar[bool] = True
 
@@ -223,7 +223,7 @@ def _audit(tree: Tree, place: Place) -> Audit:
 
 
 def _inner(tree: Tree, place: Place) -> Sample | SampleUsing:
-    """Build the SAMPLE inside another statement."""
+    """Build the SAMPLE statement inside another statement."""
     sample = trees(tree)[-1]
     return _sampled(sample, Place(place.source, span_of(sample)))
 
@@ -293,6 +293,7 @@ def _seed_edges(tree: Tree) -> _SeedsClause:
 def _item(tree: Tree) -> FanoutClause:
     """Build an item of FANOUT: an edge type or DEFAULT, an optional direction, and the counts."""
     words = leaves(tree)
+    # The keyword DEFAULT is not in the tree, so the first token may already be the direction.
     edge = words.pop(0) if words and words[0].type not in _DIRECTIONS else None
     return FanoutClause(
         edge=None if edge is None else name(edge),
@@ -328,14 +329,14 @@ def _negatives(tree: Tree) -> _NegativesClause:
 
 
 def _known(tree: Tree) -> _KnownClause:
-    """Build EXCLUDE KNOWN; EVER is the default."""
+    """Build EXCLUDE KNOWN. The default is EVER."""
     when, among = leaves(tree), first_tree(tree, "among")
     types = () if among is None else tuple(name(leaf) for leaf in leaves(among)[1:])
     return _KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
 
 
 def _decimal(tree: Tree, clause: str) -> Decimal:
-    """Return the number of a clause exactly as it was written."""
+    """Return the number of a clause exactly as written."""
     text = "".join(leaves(tree))
     try:
         return Decimal(text)
@@ -346,7 +347,7 @@ def _decimal(tree: Tree, clause: str) -> Decimal:
 
 
 def _options(tree: Tree) -> dict[str, Spanned[Any]]:
-    """The options of WITH (memory = '2GB', ids = 'int32'), each with the span of WITH."""
+    """Return the options of WITH (memory = '2GB', ids = 'int32'), each with the span of WITH."""
     options: dict[str, Spanned[Any]] = {}
     for option in trees(tree, "option"):
         key, value = leaves(option)
@@ -381,6 +382,7 @@ _OPTIONS: dict[str, Callable[[lark.Token], object]] = {"memory": _memory, "ids":
 
 def _refresh(tree: Tree) -> RefreshClause:
     """Build REFRESH."""
+    # The percentage belongs to OTF itself, so only the other parts can be repeated by mistake.
     clauses = once(clause for clause in trees(tree) if clause.data != "percent")
     percent = first_tree(tree, "percent")
     return RefreshClause(
@@ -405,12 +407,12 @@ def _scope(tree: Tree) -> Literal["ALL", "VISITED"]:
 
 
 def _spanned(read: Callable[[Tree], object]) -> Callable[[Tree], Spanned[object]]:
-    """Return a builder of a clause with one value."""
+    """Return a builder for a clause with one value."""
     return lambda tree: Spanned(read(tree), span_of(tree))
 
 
 def _number(clause: str) -> Callable[[Tree], Spanned[object]]:
-    """Return a builder of a clause with a whole number."""
+    """Return a builder for a clause with an integer."""
     return _spanned(lambda tree: integer(trees(tree)[0], clause))
 
 
@@ -437,13 +439,13 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "device": ("device", _spanned(lambda tree: string(leaves(tree)[0]))),
     "backend": ("backend", _spanned(lambda tree: _BACKENDS[leaves(tree)[-1].type.lower()])),
 }
-"""Rule → the field of `Clauses`, and its builder; WITHIN is read from the source."""
+"""Rule → the field of `Clauses` and its builder. WITHIN is missing, because it needs the source text."""
 
 _T = TypeVar("_T")
 
 
 def _print_clauses(clauses: Clauses) -> Iterator[object]:
-    """Each clause as text, in the grammar's order; a missing clause is not text."""
+    """Yield each clause as text, in the order of the grammar. A missing clause yields a value that is not text."""
     yield clauses.seeds and _print_seeds(clauses.seeds)
     yield clauses.fanouts and f"FANOUT ({', '.join(map(_print_fanout, clauses.fanouts.value))})"
     yield clauses.method and _print_method(clauses.method)
@@ -494,7 +496,7 @@ def _print_seeds(seeds: _SeedsClause) -> str:
 
 
 def _print_fanout(item: FanoutClause) -> str:
-    """Print an item of FANOUT; IN is the default and left out."""
+    """Print an item of FANOUT. The default direction IN is omitted."""
     edge = "DEFAULT" if item.edge is None else print_name(item.edge)
     direction = "" if item.direction == "IN" else f" {item.direction}"
     counts = ", ".join("FULL" if count == FULL else str(count) for count in item.counts)
@@ -523,7 +525,7 @@ def _print_known(known: _KnownClause) -> str:
 
 
 def print_refresh_clause(refresh: RefreshClause) -> str:
-    """REFRESH as text."""
+    """Return REFRESH as text."""
     words = [f"REFRESH {refresh.strategy}"]
     if refresh.percent is not None:
         words.append(f"{print_number(refresh.percent)} PERCENT")
@@ -543,7 +545,7 @@ def print_refresh_clause(refresh: RefreshClause) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the seed query and the lengths after INTERVAL."""
+    """Yield the seed query, the lengths after INTERVAL, and IN before a parenthesis."""
     for index in top_level(tokens, pairs):
         if index not in pairs or not index:
             continue

@@ -24,15 +24,15 @@ from snapdb.sql.syntax import (
 from snapdb.sql.unsupported import refuse_qualified, unknown_kind, unknown_show
 
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
-"""The kinds of objects of DROP; a TAG has no DESCRIBE."""
+"""The kinds of objects that DROP accepts. DESCRIBE does not accept a TAG."""
 
 _Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
-"""The kinds of objects of DESCRIBE."""
+"""The kinds of objects that DESCRIBE accepts."""
 
 Shown = Literal[
     "TABLES", "COLUMNS", "GRAPHS", "SNAPSHOTS", "SAMPLERS", "TAGS", "VERSIONS", "CACHES", "TASKS", "TASK RUNS"
 ]
-"""The lists of SHOW."""
+"""The lists that SHOW accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Show(Statement):
     what: Shown
     like: str | None
     of: Name | None
-    """The table whose versions or columns, the graph whose snapshots, or the task whose runs are listed."""
+    """The table of the listed versions or columns, the graph of the listed snapshots, or the task of the listed runs.
+    """
     at: VersionBound | None
     """The version whose tables are listed."""
 
@@ -64,7 +65,7 @@ class Describe(Statement):
     reads: ClassVar[bool] = True
 
     kind: _Described | None
-    """The kind; None: any object with the name."""
+    """The kind, or None for any object with the name."""
     name: Name
     at: VersionBound | None
     """The version at which a table is described."""

@@ -54,7 +54,7 @@ class CreateSnapshot(Statement):
     at: VersionBound | None
     event_time: TimeBound | WindowBound | None
     elements: ColumnList
-    """The elements; empty: all elements of the graph."""
+    """The elements, or empty for all elements of the graph."""
     layout: Spanned[Form] | None
     """The encoding of WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
     where: SqlFragment | None
@@ -161,7 +161,7 @@ def _print_time(bound: TimeBound | WindowBound) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the value of AT, a parenthesised time or length, and the condition after WHERE."""
+    """Yield the value of AT, a time or length in parentheses, and the condition after WHERE."""
     yield from _condition_fragments(tokens, pairs)
     yield from at_values(tokens, pairs)
     for index in top_level(tokens, pairs):
@@ -188,15 +188,16 @@ _OPERATORS = frozenset({"+", "-", "*", "/", "%"})
 
 
 def _length_fragments(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[Run]:
-    """Yield the length of a window that is an expression: operands between operators, or one parenthesized expression.
+    """Yield the length of a window if it is an expression: operands with operators, or an expression in parentheses.
 
-    A number or an INTERVAL alone is left to the grammar, and so is the text after the last operand, so that the error
-    names a word that starts no clause.
+    A single number or INTERVAL is left to the grammar. So is the text after the last operand, so that the error names a
+    word that starts no clause.
     """
     stop = _operand_stop(tokens, pairs, first)
     if first in pairs and (stop == len(tokens) or tokens[stop].text not in _OPERATORS):
         yield Run("EXPRESSION", first + 1, pairs[first])
         return
+    # No bracket encloses the expression, so its operators determine where it ends.
     computed = False
     while stop < len(tokens) and tokens[stop].text in _OPERATORS:
         stop, computed = _operand_stop(tokens, pairs, stop + 1), True
@@ -205,7 +206,7 @@ def _length_fragments(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iter
 
 
 def _operand_stop(tokens: Sequence[Token], pairs: Pairs, first: int) -> int:
-    """Return where an operand ends: a signed value, parentheses, or INTERVAL with its amount and unit."""
+    """Return the end of an operand: a signed value, parentheses, or INTERVAL with its amount and unit."""
     while first < len(tokens) and tokens[first].text in {"-", "+"}:
         first += 1
     if says(tokens, first, "INTERVAL"):

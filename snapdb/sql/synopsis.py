@@ -1,4 +1,4 @@
-"""The syntax of a statement for people, `CREATE [ OR REPLACE ] TAG name`, from the grammar that parses it."""
+"""The readable syntax of a statement, `CREATE [ OR REPLACE ] TAG name`, from the grammar that parses it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 _SHORT = 36
-"""The length up to which a rule is expanded where it is used; a longer one is defined after the statement."""
+"""The maximum length of a rule that is expanded where it is used. A longer rule is defined after the statement."""
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"i?|([A-Za-z_]\w*)|([()|?*+])|\s+')
 _RULE = re.compile(r"^(\w+): (.*(?:\n +\|.*)*)", re.MULTILINE)
 _PLACEHOLDERS = {
@@ -27,19 +27,19 @@ _PLACEHOLDERS = {
     "length": "INTERVAL 'length'",
     "number": "n",
 }
-"""What is shown for terminals that the lexer recognizes, and for rules of single values."""
+"""The text for terminals that the lexer recognizes, and for rules of single values."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A keyword or a mark."""
+    """A keyword or mark."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A rule or a terminal by its name."""
+    """A reference to a rule or terminal by name."""
 
     name: str
 
@@ -56,11 +56,11 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Repeat:
-    """A part that may be left out, may be repeated, or both."""
+    """A part that is optional, repeatable, or both."""
 
     part: "_Part"
     mark: str
-    """?, * or +, as in the grammar."""
+    """The operator of the grammar: ?, * or +."""
 
 
 _Part = _Word | _Use | _Sequence | _Choice | _Repeat
@@ -68,12 +68,12 @@ _Part = _Word | _Use | _Sequence | _Choice | _Repeat
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The rules of a grammar, by name."""
+    """The rules of a grammar by name."""
 
     rules: Mapping[str, _Part]
 
     def statements(self) -> list[str]:
-        """The rules of whole statements.
+        """Return the rules of whole statements.
 
         >>> grammar("snapshots").statements()
         ['create', 'refresh']
@@ -91,7 +91,7 @@ class Grammar:
                 yield name
 
     def words(self, rule: str) -> list[str]:
-        """The keywords that a statement begins with, and their synonyms.
+        """Return the keywords with which a statement begins, and their synonyms.
 
         >>> grammar("versions").words("diff_graph"), grammar("versions").words("begin")
         (['DIFF GRAPH'], ['BEGIN', 'START TRANSACTION'])
@@ -100,9 +100,9 @@ class Grammar:
         return [words for option in _options(part) for words in _leading(_parts(option))]
 
     def synopsis(self, rules: Sequence[str], width: int = 80) -> str:
-        """The syntax of statements in lines of at most `width` characters, then the definitions that they use.
+        """Return the syntax of statements in lines of at most `width` characters, followed by the definitions in use.
 
-        `[ ]` encloses what may be left out, `{ }` a choice, and `...` follows what may be repeated.
+        `[ ]` encloses an optional part, `{ }` encloses a choice, and `...` follows a repeatable part.
 
         >>> print(grammar("snapshots").synopsis(["refresh"]))
         REFRESH SNAPSHOT name [ FULL ] [ DRY RUN ]
@@ -120,14 +120,14 @@ class Grammar:
         return len(self._shown(part)) > _LONG
 
     def _option(self, option: _Part) -> str:
-        """An option of a long choice, which has a line to itself: the rule that it uses is written out."""
+        """Return an option of a long choice on a separate line. If it is a rule, the rule is expanded."""
         return self._shown(self.rules[option.name] if isinstance(option, _Use) and self._is_rule(option) else option)
 
     def _is_rule(self, use: _Use) -> bool:
         return use.name in self.rules and use.name not in self.statements() and use.name not in _PLACEHOLDERS
 
     def _defined(self, rules: Sequence[str]) -> list[str]:
-        """The rules that statements use and that are too long to stand where they are used, in their order."""
+        """Return the rules that statements use and that are too long to expand in place, in order of first use."""
         found: dict[str, None] = {}
         waiting = [self.rules[rule] for rule in rules]
         while waiting:
@@ -138,7 +138,7 @@ class Grammar:
                 if not self._stands_in_place(use.name):
                     found[use.name] = None
                 waiting.append(self.rules[use.name])
-        # The options of a long choice are written out there
+        # The options of a long choice are expanded in its definition.
         written = {
             option.name
             for name in found
@@ -152,7 +152,7 @@ class Grammar:
         return len(self._shown(self.rules[name])) <= _SHORT
 
     def _shown(self, part: _Part, *, inner: bool = False) -> str:
-        """A part as text; a choice inside another part is in braces."""
+        """Return a part as text. A choice inside another part is in braces."""
         match part:
             case _Word(text):
                 return f"'{text}'" if text in "[]" else text
@@ -183,6 +183,7 @@ class Grammar:
         before: _Part | None = None
         for part in parts:
             match part:
+                # A list such as `column ("," column)*` is printed as `column [, ...]`, as in the PostgreSQL manual.
                 case _Repeat(_Sequence((_Word(","), listed)), "*") if listed == before:
                     yield "[, ...]"
                 case _:
@@ -191,7 +192,7 @@ class Grammar:
 
 
 _LONG = 76
-"""A choice of more characters has a line for each option."""
+"""The length from which a choice is printed with one line per option."""
 
 
 def _uses(part: _Part) -> Iterator[_Use]:
@@ -214,7 +215,7 @@ def _options(part: _Part) -> tuple[_Part, ...]:
 
 
 def _leading(parts: Sequence[_Part]) -> list[str]:
-    """The keywords that begin a sequence, without those that may be left out; one text for each choice of words."""
+    """Return the keywords that begin a sequence, without optional ones. A choice of words yields one text per word."""
     leading = [""]
     for part in parts:
         if isinstance(part, _Repeat):
@@ -227,7 +228,7 @@ def _leading(parts: Sequence[_Part]) -> list[str]:
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """The pieces with blanks between them, but none inside parentheses.
+    """Join pieces with blanks, except inside parentheses.
 
     >>> _joined(["AT", "(", "TAG", "=>", "'text'", ")"]), _joined(["name", ".", "name"])
     ("AT (TAG => 'text')", 'name.name')
@@ -237,7 +238,7 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    """The lines of a text; a line ends before a bracket rather than inside it.
+    """Break a text into lines. A line ends before a bracket rather than inside it.
 
     >>> _wrapped("SHOW things [ OF name ] [ LIKE 'text' ]", 36, "")
     ['SHOW things [ OF name ]', "    [ LIKE 'text' ]"]
@@ -250,7 +251,7 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
         line = f"{lines[-1]} {piece}" if lines[-1].strip() else lines[-1] + piece
         if len(line) <= width:
             lines[-1] = line
-        elif " " in piece and len(after + piece) > width:  # what is inside the brackets, piece by piece
+        elif " " in piece and len(after + piece) > width:  # break inside the brackets, piece by piece
             opened, *_, closed = piece.split()
             lines += [after] if opened == "[" and lines[-1].strip() else []
             pieces[:0] = [opened, *_outer(piece[len(opened) : -len(closed)]), closed]
@@ -260,7 +261,7 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
 
 
 def _outer(text: str) -> Iterator[str]:
-    """The words of a text, those between brackets as one."""
+    """Yield the words of a text. A bracketed part is a single word."""
     depth, held = 0, []
     for word in text.split():
         depth += sum((c in "[({") - (c in "])}") for c in word) if not word.startswith("'") else 0
@@ -272,13 +273,13 @@ def _outer(text: str) -> Iterator[str]:
 
 @cache
 def grammar(name: str) -> Grammar:
-    """The grammar of a family of statements."""
+    """Return the grammar of a family of statements."""
     text = files("snapdb_grammar").joinpath(f"{name}.lark").read_text(encoding="utf-8")
     return Grammar({rule: _read(body) for rule, body in _RULE.findall(text)})
 
 
 def _read(body: str) -> _Part:
-    """The right side of a rule."""
+    """Parse the right side of a rule."""
     tokens = [(m[1], m[2], m[3]) for m in _TOKEN.finditer(body) if m.group().strip()]
     part, rest = _choice(tokens)
     assert not rest, body
@@ -286,7 +287,7 @@ def _read(body: str) -> _Part:
 
 
 _Tokens = Sequence[tuple[str | None, str | None, str | None]]
-"""Of each token the text of a string, the name of a rule or terminal, or the mark; the others are None."""
+"""Each token is the text of a string, the name of a rule or terminal, or a mark. The other two entries are None."""
 
 
 def _choice(tokens: _Tokens) -> tuple[_Part, _Tokens]:

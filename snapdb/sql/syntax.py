@@ -1,6 +1,6 @@
 """The parts of statements, each with its span: names, SQL fragments, bounds, numbers and sizes.
 
-The functions read them from Lark's trees; every family's builder uses them.
+The functions convert Lark's trees into these parts. The builders of all families use them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier as it was written, without its quotes."""
+    """An identifier as written, without its quotes."""
 
     text: str
     span: Span = field(compare=False)
@@ -40,7 +40,7 @@ ColumnList = tuple[Name, ...]
 
 @dataclass(frozen=True, slots=True)
 class SqlFragment:
-    """A SELECT or an expression inside a statement of snapdb, which DuckDB parses unchanged."""
+    """A SELECT or an expression inside a statement of snapdb. DuckDB parses it unchanged."""
 
     text: str
     """Exactly `source[span.start:span.stop]`, without enclosing parentheses."""
@@ -49,17 +49,17 @@ class SqlFragment:
 
 @dataclass(frozen=True, slots=True)
 class Statement(ABC):
-    """One statement of a script."""
+    """A statement of a script."""
 
     reads: ClassVar[bool] = False
-    """Whether statements of this kind never change a database; `Plan.reads` decides the same by the plan."""
+    """Whether statements of this class never change a database. `Plan.reads` is the same property of the plan."""
     delimits: ClassVar[bool] = False
-    """Whether statements of this kind begin or end a transaction."""
+    """Whether statements of this class begin or end a transaction."""
     ends_transaction: ClassVar[bool] = False
-    """Whether statements of this kind end a transaction, and so may run in one that has failed."""
+    """Whether statements of this class end a transaction, and may therefore run in one that has failed."""
 
     source: str = field(compare=False)
-    """The whole text that was parsed; spans count in it."""
+    """The whole text that was parsed. Spans refer to it."""
     span: Span = field(compare=False)
     """The span of this statement in `source`, without the semicolon."""
 
@@ -68,12 +68,12 @@ class Statement(ABC):
         return self.source[self.span.start : self.span.stop]
 
     def only_reads(self) -> bool:
-        """Whether the statement never changes a database, judged by its text before a database is open."""
+        """Return whether the statement never changes a database, judging by its text before a database is open."""
         return self.reads or bool(getattr(self, "dry_run", False))
 
     @abstractmethod
     def to_sql(self) -> str:
-        """The statement in canonical form, without a semicolon; parsing it returns an equal statement.
+        """Return the statement in canonical form, without a semicolon. Parsing it returns an equal statement.
 
         Keywords are in capitals, names are quoted where necessary, clauses have a fixed order, and SQL fragments are
         unchanged. Defaults are neither added nor removed.
@@ -91,7 +91,7 @@ class VersionBound:
 
     kind: Literal["VERSION", "TIMESTAMP", "TAG"]
     value: SqlFragment
-    """An expression; for a TAG a string or a parameter."""
+    """An expression. For a TAG, a string or a parameter."""
     span: Span = field(compare=False)
 
 
@@ -102,8 +102,8 @@ class TimeBound:
     kind: Literal["AS OF", "FROM", "BETWEEN"]
     start: SqlFragment | None
     stop: SqlFragment
-    """Start and stop are each a bare integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or a parenthesised
-    expression."""
+    """Start and stop are each an integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or an expression in
+    parentheses."""
     span: Span = field(compare=False)
 
 
@@ -112,9 +112,9 @@ class WindowBound:
     """FOR EVENT_TIME WINDOW length [ENDING t]."""
 
     length: SqlFragment
-    """An INTERVAL, or a whole number; the binder rejects a negative one."""
+    """An INTERVAL or an integer. The binder rejects negative ones."""
     ending: SqlFragment | None
-    """The end, as in TimeBound; None: the latest event."""
+    """The end, as in TimeBound, or None for the latest event."""
     span: Span = field(compare=False)
 
 
@@ -123,7 +123,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Spanned(Generic[_T]):
-    """The value of a clause, with its span."""
+    """The value of a clause with its span."""
 
     value: _T
     span: Span = field(compare=False)
@@ -135,7 +135,7 @@ BOUNDS: dict[str, _Kind] = by_word(_Kind)
 
 
 def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
-    """The bound of a keyword, in any case, and a value; a TAG's value is one string or parameter.
+    """Return the bound of a keyword, in any case, and a value. The value of a TAG is one string or parameter.
 
     >>> version_bound("tag", SqlFragment("'june'", Span(4, 10)), Span(0, 10)).kind
     'TAG'
@@ -156,14 +156,14 @@ else:
 
 
 class Place(NamedTuple):
-    """The source and the span of a statement, the first two fields of every statement."""
+    """The source and span of a statement, which are the first two fields of every statement."""
 
     source: str
     span: Span
 
 
 def span_of(node: Tree | Leaf) -> Span:
-    """The span of a node in the source."""
+    """Return the span of a node in the source."""
     if isinstance(node, lark.Token):
         assert node.start_pos is not None
         assert node.end_pos is not None
@@ -172,28 +172,29 @@ def span_of(node: Tree | Leaf) -> Span:
 
 
 def leaves(tree: Tree) -> list[Leaf]:
-    """The tokens directly under a tree."""
+    """Return the tokens directly under a tree."""
     return [child for child in tree.children if isinstance(child, lark.Token)]
 
 
 def trees(tree: Tree, rule: str | None = None) -> list[Tree]:
-    """The trees directly under a tree, of one rule or of all."""
+    """Return the trees directly under a tree, of one rule or of all rules."""
     subtrees = [child for child in tree.children if isinstance(child, lark.Tree)]
     return [child for child in subtrees if rule is None or child.data == rule]
 
 
 def first_tree(tree: Tree, rule: str) -> Tree | None:
-    """The tree of a rule that the grammar allows at most once, or None."""
+    """Return the tree of a rule that the grammar allows at most once, or None."""
     return next(iter(trees(tree, rule)), None)
 
 
 def has(tree: Tree, rule: str) -> bool:
-    """Whether a tree of that rule is directly under this one."""
+    """Return whether a tree of that rule is directly under this one."""
     return first_tree(tree, rule) is not None
 
 
 def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
-    """Clauses in any order, by rule; ParseError at one that is given twice."""
+    """Return clauses in any order by rule. ParseError if a clause is repeated."""
+    # A grammar with at most one of each clause in any order would need a rule per permutation.
     given: dict[str, Tree] = {}
     for clause in clauses:
         rule = str(clause.data)
@@ -229,7 +230,7 @@ def _token(leaf: Leaf, kind: TokenKind) -> Token:
 
 
 def name(leaf: Leaf) -> Name:
-    """An identifier without its quotes."""
+    """Return an identifier without its quotes."""
     text = _token(leaf, "quoted" if leaf.startswith('"') else "word").identifier
     if not text:
         raise ParseError(
@@ -239,40 +240,40 @@ def name(leaf: Leaf) -> Name:
 
 
 def columns(tree: Tree | None) -> ColumnList:
-    """The names in parentheses; empty without them."""
+    """Return the names in parentheses, or an empty tuple without them."""
     return () if tree is None else tuple(name(leaf) for leaf in leaves(tree))
 
 
 def fragment(leaf: Leaf) -> SqlFragment:
-    """An SQL fragment as it was written."""
+    """Return an SQL fragment as written."""
     return SqlFragment(str(leaf), span_of(leaf))
 
 
 def part(tree: Tree, rule: str) -> SqlFragment | None:
-    """The fragment of a rule; None if the statement has none."""
+    """Return the fragment of a rule, or None if the statement has none."""
     subtree = first_tree(tree, rule)
     return None if subtree is None else fragment(leaves(subtree)[0])
 
 
 def bound(tree: Tree) -> VersionBound:
-    """A version, time or tag: the inside of AT, or an end of DIFF."""
+    """Return a version, time or tag: the content of AT, or an end of DIFF."""
     kind, value = leaves(tree)
     return version_bound(kind, fragment(value), span_of(tree))
 
 
 def string(leaf: Leaf) -> str:
-    """The value of a string token."""
+    """Return the value of a string token."""
     return _token(leaf, "string").string_value
 
 
 def message(tree: Tree) -> str | None:
-    """The text of MESSAGE; None if the statement has none."""
+    """Return the text of MESSAGE, or None if the statement has none."""
     clause = first_tree(tree, "message")
     return None if clause is None else string(leaves(clause)[0])
 
 
 def number(tree: Tree) -> float:
-    """A number of a clause; ParseError when it is too large for a float."""
+    """Return the number of a clause. ParseError if it is too large for a float."""
     text = "".join(leaves(tree))
     try:
         value = float(text)
@@ -284,7 +285,7 @@ def number(tree: Tree) -> float:
 
 
 def integer(tree: Tree, clause: str) -> int:
-    """A whole number of a clause; ParseError when it is not one."""
+    """Return the integer of a clause. ParseError if it is not an integer."""
     text = "".join(leaves(tree))
     try:
         return int(text)
@@ -295,16 +296,16 @@ def integer(tree: Tree, clause: str) -> int:
 
 
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
-"""Words that must be quoted as names: otherwise a forgotten name would be read from the next clause."""
+"""The words that must be quoted as names. Otherwise a clause keyword would be read as a forgotten name."""
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
-"""The units of sizes: KB is 1000 bytes and KiB 1024, as in DuckDB."""
+"""The units of sizes. KB is 1000 bytes and KiB 1024 bytes, as in DuckDB."""
 
 _SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", re.ASCII)
 
 
 def size(text: str) -> int | None:
-    """The bytes of a size such as '2GB' or '1.5 GiB'; None if the text is not a size, or exceeds 64 bits.
+    """Return the bytes of a size such as '2GB' or '1.5 GiB', or None if the text is not a size or exceeds 64 bits.
 
     >>> size("2GB"), size("1.5 kib"), size("2")
     (2000000000, 1536, None)
@@ -314,15 +315,16 @@ def size(text: str) -> int | None:
     if not match or not unit:
         return None
     power = "BKMGT".index(unit[0])
+    # Decimal is exact, so that 1.5 GiB and 0.1 GB are whole numbers of bytes.
     bytes_ = int(Decimal(match[1]) * (1024 if "i" in unit else 1000) ** power)
     return bytes_ if bytes_ < 2**63 else None
 
 
 def bytes_of(name: str, given: int | str | None) -> int | None:
-    """The bytes of a Python argument, a number or the text of a size.
+    """Return the bytes of a Python argument, which is a number or the text of a size.
 
     Raises:
-        ValueError: the text is not a size.
+        ValueError: The text is not a size.
     """
     if not isinstance(given, str):
         return given
@@ -335,7 +337,7 @@ def bytes_of(name: str, given: int | str | None) -> int | None:
 
 
 def time_fragment(tree: Tree, source: str) -> SqlFragment:
-    """A time or a length as it was written, without parentheses that enclose all of it."""
+    """Return a time or length as written, without enclosing parentheses."""
     inside = leaves(tree)[-1]
     if inside.type == "EXPRESSION":
         return fragment(inside)
@@ -344,24 +346,24 @@ def time_fragment(tree: Tree, source: str) -> SqlFragment:
 
 
 class Reader(NamedTuple):
-    """The parsers of statements inside a statement."""
+    """The parsers for statements inside a statement."""
 
     statement: Callable[[Leaf], Statement]
-    """Parses the statement of a leaf with the grammar of its own family."""
+    """Parses the statement of a leaf with the grammar of its family."""
     script: Callable[[str], tuple[Statement, ...]]
     """Parses all statements of a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """The statements that one grammar parses, and the builders of statements from the grammar's trees."""
+    """The statements that one grammar parses, and the builders that convert its trees into statements."""
 
     grammar: str
     """The name of the file in snapdb_grammar, without its suffix."""
     builders: Mapping[str, Callable[[Tree, Place], Statement]]
-    """Rule of the grammar → the builder of its statement."""
+    """Grammar rule → the builder of its statement."""
     nesting: Mapping[str, Callable[[Tree, Place, Reader], Statement]] = field(default_factory=dict)
-    """Rule of the grammar → the builder of a statement that contains others."""
+    """Grammar rule → the builder of a statement that contains other statements."""
     fragments: Finder = no_fragments
     """Finds the fragments that DuckDB parses."""
     check: Callable[[Sequence[Token]], None] | None = None

@@ -1,4 +1,4 @@
-"""Lark's error for an unexpected token, as a message with the expected tokens, the found one, and a hint."""
+"""Errors of Lark for unexpected tokens, as messages with the expected tokens, the actual token, and a hint."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,10 +26,10 @@ _READABLE = {
 }
 
 _LONG = 80
-"""The length from which a list of expected tokens is omitted, if a word was only misspelt."""
+"""The length from which a list of expected tokens is omitted if a word is only misspelt."""
 
 _STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
-"""Words that begin a statement more often than they are misplaced."""
+"""Words that usually begin a statement where the grammar does not expect them."""
 
 _GROUPS = (
     (
@@ -38,7 +38,7 @@ _GROUPS = (
     ),
     (frozenset({"MINUS", "NUMBER"}), "a number"),
 )
-"""Terminals that are listed as one."""
+"""Groups of terminals that are listed as one item."""
 
 _REFRESHED_BY = {
     **dict.fromkeys(("EVERY", "AMPLIFY", "SHARED", "DEGREE"), "REFRESH FCR or OTF"),
@@ -51,7 +51,7 @@ _ROOMS = (["IN", "MEMORY"], ["IN", "FILE"])
 
 
 def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
-    """The error to show for a token that is not valid there; `tokens` are the statement's, unfolded."""
+    """Return the error for a token that is not valid in its position. `tokens` are those of the statement, unfolded."""
     accepted: set[str] = error.accepts
     expected = _expected(accepted, parser)
     plain = frozenset(_plain(terminal, parser) for terminal in accepted)
@@ -87,7 +87,7 @@ def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[To
 
 
 def _expected(accepted: Iterable[str], parser: Lark) -> str:
-    """The terminals as text: names and values, then keywords, then the end of the statement."""
+    """Format the terminals as text: names and values, then keywords, then the end of the statement."""
     rest = set(accepted)
     phrases = []
     for group, phrase in _GROUPS:
@@ -104,12 +104,12 @@ def _expected(accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _is_spelled(terminal: str, parser: Lark) -> bool:
-    """Return whether a terminal is a keyword or a mark; COLUMNS is both a keyword and a fragment."""
+    """Return whether a terminal is a keyword or mark. COLUMNS is both a keyword and a fragment."""
     return any(known.name == terminal for known in parser.terminals)
 
 
 def _plain(terminal: str, parser: Lark) -> str:
-    """Return the text of a keyword or mark, else the terminal's name."""
+    """Return the text of a keyword or mark, or else the name of the terminal."""
     return parser.get_terminal(terminal).pattern.value.upper() if _is_spelled(terminal, parser) else terminal
 
 
@@ -119,7 +119,7 @@ def _written(terminal: str, parser: Lark) -> str:
 
 
 def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """A hint at what was probably meant, as the end of the message."""
+    """Return a hint at what was probably meant, for the end of the message."""
     terminals = set(accepted)
     if token.kind == "parameter":
         return "; parameters are allowed only in queries and conditions, write the value here"
@@ -137,7 +137,7 @@ def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _property(tokens: Sequence[Token], index: int) -> str:
-    """Hint that PROPERTIES (…) takes no expressions, if the token is inside one."""
+    """Return a hint that PROPERTIES (…) does not accept expressions, if the token is inside it."""
     opened = next((i for i in range(index - 1, -1, -1) if tokens[i].text in {"(", ")"}), 0)
     if (
         tokens[index].kind == "word"
@@ -149,7 +149,7 @@ def _property(tokens: Sequence[Token], index: int) -> str:
 
 
 def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
-    """Hint how a part of REFRESH is written, or where it belongs."""
+    """Return a hint on how to write a part of REFRESH, or where it belongs."""
     unexpected, before = tokens[index], tokens[index - 1]
     if "REFRESH" not in accepted:
         return ""
@@ -164,18 +164,18 @@ def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
 
 
 def _room(tokens: Sequence[Token], index: int) -> str:
-    """Return a hint to quote the cache size if a bare number was given."""
+    """Return a hint to quote the cache size if it is a bare number."""
     sized = tokens[index].kind == "number" and [token.word for token in tokens[index - 2 : index]] in _ROOMS
     return "; write the size and its unit in quotes, '4GB'" if sized else ""
 
 
 def _share(before: Token) -> str:
-    """Hint that OTF needs the share of a row that it resamples."""
+    """Return a hint that OTF requires the percentage of rows to resample."""
     return "; write a percentage of rows first, OTF 15 PERCENT" if before.word == "OTF" else ""
 
 
 def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """Hint that the word before was read as an alias, if it may have been meant as a keyword."""
+    """Return a hint that the previous word was read as an alias, if it may have been meant as a keyword."""
     known = _keywords((terminal.name for terminal in parser.terminals), parser)
     misspelt = before.kind == "word" and before.word not in known
     hint = did_you_mean(before.text, _keywords(accepted, parser)) if misspelt else ""
@@ -183,5 +183,5 @@ def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
 
 
 def _keywords(accepted: Iterable[str], parser: Lark) -> list[str]:
-    """Return the accepted terminals that have one spelling."""
+    """Return the accepted terminals that are keywords or marks, as text."""
     return [_written(terminal, parser) for terminal in accepted if _is_spelled(terminal, parser)]

@@ -1,4 +1,4 @@
-"""Statements that write tables: CREATE TABLE, INSERT, UPDATE, DELETE, ALTER TABLE."""
+"""Statements that write tables: CREATE TABLE, INSERT, UPDATE, DELETE and ALTER TABLE."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class CreateTable(Statement):
 
     name: Name
     definition: SqlFragment | None
-    """The text in parentheses: columns, types, NOT NULL."""
+    """The text in parentheses: columns, types and NOT NULL."""
     query: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
@@ -79,7 +79,7 @@ class Update(Statement):
     table: Name
     alias: Name | None
     assignments: tuple[tuple[Name, SqlFragment], ...]
-    """The assignments of SET: each column and its value."""
+    """The assignments of SET, each a column and its value."""
     others: SqlFragment | None
     """The text after FROM: tables, subqueries and joins."""
     where: SqlFragment | None
@@ -123,7 +123,7 @@ class AddColumn:
     """ADD [COLUMN] [IF NOT EXISTS] definition."""
 
     definition: SqlFragment
-    """The column's name, its type and its constraints: NOT NULL, DEFAULT …"""
+    """The name, type and constraints of the column, such as NOT NULL or DEFAULT …."""
     if_not_exists: bool
 
 
@@ -263,7 +263,7 @@ _ALTERED = (
     (("DROP", "DEFAULT"), "write the value in INSERT"),
     ((), "ADD a column of the new type, UPDATE t SET new = CAST(old AS …), DROP the old one, RENAME the new one"),
 )
-"""The words that may follow ALTER COLUMN c, with the alternative; the last: its TYPE."""
+"""The words that may follow ALTER COLUMN c, each with the alternative. The last entry is for TYPE."""
 
 
 def _check(tokens: Sequence[Token]) -> None:
@@ -285,7 +285,7 @@ def _check(tokens: Sequence[Token]) -> None:
 
 
 def refuse_at(tokens: Sequence[Token]) -> None:
-    """Raise for a write to a table at an earlier version."""
+    """Raise if a statement writes to a table at an earlier version."""
     verb = tokens[0].word
     table = _table_index(tokens)
     if opens_bound(tokens, table + 1):
@@ -294,7 +294,7 @@ def refuse_at(tokens: Sequence[Token]) -> None:
 
 
 def _table_index(tokens: Sequence[Token]) -> int:
-    """Return the index of the name of the table that a statement writes to."""
+    """Return the index of the name of the table to which a statement writes."""
     if says(tokens, 1, "TABLE", "IF", "EXISTS"):
         return 4
     return 2 if tokens[0].word in {"ALTER", "DELETE", "INSERT"} else 1
@@ -312,10 +312,11 @@ def _refuse_insert(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
-    """Raise for assignments to several columns, and to a path."""
+    """Raise for assignments to several columns at once, and to a path."""
     started = False
     for index in top:
         word, before = tokens[index].word, tokens[index - 1].word
+        # FROM may also be part of a value, as in IS DISTINCT FROM, and a column may have the name where.
         if started and word in {"FROM", "WHERE"} and before not in {".", "DISTINCT", ","}:
             return
         if index < 3 or before not in ({","} if started else {"SET"}):
@@ -331,7 +332,7 @@ def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
 
 
 def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
-    """Raise for changes of a table other than of its columns' names, and for several changes at once."""
+    """Raise for ALTER TABLE with changes other than of its columns, and with several changes at once."""
     action = 5 if says(tokens, 2, "IF", "EXISTS") else 3
     place = tokens[action].span if action < len(tokens) else tokens[-1].span
     if says(tokens, action, "RENAME", "TO") and not says(tokens, action + 2, "TO"):
@@ -362,7 +363,7 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
 
 
 def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
-    """Raise when the token at `index` starts an unsupported clause."""
+    """Raise if the token at `index` starts an unsupported clause."""
     word, span = tokens[index].word, tokens[index].span
     if verb == "ALTER":
         return
@@ -378,7 +379,7 @@ def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
 
 
 def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
-    """Return whether ON CONFLICT is the clause, and not a join on a column of that name."""
+    """Return whether ON CONFLICT is the clause and not a join on a column of that name."""
     return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
 
 
@@ -408,7 +409,7 @@ def _created_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _inserted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the query after the table's name and its optional list of columns."""
+    """Yield the query after the table name and its optional list of columns."""
     first = 3
     if first in pairs and _names_columns(tokens[first + 1 : pairs[first]]):
         first = pairs[first] + 1
@@ -416,15 +417,16 @@ def _inserted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _names_columns(inside: Sequence[Token]) -> bool:
-    """Return whether parentheses after INSERT INTO t hold column names and not a query."""
+    """Return whether the parentheses after INSERT INTO t contain column names instead of a query."""
     names, commas = inside[::2], inside[1::2]
     if all(token.kind in ("word", "quoted") for token in names) and all(token.word == "," for token in commas):
         return True
+    # Anything that does not begin like a query is left to the grammar, which then reports an invalid name.
     return inside[0].word not in (*READS, "(")
 
 
 def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the value of each assignment, the sources after FROM and the condition."""
+    """Yield the value of each assignment, the sources after FROM, and the condition."""
     named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
     if not says(tokens, named, "SET"):
         return
@@ -438,7 +440,7 @@ def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, keyword: str) -> Iterator[Run]:
-    """Yield the sources after a keyword, FROM or USING, and the condition after WHERE."""
+    """Yield the sources after a keyword (FROM or USING), and the condition after WHERE."""
     where = _boundary(tokens, pairs, first, "WHERE")
     others = _boundary(tokens, pairs, first, keyword, "WHERE")
     if others < where:
@@ -447,12 +449,13 @@ def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, ke
 
 
 def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
-    """Return the index of the first of some keywords that starts a clause outside brackets, or the end of the body."""
+    """Return the index of the first of these keywords that starts a clause outside brackets, or the end of the body."""
     stop = _body_stop(tokens)
     for index in top_level(tokens, pairs, first):
         if index >= stop:
             break
         word, before = tokens[index].word, tokens[index - 1].word
+        # A word after a dot is a column, and DISTINCT FROM is an operator.
         if word in words and before != "." and (before, word) != ("DISTINCT", "FROM"):
             return index
     return stop
@@ -467,6 +470,7 @@ def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
 
 
 def _has_message(tokens: Sequence[Token]) -> bool:
+    # Only the last two tokens count, because a query may contain a column with the name message.
     return says(tokens[-2:-1], 0, "MESSAGE") and tokens[-1].kind == "string"
 
 

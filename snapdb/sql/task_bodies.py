@@ -22,27 +22,27 @@ from snapdb.sql.lexer import (
 )
 
 PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
-"""The placeholders of a task's body, each with a value of the kind that a run inserts."""
+"""The placeholders of a task body, each with a sample of the value that a run inserts."""
 
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
 class _Rendered(NamedTuple):
-    """Statements or a condition with placeholders and paths resolved."""
+    """Statements or a condition with resolved placeholders and paths."""
 
     text: str
     places: tuple[str, ...]
-    """Absolute paths, in order and each once: files that the text names, and directories, with a slash at the end, for
-    globs and for written files."""
+    """Sorted absolute paths without duplicates: the files that the text names, and, with a trailing slash, the
+    directories of globs and of written files."""
 
 
 def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
-    """A body or a condition with its placeholders filled, and its paths made absolute; the rest is unchanged.
+    """Fill the placeholders of a body or condition, and make its paths absolute. The rest is unchanged.
 
     Args:
-        text: The text.
+        text: The body or condition.
         values: The values of `date`, `time`, `version` and `run`.
-        folder: The directory that relative paths refer to.
+        folder: The directory to which relative paths refer.
 
     >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
     _Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
@@ -55,7 +55,7 @@ def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
 
 
 def filled(text: str, values: Mapping[str, str]) -> Rewritten:
-    """A text with the values of its placeholders.
+    """Return a text with the values of its placeholders.
 
     >>> filled("CREATE SNAPSHOT shop_{date} OF shop", PLACEHOLDERS).text
     'CREATE SNAPSHOT shop_20260101 OF shop'
@@ -64,7 +64,7 @@ def filled(text: str, values: Mapping[str, str]) -> Rewritten:
 
 
 def statements_of(body: str) -> int:
-    """The number of statements of a body.
+    """Return the number of statements in a body.
 
     >>> statements_of("BEGIN; INSERT INTO t VALUES ('{date};'); COMMIT;")
     3
@@ -102,10 +102,10 @@ _READERS = frozenset(
         "sniff_csv",
     )
 )
-"""DuckDB's table functions whose first argument is a path, or a list of paths."""
+"""DuckDB's table functions whose first argument is a path or a list of paths."""
 
 _OPENERS = _READERS - {"glob"} | {"query", "query_table"}
-"""Functions whose argument is opened as a file; glob only lists names."""
+"""Functions whose argument is opened as a file. glob only lists names."""
 
 _ENDS = frozenset(
     (
@@ -126,10 +126,10 @@ _ENDS = frozenset(
         "WITH",
     )
 )
-"""Words that end a list of tables, so that a comma after them separates something else."""
+"""The words that end a list of tables, so that a comma after them separates something else."""
 
 _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
-"""Words besides FROM and JOIN that precede a table."""
+"""The words other than FROM and JOIN that precede a table."""
 
 _HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
 """Functions with FROM before a value in their parentheses."""
@@ -145,17 +145,17 @@ _GLOB = re.compile(r"[*?[]")
 
 
 class _NamedPath(NamedTuple):
-    """A string that is opened as a path."""
+    """A string that a statement opens as a path."""
 
     span: Span
-    """The span of the string, with its quotes."""
+    """The span of the string, including its quotes."""
     path: str
     """The value of the string."""
     written: bool
-    """Whether COPY … TO writes it; else it is read, and may be a glob."""
+    """Whether COPY … TO writes the path. Otherwise it is read, and may be a glob."""
 
     def absolute(self, folder: str) -> str:
-        """The path, resolved against a directory if it is relative.
+        """Return the path, resolved against a directory if it is relative.
 
         >>> _NamedPath(Span(0, 0), "in/*.csv", False).absolute("/data/[1]")
         '/data/[[]1]/in/*.csv'
@@ -164,10 +164,10 @@ class _NamedPath(NamedTuple):
         return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
 
     def place(self, folder: str) -> str:
-        """The file, or a directory with a slash at the end, that contains every file of the path.
+        """Return the file, or a directory with a trailing slash, that contains every file of the path.
 
-        A file is written beside its path first, so a written path needs its directory. A glob needs the last directory
-        before its first wildcard.
+        Files are written under a temporary name beside their path first, so a written path requires its directory. A
+        glob requires the last directory before its first wildcard.
 
         >>> [_NamedPath(Span(0, 0), path, False).place("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
         ['/data/in/', '/a/b.csv', '/data/']
@@ -180,7 +180,7 @@ class _NamedPath(NamedTuple):
         return os.path.join(os.path.dirname(place), "") if marked else place
 
     def _start(self, folder: str) -> tuple[str, str]:
-        """Split a path into its base and the rest; the base of an absolute path is ''."""
+        """Split a path into its base and the rest. The base of an absolute path is ''."""
         if self.path.startswith("/") or _LOCAL.match(self.path):
             return "", self.path
         db_dir, _, rest = self.path.partition("/")
@@ -190,10 +190,10 @@ class _NamedPath(NamedTuple):
 
 
 def named_paths(text: str) -> tuple[_NamedPath, ...]:
-    """The paths of a text's statements, in order.
+    """Return the paths in the statements of a text, in order.
 
     Raises:
-        ParseError: a path is on another machine, or matches every file of this one.
+        ParseError: A path is on another machine, or would give access to all files of this machine.
 
     >>> text = "COPY t FROM 'a.csv'; SELECT 'x' FROM read_csv(['b.csv'], delim = ';') WHERE c IN ('d.csv', 'e.csv')"
     >>> [named.path for named in named_paths(text)]
@@ -219,9 +219,9 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
 
 
 def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """The arguments that a query opens as files: strings or quoted names in place of a table, and arguments of readers.
+    """Yield the arguments that a query opens as files: strings or quoted names as tables, and arguments of readers.
 
-    `query` and `query_table` count as readers: their argument is a query, or replaces a table.
+    `query` and `query_table` count as readers, because their argument is a query or replaces a table.
 
     >>> from snapdb.sql.lexer import scan
     >>> text = "SELECT 'a' FROM 'b.csv', read_text('c' || $x, size => 1) WHERE d = 'e'"
@@ -266,18 +266,19 @@ def _paths(tokens: Sequence[Token]) -> Iterator[_NamedPath]:
 
 @dataclass(slots=True)
 class _Bracket:
-    """An open bracket, or the statement around all of them."""
+    """An open bracket, or the statement around all brackets."""
 
     function: str
     """The word before the bracket."""
     lists: bool
-    """Whether a list of tables continues in it."""
+    """Whether a list of tables continues inside the bracket."""
 
 
 def _tables(
     tokens: Sequence[Token], pairs: dict[int, int], *, deletes: bool, readers: frozenset[str] = _READERS
 ) -> Iterator[Token]:
-    """The strings in place of a table, and those in a reader's arguments there."""
+    """Yield the strings in place of a table, and the strings in the arguments of readers in such places."""
+    # A small state machine: FROM and JOIN expect a table, and a comma continues the list in the innermost open bracket.
     expected = False
     around = [_Bracket("", lists=False)]
     for index, token in enumerate(tokens):
@@ -313,7 +314,7 @@ def _after_mark(mark: str, before: str, around: list[_Bracket], expected: bool) 
 
 
 def _opens(tokens: Sequence[Token], index: int, function: str) -> bool:
-    """Return whether a FROM starts a list of tables."""
+    """Return whether FROM at the index starts a list of tables."""
     if tokens[index].word != "FROM" or function in _HAVE_FROM:
         return False
     before = tokens[index - 1].word if index else ""
@@ -321,32 +322,33 @@ def _opens(tokens: Sequence[Token], index: int, function: str) -> bool:
 
 
 def _given(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> Iterator[Token]:
-    """Yield the strings in a function's first argument that are paths by themselves."""
+    """Yield the strings in the first argument of a function that are complete paths."""
     first, stop = opener + 1, pairs[opener]
     if tokens[first].text == "[":
         first, stop = first + 1, pairs[first]
     else:
         stop = next((index for index in top_level(tokens[:stop], pairs, first) if tokens[index].word == ","), stop)
     for index in top_level(tokens[:stop], pairs, first):
+        # A string beside an operator is only a part of a path, which is known at run time only.
         beside = {tokens[index - 1].text, tokens[index + 1].text}
         if tokens[index].kind == "string" and beside <= {"(", "[", ",", "]", ")"}:
             yield tokens[index]
 
 
 class _Changed(NamedTuple):
-    """changed('graph') in a condition: the rows added and removed since the last successful run."""
+    """changed('graph') in a condition: the number of rows added and removed since the last successful run."""
 
     name: str
-    """The name of the graph, as it was written."""
+    """The name of the graph as written."""
     span: Span
     """The span from the word to the closing parenthesis."""
 
 
 def changed_graphs(condition: str) -> tuple[_Changed, ...]:
-    """The calls of changed('graph') in a condition, in order; spans count in the condition.
+    """Return the calls of changed('graph') in a condition, in order. Spans are relative to the condition.
 
     Raises:
-        ParseError: the argument is not one string.
+        ParseError: The argument is not a single string.
 
     >>> changed_graphs("changed('shop') > 10 OR 'changed(1)' = x")
     (_Changed(name='shop', span=Span(start=0, stop=15)),)
@@ -370,7 +372,7 @@ def changed_graphs(condition: str) -> tuple[_Changed, ...]:
 
 
 def with_counts(condition: str, counts: Mapping[str, int]) -> str:
-    """A condition with numbers in place of changed('graph'), by the names as they are written in it.
+    """Replace changed('graph') in a condition by numbers, using the names as written in the condition.
 
     >>> with_counts("changed('shop') > 10 OR CHANGED ( 'bank' ) > 0", {"shop": 12, "bank": 0})
     '12 > 10 OR 0 > 0'

@@ -1,4 +1,4 @@
-"""Scheduled tasks: CREATE TASK, ALTER TASK, EXECUTE TASK."""
+"""Scheduled tasks: CREATE TASK, ALTER TASK and EXECUTE TASK."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ from snapdb.types import by_word, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """SCHEDULE 'USING CRON …' | SCHEDULE EVERY INTERVAL …: one of the two."""
+    """SCHEDULE 'USING CRON …' or SCHEDULE EVERY INTERVAL …. Exactly one of the two is present."""
 
     cron: str | None
     """The five fields and the time zone after USING CRON."""
@@ -55,7 +55,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class TaskOption:
-    """An item of a task's WITH or SET."""
+    """An item of WITH or SET of a task."""
 
     name: Literal["timeout", "retries", "overlap", "catch_up"]
     value: str | int
@@ -71,7 +71,7 @@ class CreateTask(Statement):
     when: SqlFragment | None
     options: tuple[TaskOption, ...]
     body: SqlFragment
-    """The text after AS as it was written, with its dollar quotes; placeholders such as {date} are not filled."""
+    """The text after AS as written, including dollar quotes. Placeholders such as {date} are not filled in."""
     or_replace: bool
     if_not_exists: bool
 
@@ -114,7 +114,7 @@ _Option = Literal["timeout", "retries", "overlap", "catch_up"]
 _OPTIONS: dict[str, _Option] = by_word(_Option)
 
 _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
-"""The values of options that take a word."""
+"""The words that are valid values of an option."""
 
 
 def _create(tree: Tree, place: Place, reader: Reader) -> CreateTask:
@@ -142,7 +142,7 @@ def _alter(tree: Tree, place: Place) -> AlterTask:
 
 
 def _schedule(tree: Tree, source: str) -> Schedule:
-    """Build SCHEDULE from a cron line, or from an interval as it was written."""
+    """Build SCHEDULE from a cron line, or from an interval as written."""
     every = first_tree(tree, "interval")
     if every is not None:
         span = span_of(every)
@@ -203,7 +203,7 @@ def _length(value: Tree | Leaf) -> str:
 
 
 def _word(option: _Option, value: Tree | Leaf) -> str:
-    """Return one of the words that an option takes, with or without quotes."""
+    """Return one of the words that are valid for an option, with or without quotes."""
     if isinstance(value, lark.Token):
         word = (string(value) if value.type == "STRING" else name(value).text).lower()
         if word in _TAKEN[option]:
@@ -220,7 +220,7 @@ def _shown(value: Tree | Leaf) -> str:
 
 
 def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
-    """Raise the first error of a body at its place in the source; `parse` gets the text with sample values."""
+    """Raise the first error of a body with its span in the source. `parse` receives the text with sample values."""
     start, text = _inside(body)
     sample = filled(text, PLACEHOLDERS)
     try:
@@ -247,7 +247,7 @@ def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> No
 
 
 def _inside(body: Leaf) -> tuple[int, str]:
-    """Return where the statements of a body start in the source, and their text without the dollars around them."""
+    """Return where the statements of a body start in the source, and their text without dollar quotes."""
     span = span_of(body)
     if body.type != "STRING":
         return span.start, str(body)
@@ -262,7 +262,7 @@ def _inside(body: Leaf) -> tuple[int, str]:
 
 
 def _check(tokens: tuple[Token, ...]) -> None:
-    """Raise for parts that a task must not have: parameters, other tasks, unknown placeholders."""
+    """Raise for parts that are not allowed in a task: parameters, other tasks, and unknown placeholders."""
     refuse_parameters(tokens, "a task")
     words = [token.word for token in tokens]
     for index, token in enumerate(tokens):
@@ -272,7 +272,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
             )
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             word, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            if word in PLACEHOLDERS:  # it would be filled if it were written without blanks
+            if word in PLACEHOLDERS:  # it would be filled in if it were written without blanks
                 raise ParseError(
                     f"{{{word}}} must not have blanks in its braces; remove them",
                     span=tokens[index + 1].span,
@@ -285,10 +285,11 @@ def _check(tokens: tuple[Token, ...]) -> None:
 
 
 def _check_statements(statements: Sequence[Statement]) -> None:
-    """Raise for EXECUTE TASK, and for a transaction that the body does not begin or does not end."""
+    """Raise for EXECUTE TASK, and for a transaction that the body does not both begin and end."""
     begun: Span | None = None
     for statement in statements:
         inner = statement
+        # EXPLAIN ANALYZE runs the statement that it contains, so that one is checked.
         while isinstance(inner, Explain):
             inner = inner.statement
         match inner:
@@ -331,9 +332,9 @@ class _Field:
     words: tuple[str, ...] = ()
     """The names of its first values."""
     bounds: str = ""
-    """The description of its values; '': a range of numbers."""
+    """The description of its values, or '' for a range of numbers."""
     more: str = ""
-    """A pattern of further items that it accepts."""
+    """A pattern of further valid items."""
     example: str = "1-5"
 
 
@@ -356,7 +357,7 @@ _FIELDS = (
         "MON-FRI, FRI#2 for the second of a month, 5L for the last one",
     ),
 )
-"""The fields in the order of the line; Sunday is 0 or 7."""
+"""The fields in the order of the line. Sunday is 0 or 7."""
 
 _ITEM = re.compile(r"(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,2}))?", re.ASCII)
 
@@ -371,11 +372,11 @@ _NICKNAMES = {
 }
 
 _NO_ZONES = {"Factory", "localtime"}
-"""Names that denote a different time zone on every machine."""
+"""Names that denote a different time zone on each machine."""
 
 
 def cron(text: str, span: Span) -> str:
-    """The five fields and the zone of 'USING CRON …', in capitals and with single spaces; ParseError if it is invalid.
+    """Return the five fields and the zone of 'USING CRON …', in capitals and with single spaces. ParseError if invalid.
 
     >>> cron("using cron 0 3 * * mon-fri  Europe/Berlin", Span(0, 0))
     '0 3 * * MON-FRI Europe/Berlin'
@@ -419,7 +420,7 @@ def _bad(message: str, span: Span) -> ParseError:
 
 
 def _fits(item: str, field: _Field) -> bool:
-    """Return whether an item of a field names values within its bounds."""
+    """Return whether an item of a field denotes values within its bounds."""
     if field.more and re.fullmatch(field.more, item):
         return True
     match = _ITEM.fullmatch(item)
@@ -428,13 +429,13 @@ def _fits(item: str, field: _Field) -> bool:
     first, last, step = match.groups()
     low = field.least if first is None else _value(first, field)
     high = field.most if first is None else low if last is None else _value(last, field)
-    if step is not None and (int(step) == 0 or (low == high and last is not None)):  # 5-5/10 is not 5/10
+    if step is not None and (int(step) == 0 or (low == high and last is not None)):  # cronsim reads 5-5/10 as 5/10
         return False
     return field.least <= low <= high <= field.most
 
 
 def _value(text: str, field: _Field) -> int:
-    """Return the number of a value or name; a number below all bounds where it is neither."""
+    """Return the number of a value or name, or -1 if it is neither."""
     if text.isdigit():
         return int(text)
     return field.words.index(text) + field.least if text in field.words else -1
@@ -452,7 +453,8 @@ def _zones() -> frozenset[str]:
 
 
 def _check_days(line: str, span: Span) -> None:
-    """Raise for a line whose days exist in no year."""
+    """Raise for a line whose days do not exist in any year."""
+    # CronSim searches the next 50 years from the given date. The year 2000 has a 29th of February.
     try:
         next(CronSim(line, datetime(2000, 1, 1)))
     except (CronSimError, StopIteration):
@@ -473,7 +475,7 @@ def _print_options(options: Sequence[TaskOption]) -> str:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the condition of WHEN, a length in parentheses, and the body unless it is one string."""
+    """Yield the condition of WHEN, a length in parentheses, and the body unless it is a single string."""
     for index in top_level(tokens, pairs):
         word = tokens[index].word
         if word == "AS":

@@ -1,4 +1,4 @@
-"""Errors for statements that are not supported, each with the reason and the alternative."""
+"""Errors for statements that are not supported, each with the reason and an alternative."""
 
 from collections.abc import Mapping, Sequence
 
@@ -69,21 +69,21 @@ _KINDS: Mapping[str, tuple[str, str]] = {
 
 _PROMPT = frozenset({"EXIT", "HELP", "QUIT"})
 _LISTED = frozenset({"ALL", "CATALOGS", "DATABASES", "FUNCTIONS", "INDEXES", "SCHEMAS", "SETTINGS", "USERS", "VIEWS"})
-"""What SHOW lists in other databases."""
+"""The objects that SHOW lists in other databases."""
 
 _OURS = ("TABLE", "PROPERTY", "SNAPSHOT", "SAMPLER", "TAG", "CACHE", "TASK")
 
 CREATED = "TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE or TASK"
-"""What CREATE and DROP take."""
+"""The kinds of objects that CREATE and DROP accept."""
 
 
 def unsupported(what: str, reason: str, way: str, span: Span) -> ParseError:
-    """The error of a statement that is understood and not allowed."""
+    """Return the error for a statement that is recognized but not supported."""
     return ParseError(f"{what} is not supported: {reason}; {way}", span=span, code="refused")
 
 
 def unknown_statement(tokens: Sequence[Token], known: Sequence[str]) -> ParseError:
-    """The error for a first word that starts none of our statements."""
+    """Return the error for a first word that does not start a statement."""
     token = tokens[0]
     if token.word in _LEADING:
         reason, way = _LEADING[token.word]
@@ -98,7 +98,7 @@ def unknown_statement(tokens: Sequence[Token], known: Sequence[str]) -> ParseErr
 
 
 def refuse_qualified(tokens: Sequence[Token], table: int) -> None:
-    """Raise where a write names an element of a snapshot; `table` is the index of the table's name."""
+    """Raise if a write names an element of a snapshot. `table` is the index of the table name."""
     if table + 2 < len(tokens) and tokens[table + 1].text == ".":
         what, (schema, _, element) = " ".join(token.word for token in tokens[:table]), tokens[table : table + 3]
         owner, name = schema.text[:40], element.text[:40]
@@ -117,7 +117,7 @@ def refuse_qualified(tokens: Sequence[Token], table: int) -> None:
 
 
 def unknown_kind(verb: str, token: Token) -> ParseError:
-    """The error for a word after CREATE or DROP that names nothing they know."""
+    """Return the error for a word after CREATE or DROP that is not a kind of object."""
     known = f"expected {CREATED} after {verb}"
     if token.word in _KINDS:
         reason, way = _KINDS[token.word]
@@ -134,7 +134,7 @@ def unknown_kind(verb: str, token: Token) -> ParseError:
 
 
 def unknown_refreshed(token: Token) -> ParseError:
-    """The error for a word after REFRESH that is not a kind of object."""
+    """Return the error for a word after REFRESH that is not a kind of object."""
     hint = did_you_mean(token.text, ["SNAPSHOT", "CACHE"]) if token.kind == "word" else ""
     if not hint and token.kind == "word" and token.word not in _KINDS:
         hint = f"; write REFRESH SNAPSHOT {token.text[:40]}"
@@ -144,7 +144,7 @@ def unknown_refreshed(token: Token) -> ParseError:
 
 
 def unknown_altered(token: Token) -> ParseError:
-    """The error for a word after ALTER other than TABLE and TASK, and for graph changes other than of retention."""
+    """Return the error for an invalid word after ALTER, and for changes of a graph other than its retention."""
     if token.word in {"GRAPH", "PROPERTY", "SNAPSHOT", "TAG", "SAMPLER", "CACHE"}:
         kind = "PROPERTY GRAPH" if token.word in {"GRAPH", "PROPERTY"} else token.word
         reason = "it is replaced as a whole"
@@ -164,12 +164,12 @@ def refuse_savepoint(token: Token) -> None:
 
 
 def described_tag(token: Token) -> ParseError:
-    """The error for DESCRIBE TAG."""
+    """Return the error for DESCRIBE TAG."""
     return unsupported("DESCRIBE TAG", "a tag is only the name of a version", "write SHOW TAGS LIKE 'name'", token.span)
 
 
 def unknown_show(tokens: Sequence[Token], shown: Sequence[str]) -> ParseError:
-    """The error for a word after SHOW that cannot be shown."""
+    """Return the error for a word after SHOW that is not a list."""
     token = tokens[1]
     hint = did_you_mean(token.text, shown) if token.kind == "word" else ""
     way = _described(tokens)
@@ -179,7 +179,7 @@ def unknown_show(tokens: Sequence[Token], shown: Sequence[str]) -> ParseError:
 
 
 def _described(tokens: Sequence[Token]) -> str | None:
-    """Return the DESCRIBE that a SHOW of one object means; None for other words."""
+    """Return the DESCRIBE statement that is equivalent to a SHOW of one object, or None for other words."""
     first, *rest = tokens[1:]
     if first.word == "CREATE" and len(rest) == 2:
         first, rest = rest[0], rest[1:]
@@ -191,7 +191,7 @@ def _described(tokens: Sequence[Token]) -> str | None:
 
 
 def refuse_mixed(tokens: Sequence[Token]) -> None:
-    """Raise at the first ? of a statement that also has named parameters: they are positional or named, not both."""
+    """Raise at the first ? of a statement that also has named parameters, because the two kinds cannot be mixed."""
     marks = [token for token in tokens if token.kind == "parameter"]
     if len({token.text[0] for token in marks}) > 1:
         mark = next(token for token in marks if token.text[0] == "?")

@@ -24,7 +24,7 @@ from snapdb.sql.syntax import (
 from snapdb.sql.unsupported import refuse_savepoint
 
 _Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
-"""The level of detail of a difference between graphs: elements, rows, or components of features."""
+"""The level of detail of a difference between graphs: elements, rows, or feature components."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class CreateTag(Statement):
 
     name: Name
     at: VersionBound | None
-    """The version; None: the newest version."""
+    """The version, or None for the newest one."""
     or_replace: bool
     if_not_exists: bool
 
@@ -46,14 +46,14 @@ class CreateTag(Statement):
 
 @dataclass(frozen=True, slots=True)
 class DiffTable(Statement):
-    """DIFF TABLE name FROM bound [TO bound] [ROWS], a bound being VERSION n, TIMESTAMP '…' or TAG 'name'."""
+    """DIFF TABLE name FROM bound [TO bound] [ROWS], where a bound is VERSION n, TIMESTAMP '…' or TAG 'name'."""
 
     reads: ClassVar[bool] = True
 
     table: Name
     start: VersionBound
     stop: VersionBound | None
-    """The later version; None: the newest version."""
+    """The later version, or None for the newest one."""
     rows: bool
 
     def to_sql(self) -> str:
@@ -71,7 +71,7 @@ class DiffGraph(Statement):
     graph: Name
     start: VersionBound
     stop: VersionBound | None
-    """The later version; None: the newest version."""
+    """The later version, or None for the newest one."""
     detail: _Detail
 
     def to_sql(self) -> str:
@@ -180,6 +180,7 @@ def _diff_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     stop = len(tokens) - 1 if tokens[-1].word in last else len(tokens)
     named = 4 if says(tokens, 1, "PROPERTY", "GRAPH") else 3
     starts = [index for index in top_level(tokens[:stop], pairs, named) if tokens[index].word in {"FROM", "TO"}]
+    # An end reaches up to the next one, because its value may be any expression.
     for start, end in zip(starts, [*starts, stop][1:], strict=True):
         yield Run("EXPRESSION", start + 2, end)
 
