@@ -1,4 +1,4 @@
-"""DuckDB's errors as errors of snapdb: kind, message, remedy, code, and the place within the query."""
+"""DuckDB's errors as errors of snapdb: class, message, remedy, code, and the position in the query."""
 
 import json
 import re
@@ -30,14 +30,14 @@ _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
 
 @contextmanager
 def translated(space: str, query: str, offset: int, place: Place, own: str) -> Iterator[None]:
-    """Run the block; errors of DuckDB become a SnapdbError whose span counts in `query`.
+    """Run the block, and convert errors of DuckDB to a SnapdbError whose span refers to `query`.
 
     Args:
-        space: The session's name space, which is removed from messages.
+        space: The name space of the session, which is removed from messages.
         query: The user's part of the SQL.
-        offset: The number of characters before it.
-        place: Called with the query and the error before it is raised.
-        own: The database directory; a file in it that cannot be read is a CorruptError.
+        offset: The number of characters before the user's part.
+        place: Called with the query and the error before the error is raised.
+        own: The database directory. A file in it that cannot be read is a CorruptError.
     """
     try:
         yield
@@ -50,8 +50,8 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
 
 
 def _failure(error: Exception, space: str, query: str, offset: int, own: str) -> SnapdbError | None:
-    """The SnapdbError for an error of DuckDB, or of Arrow reading from DuckDB; None for other errors."""
-    if isinstance(error, UnicodeDecodeError):  # a message of DuckDB has bytes of a damaged file
+    """Return the SnapdbError for an error of DuckDB, or of Arrow reading from DuckDB, or None for other errors."""
+    if isinstance(error, UnicodeDecodeError):  # a message of DuckDB contains bytes of a damaged file
         return CorruptError(
             "a file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
             code="damaged-file",
@@ -62,7 +62,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
         raise QueryError("interrupted", code="interrupted") from error
     if not isinstance(error, duckdb.Error):
         if "Query interrupted" in str(error):
-            raise KeyboardInterrupt from None  # DuckDB caught the signal while it ran
+            raise KeyboardInterrupt from None  # DuckDB caught the signal during the query
         if "exception_type" not in str(error):
             return None
     failure = _translate(error, space, query, offset)
@@ -76,7 +76,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
 
 
 def _not_in_arrow(error: Exception) -> QueryError:
-    """The error for a result of DuckDB that Arrow, the format of results, cannot represent."""
+    """Return the error for a result of DuckDB that Arrow, the format of results, cannot represent."""
     if "Recursion level" in str(error):
         words = "a column has lists, structs or maps nested more than 62 levels deep, the limit of Arrow"
     else:
@@ -105,7 +105,7 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
         if span is not None and span.start == len(query) and line.startswith("syntax error"):
             return ParseError(
                 "syntax error at end of input: the expression is incomplete", span=span, code="query-syntax"
-            )  # it met our own ")"
+            )  # the parser reached the ")" that snapdb added
         if translation := _translate_message(line, query, span):
             return translation
         words = line.rstrip("!")
@@ -113,7 +113,7 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
 
 
 def _missing(detail: dict[str, Any], code: str | None) -> str | None:
-    """snapdb's message for a name that does not exist."""
+    """Return snapdb's message for a name that does not exist."""
     if code == "unknown-table":
         return f'table or snapshot "{detail["name"]}" does not exist'
     if code == "unknown-column":
@@ -156,7 +156,7 @@ def _span(detail: dict[str, Any], query: str, offset: int) -> Span | None:
 
 
 def _one_line(message: str) -> str:
-    """DuckDB's message without its excerpt of the query; hints are kept if they apply."""
+    """Return DuckDB's message without its excerpt of the query. Hints are preserved if they apply."""
     kept = message.split("\n\nLINE ", maxsplit=1)[0]
     line = "; ".join(part.strip() for part in kept.splitlines() if part.strip())
     line = line.replace("; Did you mean", " Did you mean")
@@ -167,7 +167,7 @@ def _one_line(message: str) -> str:
 
 
 def _translate_message(message: str, query: str = "", span: Span | None = None) -> SnapdbError | None:
-    """snapdb's error for a one-line message of DuckDB; None where DuckDB's own text is good enough.
+    """Return snapdb's error for a one-line message of DuckDB, or None if DuckDB's own text is good enough.
 
     >>> _translate_message('Referenced table "q" not found!; Candidate tables: "p"').message
     'table "q" is not in the FROM clause; available: p'
@@ -218,7 +218,7 @@ _NUMBER_ROWS = "columns are not numbered automatically; write BIGINT, and row_nu
 _RELATIVE = ", which is relative to the working directory"
 
 _OPENING = frozenset({"AND", "BY", "FROM", "HAVING", "IN", "JOIN", "LIMIT", "NOT", "ON", "OR", "SELECT", "WHERE"})
-"""Words that cannot end a query."""
+"""The words that cannot end a query."""
 
 _KEYWORDS = ("FROM", "GROUP", "HAVING", "JOIN", "LIMIT", "ORDER", "UNION", "USING", "WHERE")
 
@@ -232,7 +232,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def _near(name: str, known: list[str], otherwise: str) -> str:
-    """The nearest known name, or the known names."""
+    """Return the nearest known name, or else the known names."""
     shown = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
     return did_you_mean(name, known) or (f"; {otherwise} {shown}" if known else "")
 
@@ -282,7 +282,7 @@ def _overflow(match: _Match) -> str:
 
 
 def _unexpected(word: str, before: str, after: str) -> str:
-    """The message for an unexpected word; the word before it may be a misspelt keyword that was read as a name."""
+    """Return the message for an unexpected word. The word before may be a misspelt keyword that was read as a name."""
     if word.upper() in _OPENING and not after.strip(" \n;)"):
         return f'syntax error at end of input after "{word}": the clause is incomplete'
     earlier = (re.findall(r"\w+", before) or [""])[-1]
@@ -322,7 +322,7 @@ _TRAVEL = re.compile(
     r"|(?:TIMESTAMP|VERSION)\s+AS\s+OF|AT\"?\s+(?:TAG|VERSION))\b|\w@\w",
     re.IGNORECASE,
 )
-"""Time travel as other databases write it."""
+"""Time travel in the syntax of other databases."""
 _SYNTAX = re.compile(r'^syntax error at or near "(.*)"', re.DOTALL)
 _Text = str | Callable[[_Match], str]
 
@@ -331,7 +331,7 @@ _CLASSES: dict[str, type[SnapdbError]] = {
     **dict.fromkeys(("several-rows", "bad-value", "value-range", "out-of-memory"), QueryError),
     **dict.fromkeys(("no-file", "folder-not-allowed", "unreadable-file"), InputError),
 }
-"""The classes of errors by code; other codes have `BindError`."""
+"""Error code → the class of the error. Other codes use `BindError`."""
 
 _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
     (
@@ -506,4 +506,4 @@ _TRANSLATIONS: tuple[tuple[str, str, _Text], ...] = (
         "{0} is not a Parquet file, or is truncated; check its content",
     ),
 )
-"""The code; the pattern of DuckDB's message; snapdb's text, or a function that derives it from the match."""
+"""The code, the pattern of DuckDB's message, and snapdb's text or a function that derives it from the match."""

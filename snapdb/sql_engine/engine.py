@@ -1,4 +1,4 @@
-"""An in-memory DuckDB, and sessions in it: each is a cursor that sees only the names that it was given."""
+"""An in-memory DuckDB with sessions. Each session is a cursor that sees only the names that were passed to it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from snapdb.sql_engine.values import EXACT, empty, marked
 from snapdb.types import Column
 
 _IDLE = 8
-"""The number of name spaces that are kept for reuse, as creating one takes milliseconds."""
+"""The number of name spaces that are kept for reuse, because creating one takes milliseconds."""
 
 _PULSE = 0.2
-"""Seconds between two reads of a query's progress."""
+"""The seconds between two reads of a query's progress."""
 
 _FUNCTIONS = """
     SELECT DISTINCT function_name FROM duckdb_functions()
     WHERE regexp_full_match(function_name, '[a-z][a-z0-9_]*') ORDER BY 1
 """
-"""A query of the names of functions; operators are functions too, but have no such names."""
+"""A query for the names of functions. Operators are functions too, but have no such names."""
 
 _VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _SETTINGS = {
-    # `FROM batch` must never read a Python variable, and nothing may be downloaded.
+    # `FROM batch` must never read a Python variable, and DuckDB must not download anything.
     "python_enable_replacements": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -55,18 +55,18 @@ _LOCKED = (
     f"SET GLOBAL allowed_configs = ['enable_progress_bar', 'enable_progress_bar_print', '{EXACT}']",
     "SET GLOBAL lock_configuration = true",
 )
-"""Keeps queries from changing settings, as functions such as enable_logging do: logging writes files, and where it must
-not, DuckDB terminates the process. A session itself sets the three allowed ones."""
+"""Prevent queries from changing settings, as functions such as enable_logging do: logging writes files, and DuckDB
+terminates the process if it is not allowed to. Only sessions themselves set the three allowed settings."""
 
 _ABANDONED: list[Any] = []
-"""Engines with a statement that never ends: closing one would wait for it."""
+"""Engines with a statement that never ends. They are kept, because closing one would wait for the statement."""
 
 
 def _clock_macros(moment: datetime) -> tuple[str, ...]:
-    """Statements that make every function of the clock return a fixed time, in the name space where they run.
+    """Return statements that make every clock function return a fixed time, in the name space in which they run.
 
-    Each session has its own DuckDB transaction, whose clock starts with it. Macros take precedence over DuckDB's
-    functions.
+    Each session has a separate DuckDB transaction, whose clock starts with the transaction. Macros take precedence over
+    DuckDB's functions.
 
     Args:
         moment: The time, in UTC.
@@ -92,20 +92,20 @@ class _Namespace(NamedTuple):
 
 
 class SqlEngine:
-    """DuckDB in memory. It owns no data: sessions read Parquet files through views created for them."""
+    """DuckDB in memory. It stores no data: sessions read Parquet files through views that are created for them."""
 
     def __init__(self, own: Path, threads: int | None = None, folders: Sequence[str | Path] | None = None) -> None:
         """Open the engine.
 
         Args:
-            own: The database directory: a file in it that cannot be read is corrupt, not a user's error.
-            threads: The maximum number of threads; None: one per core.
-            folders: Absolute paths of the only directories and files, beside its tables', that may be read and written;
-                None: all.
+            own: The database directory. A file in it that cannot be read is corrupt, and not an error of the user.
+            threads: The maximum number of threads, or None for one per core.
+            folders: Absolute paths of the only directories and files that may be read and written in addition to those
+                of the tables, or None for no restriction.
         """
         self._own = str(own)
         self._folders = None if folders is None else Folders.of(own, folders)
-        # Spilled data is written beside the database, and not to the user's working directory.
+        # Spilled data is written to the database directory instead of the user's working directory.
         room = own if os.access(own, os.W_OK) else Path(tempfile.gettempdir())
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
         if threads is not None:
@@ -120,20 +120,20 @@ class SqlEngine:
         self._closed = False
         self._clock: tuple[str, ...] = ()
         self.stopped = threading.Event()
-        """Set by an interrupt, cleared at the start of a statement."""
+        """Set by an interrupt, and cleared at the start of each statement."""
         self._stuck: set[duckdb.DuckDBPyConnection] = set()
         self._functions: tuple[str, ...] | None = None
         self._volatile: frozenset[str] | None = None
 
     def functions(self) -> tuple[str, ...]:
-        """The names of DuckDB's functions, in alphabetical order."""
+        """Return the names of DuckDB's functions in alphabetical order."""
         if self._functions is None:
             with self.session() as session:
                 self._functions = tuple(str(name) for (name,) in session.rows(_FUNCTIONS))
         return self._functions
 
     def volatile(self) -> frozenset[str]:
-        """The names of DuckDB's volatile functions, which return different values on each call."""
+        """Return the names of DuckDB's volatile functions, which return different values on each call."""
         if self._volatile is None:
             with self.session() as session:
                 self._volatile = frozenset(str(name) for (name,) in session.rows(_VOLATILE))
@@ -141,12 +141,12 @@ class SqlEngine:
 
     @contextmanager
     def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[SqlSession]:
-        """A cursor with a separate name space, which is removed after the block, unless its names are lasting.
+        """Open a cursor with a separate name space. It is removed after the block, unless its names are lasting.
 
         Args:
             names: The names that the SQL may use.
-            place: Called with every error of DuckDB and its query, before it is raised; the error's span counts in that
-                query.
+            place: Called with each error of DuckDB and its query before the error is raised. The error's span refers to
+                that query.
         """
         names = names or Names()
         views = (*names.statements, *self._clock)
@@ -165,7 +165,7 @@ class SqlEngine:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Run the block in one thread at a time; then release the sessions that ended meanwhile."""
+        """Run the block in one thread at a time, then release the sessions that ended meanwhile."""
         try:
             with self._guard:
                 yield
@@ -173,7 +173,7 @@ class SqlEngine:
             self._release_ended()
 
     def _acquire(self, views: tuple[str, ...]) -> _Namespace:
-        """A name space with these views, or an empty one; its cursor counts as open."""
+        """Return a name space with these views, or else an empty one. Its cursor counts as open."""
         with self._guarded():
             idle = (one for wanted in (views, ()) for one in self._idle if one.views == wanted)
             namespace = next(idle, None)
@@ -185,17 +185,17 @@ class SqlEngine:
         return namespace
 
     def _release(self, namespace: _Namespace, kept: bool) -> None:
-        """Return a name space after its session: it is kept for reuse (with LRU eviction), or removed."""
+        """Return a name space after its session. It is either kept for reuse (with LRU eviction) or removed."""
         self._open.discard(namespace.cursor)
-        # Appending to a deque is atomic, so that no lock is needed here.
+        # Appending to a deque is atomic, so this needs no lock.
         self._ended.append((namespace, kept))
         self._release_ended()
 
     def _release_ended(self) -> None:
-        """Release the sessions that ended, unless a thread holds the guard, which then releases them.
+        """Release the sessions that ended, unless another thread holds the guard, which then releases them.
 
-        This never blocks: the garbage collector ends sessions of unread results in any thread and at any moment, also
-        in the thread that holds the guard.
+        This method never blocks. The garbage collector may end the session of an unread result in any thread and at any
+        time, even in the thread that holds the guard.
         """
         while self._ended and self._guard.acquire(blocking=False):
             try:
@@ -206,7 +206,7 @@ class SqlEngine:
                 _detach(unused)
 
     def _next_removed(self) -> _Namespace | None:
-        """Take the session that ended first from the queue; return the name space to remove, if any."""
+        """Remove the session that ended first from the queue, and return the name space to detach, if any."""
         try:
             namespace, kept = self._ended.popleft()
         except IndexError:  # another thread was faster
@@ -231,16 +231,16 @@ class SqlEngine:
         return root
 
     def set_clock(self, moment: datetime | None) -> None:
-        """Make the functions of the clock return this time, in UTC, in later sessions; None: the current time."""
+        """Make the clock functions of later sessions return this time (in UTC), or the current time if it is None."""
         self._clock = () if moment is None else _clock_macros(moment)
 
     def check_folder(self, path: str | Path) -> None:
-        """Raise InputError for a file outside of the allowed folders that is read or written without DuckDB."""
+        """Raise InputError if a file that is read or written without DuckDB is outside of the allowed folders."""
         if self._folders is not None:
             self._folders.check(path)
 
     def _abandon(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Abandon a cursor that is blocked for ever, with its engine; later sessions use a new engine."""
+        """Abandon a cursor that is blocked forever, together with its engine. Later sessions use a new engine."""
         with self._guarded():
             self._stuck.add(cursor)
             _ABANDONED.append((self._root, self._idle))
@@ -249,18 +249,18 @@ class SqlEngine:
 
     def _new_namespace(self) -> _Namespace:
         cursor, space = self._root.cursor(), f"snapdb_{next(self._numbers)}"
-        # An in-memory database per session: views of one session are not visible in another.
+        # One in-memory database per session, so that a session cannot see the views of another one.
         cursor.execute(f"ATTACH ':memory:' AS {space}")
         cursor.execute(f"USE {space}")
         return _Namespace(cursor, space, ())
 
     def interrupt(self) -> None:
-        """Stop what every session is running; each raises QueryError with code 'interrupted'."""
+        """Interrupt the running queries of all sessions. Each of them raises QueryError with code 'interrupted'."""
         self.stopped.set()
-        # Not under the guard: a signal handler may run in the thread that holds it. Copying a set is atomic under the
-        # GIL.
+        # Without the guard, because a signal handler may run in the thread that holds it. Copying a set is atomic under
+        # the GIL.
         for cursor in self._open.copy():
-            with suppress(duckdb.ConnectionException):  # it was closed just now
+            with suppress(duckdb.ConnectionException):  # the cursor was closed just now
                 cursor.interrupt()
 
     def close(self) -> None:
@@ -274,7 +274,7 @@ class SqlEngine:
 
 @dataclass(frozen=True, slots=True)
 class SqlSession:
-    """One cursor. A result must be read completely before the next query."""
+    """A cursor of the engine. A result must be read completely before the next query."""
 
     cursor: duckdb.DuckDBPyConnection
     space: str
@@ -292,38 +292,38 @@ class SqlSession:
     def describe(
         self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
     ) -> list[Column]:
-        """The columns of a query, without running it. `around` is the SQL before and after it."""
+        """Return the columns of a query without running it. `around` is the SQL before and after the query."""
         rows = self._fetch(f"DESCRIBE {around[0]}", query, around[1], parameters)
         return [Column(row[0], row[1]) for row in rows]
 
     def check_syntax(self, before: str, query: str, after: str) -> None:
-        """Raise unless DuckDB's parser accepts `before + query + after`, whatever the names in it are.
+        """Raise unless DuckDB's parser accepts `before + query + after`. Names in the SQL are not looked up.
 
         Raises:
-            ParseError: its place counts within `query`.
+            ParseError: The SQL is not valid. The span refers to `query`.
         """
         with self._reading(before, query):
             self.cursor.extract_statements(before + query + after)
 
     def rows(self, query: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
-        """All rows as Python values."""
+        """Return all rows as Python values."""
         return self._fetch("", query, "", parameters)
 
     def table(self, query: str, parameters: Parameters = None) -> pa.Table:
-        """All rows as Arrow."""
+        """Return all rows as an Arrow table."""
         with self._reading("", query):
             return self._relation(query, parameters).to_arrow_table()
 
     def reader(
         self, query: str, parameters: Parameters = None, *, rows: int = 100_000
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The rows as Arrow batches of at most `rows` rows, at least one batch; valid while the session is open."""
+        """Yield the rows as Arrow batches of at most `rows` rows, at least one batch, while the session is open."""
         with self._reading("", query):
             reader = self._relation(query, parameters).to_arrow_reader(rows)
         return self._batches(query, reader, reader.schema)
 
     def exact_reader(self, query: str, parameters: Parameters = None) -> Generator[pa.RecordBatch, None, None]:
-        """Like `reader`, but lossless where Arrow lacks one of DuckDB's types: see `sql_engine.values`."""
+        """Like `reader`, but lossless for types of DuckDB that Arrow lacks (see `sql_engine.values`)."""
         reader = None
         self.cursor.execute(f"SET SESSION {EXACT} = true")
         try:
@@ -341,7 +341,7 @@ class SqlSession:
     def _batches(
         self, query: str, reader: pa.RecordBatchReader, schema: pa.Schema
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The reader's batches, in a schema with more detail on the same types."""
+        """Yield the batches of the reader in a schema with more detail on the same types."""
         read = False
         while (batch := self._next(query, reader)) is not None:
             read = True
@@ -350,18 +350,18 @@ class SqlSession:
             yield empty(schema)
 
     def wrap(self, before: str, query: str, after: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
-        """Run `before + query + after`; an error's place counts within `query`."""
+        """Run `before + query + after`. The span of an error refers to `query`."""
         return self._fetch(before, query, after, parameters)
 
     def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
-        """The number of rows that `before + query + after`, a COPY … TO, wrote; errors count places in `query`."""
+        """Run a COPY … TO, and return the number of rows that it wrote. Spans of errors refer to `query`."""
         with self._reading(before, query):
             rows = _run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
             return int(rows[0][0])
 
     @contextmanager
     def watched(self, report: Callable[[float | None], None]) -> Iterator[None]:
-        """Call `report` with the progress of the running query, a few times a second, during the block."""
+        """Call `report` with the progress of the running query, a few times per second, during the block."""
         self.cursor.execute("SET enable_progress_bar = true")
         self.cursor.execute("SET enable_progress_bar_print = false")
         done = threading.Event()
@@ -383,7 +383,7 @@ class SqlSession:
         try:
             return self.cursor.sql(query, **_bound(parameters))
         except duckdb.Error:
-            # Errors of a relation have no position; those of execute do.
+            # Errors of a relation have no position, in contrast to errors of execute.
             self.describe(query, parameters)
             raise
 
@@ -406,7 +406,7 @@ class SqlSession:
         return translated(self.space, query, len(before), self.place, self.own)
 
     def conjuncts(self, condition: str) -> list[Conjunct]:
-        """The parts of a condition that top-level ANDs join; the condition itself without any."""
+        """Return the parts of a condition that top-level ANDs join, or the condition itself without them."""
         statement = self._parse(f"SELECT 1 WHERE {condition}")
         where = statement["statements"][0]["node"]["where_clause"]
         if where["type"] != "CONJUNCTION_AND":
@@ -422,10 +422,10 @@ class SqlSession:
         ]
 
     def order_keys(self, query: str) -> list[str | int] | None:
-        """The outermost ORDER BY of a query as output columns, by name or by position from 1; None without one.
+        """Return the outermost ORDER BY of a query as output columns, by name or 1-based position, or None.
 
         Raises:
-            BindError: a key is an expression, or ALL.
+            BindError: A key is an expression, or ALL.
         """
         node = self._parse(query)["statements"][0]["node"]
         orders = [o for m in node.get("modifiers", []) if m["type"] == "ORDER_MODIFIER" for o in m["orders"]]
@@ -434,10 +434,10 @@ class SqlSession:
         return [_order_key(order["expression"]) for order in orders]
 
     def files_behind(self, path: str) -> tuple[str, ...]:
-        """The names of the files that a path or glob matches, in order; empty if there are none.
+        """Return the names of the files that a path or glob matches, in order. Empty if it matches none.
 
         Raises:
-            InputError: a name cannot be written in SQL.
+            InputError: A file name cannot be written in SQL.
         """
         try:
             rows = self.rows(f"SELECT file FROM glob({text_literal(path)}) ORDER BY file")
@@ -466,19 +466,19 @@ def _detach(namespace: _Namespace) -> None:
         namespace.cursor.execute("USE memory")
         namespace.cursor.execute(f"DETACH {namespace.name}")
     except duckdb.Error:
-        # An unread result holds the name space; closing the cursor releases both.
+        # An unread result holds the name space. Closing the cursor releases both.
         namespace.cursor.interrupt()
     namespace.cursor.close()
 
 
-# DuckDB writes a file's row groups in tasks. An interrupt may lose a task, for which DuckDB then waits for ever; an
-# error in the query does not. The session must stay usable, so a COPY … TO runs in a separate thread, which is
-# abandoned if an interrupt does not end it.
+# DuckDB writes the row groups of a file in tasks. An interrupt may lose a task, for which DuckDB then waits forever,
+# whereas an error in the query does not. The session must remain usable, so COPY … TO runs in a separate thread, which
+# is abandoned if an interrupt does not end it.
 
 _PATIENCE = 3.0
-"""Seconds after an interrupt within which a statement normally ends."""
+"""The seconds within which a statement normally ends after an interrupt."""
 _WRITER_POLL = 0.05
-"""Seconds between two checks for an interrupt; the end of the statement wakes the thread at once."""
+"""The seconds between two checks for an interrupt. The end of the statement wakes the thread immediately."""
 
 
 def _run_apart(
@@ -488,17 +488,17 @@ def _run_apart(
     stopped: threading.Event,
     abandon: Callable[[], None],
 ) -> list[Any]:
-    """The rows of a statement, which runs in another thread.
+    """Run a statement in another thread, and return its rows.
 
     Args:
         cursor: The cursor.
         sql: The statement.
-        parameters: Its parameters.
+        parameters: The parameters of the statement.
         stopped: Set by a request to stop.
-        abandon: Called when the statement does not end: neither it nor the cursor may be used again.
+        abandon: Called if the statement does not end. The statement and the cursor must not be used again.
 
     Raises:
-        InterruptException: DuckDB's, after a request to stop; also any error of the statement.
+        InterruptException: DuckDB's, after a request to stop. Errors of the statement are raised too.
     """
     done = threading.Event()
     rows: list[Any] = []
@@ -528,7 +528,7 @@ def _run_apart(
 
 
 def _end(cursor: duckdb.DuckDBPyConnection, done: threading.Event, abandon: Callable[[], None]) -> bool:
-    """Whether the statement ends; it is interrupted repeatedly, as one that has not started ignores interrupts."""
+    """Return whether the statement ends. It is interrupted repeatedly, as interrupts before its start are ignored."""
     last = time.monotonic() + _PATIENCE
     while not done.is_set() and time.monotonic() < last:
         cursor.interrupt()
@@ -539,18 +539,18 @@ def _end(cursor: duckdb.DuckDBPyConnection, done: threading.Event, abandon: Call
 
 
 class Conjunct(NamedTuple):
-    """A part of a condition that top-level ANDs join."""
+    """A part of a condition between top-level ANDs."""
 
     sql: str
     node: dict[str, Any]
-    """Its tree from DuckDB's parser."""
+    """The tree of DuckDB's parser."""
 
     @property
     def references(self) -> set[tuple[str, ...]]:
-        """The columns in it, each as its dotted parts.
+        """The columns that the part references, each as its dotted parts.
 
         Raises:
-            BindError: it has a subquery, whose rows would not be pinned.
+            BindError: The part has a subquery, whose rows would not be pinned.
         """
         if any(node.get("class") == "SUBQUERY" for node in _walk(self.node)):
             raise BindError(

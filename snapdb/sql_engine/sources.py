@@ -19,7 +19,7 @@ from snapdb.types import Column
 
 
 def quote(name: str) -> str:
-    """An identifier in double quotes.
+    """Return an identifier in double quotes.
 
     >>> quote('od"d')
     '"od""d"'
@@ -28,7 +28,7 @@ def quote(name: str) -> str:
 
 
 def quote_all(names: Iterable[str]) -> str:
-    """Identifiers, comma-separated.
+    """Return identifiers in double quotes, separated by commas.
 
     >>> quote_all(["a", "b c"])
     '"a", "b c"'
@@ -37,7 +37,7 @@ def quote_all(names: Iterable[str]) -> str:
 
 
 def quote_odd(name: str) -> str:
-    """An identifier in double quotes only where SQL requires them.
+    """Return an identifier, in double quotes only if SQL requires them.
 
     >>> quote_odd("person"), quote_odd("my person"), quote_odd("order")
     ('person', '"my person"', '"order"')
@@ -48,10 +48,10 @@ def quote_odd(name: str) -> str:
 
 
 def text_literal(text: str) -> str:
-    """A string in single quotes.
+    """Return a string literal in single quotes.
 
     Raises:
-        InputError: a path is not UTF-8: Python decodes it to lone surrogates, and DuckDB cannot open it.
+        InputError: A path is not UTF-8. Python decodes it to lone surrogates, and DuckDB cannot open it.
 
     >>> text_literal("it's")
     "'it''s'"
@@ -64,16 +64,16 @@ def text_literal(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that a session's SQL may use."""
+    """The names that the SQL of a session may use."""
 
     views: Mapping[str, str] = field(default_factory=dict)
     """Table name → SELECT."""
     schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Schema (snapshot) name → element name → SELECT."""
     sources: Mapping[str, object] = field(default_factory=dict)
-    """Name → Arrow table, for data that a caller registered."""
+    """Name → Arrow table, for data that the caller registered."""
     lasting: bool = False
-    """Whether the views read only immutable data, so that they may be kept for the next session with the same names."""
+    """Whether the views read only immutable data, so that they can be kept for the next session with the same names."""
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Names:
 
 
 def together(parts: Iterable[Names]) -> Names:
-    """All names of several parts of one query; lasting if those of every part are.
+    """Return all names of several parts of one query. They are lasting if those of every part are.
 
     >>> together([Names({"a": "SELECT 1"}), Names({"b": "SELECT 2"})]).views
     {'a': 'SELECT 1', 'b': 'SELECT 2'}
@@ -105,7 +105,7 @@ def together(parts: Iterable[Names]) -> Names:
 
 
 def no_rows(columns: Iterable[Column]) -> str:
-    """A SELECT without rows with these columns: it has their names and types, and reads nothing.
+    """Return a SELECT with the names and types of these columns and without rows. It reads no files.
 
     >>> no_rows([Column("a", "INTEGER"), Column("b c", "DATE")])
     'SELECT CAST(NULL AS INTEGER) AS "a", CAST(NULL AS DATE) AS "b c" WHERE false'
@@ -113,23 +113,23 @@ def no_rows(columns: Iterable[Column]) -> str:
     return f"SELECT {', '.join(f'CAST(NULL AS {c.type}) AS {quote(c.name)}' for c in columns)} WHERE false"
 
 
-# Data of a caller as Arrow, so that SQL can read it: the only entry point of Python values
+# Data of the caller as Arrow, so that SQL can read it. No other function accepts Python values.
 
 
 _CPU = 1
-"""DLPack's device type of memory that numpy can read."""
+"""DLPack's device type for memory that numpy can read."""
 
 
 @dataclass(slots=True)
 class Stream:
-    """Batches that can be read once, while they are produced: they need not fit in memory."""
+    """Batches that can be read once, while they are produced. They do not have to fit in memory."""
 
     batches: pa.RecordBatchReader
     started: bool = False
-    """Whether it has been read from."""
+    """Whether reading has started."""
 
     def reader(self) -> pa.RecordBatchReader:
-        """A reader of the batches; the first read starts the stream."""
+        """Return a reader of the batches. The first read starts the stream."""
 
         def read() -> Iterator[pa.RecordBatch]:
             self.started = True
@@ -139,7 +139,7 @@ class Stream:
 
 
 def as_source(data: object) -> object:
-    """`data` as SQL can read it: a pyarrow Dataset unchanged, a RecordBatchReader as a Stream, others as a table."""
+    """Convert `data` for SQL: a pyarrow Dataset is unchanged, a RecordBatchReader is a Stream, others are a table."""
     dataset = sys.modules.get("pyarrow.dataset")  # importing it imports pandas; callers with a Dataset have imported it
     if dataset is not None and isinstance(data, dataset.Dataset):
         return data
@@ -147,9 +147,9 @@ def as_source(data: object) -> object:
 
 
 def as_arrow(data: object) -> pa.Table:
-    """A table of data from pandas, Arrow, torch, numpy, lists, or any library with Arrow's C interface or DLPack.
+    """Return a table of data from pandas, Arrow, torch, numpy, lists, or a library with Arrow's C interface or DLPack.
 
-    One-dimensional data become one column called `id`; a mapping becomes one column per key.
+    One-dimensional data become one column named `id`. A mapping becomes one column per key.
 
     >>> as_arrow([3, 1]).to_pydict()
     {'id': [3, 1]}
@@ -158,7 +158,7 @@ def as_arrow(data: object) -> pa.Table:
         table = _table(data)
     except InputError:
         raise
-    except Exception as error:  # reading attributes of any library's objects may raise anything
+    except Exception as error:  # reading attributes of another library's objects may raise anything
         raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
         raise InputError("cannot read data without columns as a table", code="not-a-table")
@@ -212,12 +212,12 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _speaks_arrow(data: object) -> bool:
-    """Whether data of any library has Arrow's C interface, or is of a type that pyarrow itself converts."""
+    """Return whether data of any library has Arrow's C interface, or is of a type that pyarrow itself converts."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def _on_host(values: Any) -> Any:
-    """Tensors of any library as an array, copied from their device if necessary; other values unchanged."""
+    """Return the tensor of any library as an array, copied from its device if necessary, and other values unchanged."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         return values.detach().cpu().numpy()
@@ -228,37 +228,39 @@ def _on_host(values: Any) -> Any:
 
 
 _LINKS = 40
-"""The maximum number of links of one path, as in Linux."""
+"""The maximum number of links in a path, as in Linux."""
 
 _OWN = ("tables", "ids", "snapshots", "topology", "features")
-"""The directories of a database in which DuckDB may read and write. Others are excluded: opening and closing the
-catalog as a file would release the POSIX locks that SQLite holds on it."""
+"""The directories of a database in which DuckDB may read and write. The others are excluded, because opening and
+closing the catalog as a file would release the POSIX locks that SQLite holds on it."""
 
 
 class _Bound(NamedTuple):
-    """A marker among the parts of a path: the parts before it, from a link's target, must stay in this directory."""
+    """A marker in a path: the parts before it, from the target of a link, must not lead out of this directory."""
 
     folder: str
-    """The directory of the link, with a slash at its end."""
+    """The directory of the link, with a trailing slash."""
 
 
 class Folders(NamedTuple):
     """Directories with everything in them, and single files."""
 
     paths: tuple[str, ...]
-    """The directories: absolute, with links resolved; each ends with a slash, so that in/ does not match in-secret/."""
+    """The directories as absolute paths without links. Each has a trailing slash, so that in/ does not match
+    in-secret/."""
     files: tuple[str, ...] = ()
-    """The files: absolute, with links resolved."""
+    """The files as absolute paths without links."""
 
     @classmethod
     def of(cls, own: Path, named: Sequence[str | Path]) -> Folders:
-        """A database's data and the named paths: directories, which end with a slash or exist as such, or files.
+        """Return the data directories of a database and the named paths. A path is a directory or a file.
 
-        A file that is a link out of its directory is not included.
+        A path is a directory if it has a trailing slash or exists as one. A file is excluded if it is a link that leads
+        out of its directory.
 
         Raises:
-            ValueError: a path is not absolute.
-            InputError: a path is the root directory.
+            ValueError: A path is not absolute.
+            InputError: A path is the root directory.
         """
         if isinstance(named, str) or any(not os.path.isabs(path) for path in named):
             raise ValueError(f"folders must be absolute paths, found {named!r}")
@@ -276,14 +278,14 @@ class Folders(NamedTuple):
         return cls(paths, tuple(dict.fromkeys(files)))
 
     def check(self, path: str | Path) -> None:
-        """Raise InputError for a path that, with links resolved, is outside of the files and directories."""
+        """Raise InputError if a path, with links resolved, is outside of these files and directories."""
         real = os.path.realpath(path)
         if real not in self.files and not real.startswith(self.paths):
             raise InputError(outside(str(path)), code="folder-not-allowed")
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Statements that restrict DuckDB to them: it resolves links as `check` does, and cannot be unlocked again."""
+        """Statements that restrict DuckDB to these paths, with links resolved as in `check`. They cannot be undone."""
         # Readers expand the name of a directory to all files in it.
         names = (*self.files, *(path.rstrip("/") for path in self.paths))
         return (
@@ -294,10 +296,10 @@ class Folders(NamedTuple):
 
 
 def resolved(path: str) -> str | None:
-    """The absolute path without links; None: one leads out of its directory, or there are too many.
+    """Return the absolute path without links, or None if a link leads out of its directory or there are too many.
 
-    Otherwise a user with write access to a directory on the path could redirect a reader to any other file. A slash at
-    the end is kept, and parts need not exist.
+    Otherwise a user with write access to a directory on the path could redirect a reader to any other file. A trailing
+    slash is preserved, and the parts do not have to exist.
     """
     place, links = "/", 0
     parts: list[str | _Bound] = [*reversed(path.split("/"))]
@@ -322,19 +324,19 @@ def resolved(path: str) -> str | None:
 
 
 def absolute_paths(paths: Sequence[str | Path] | None) -> list[str] | None:
-    """Paths as absolute ones, from the working directory of the process, a slash at the end kept; None for None."""
+    """Resolve paths against the working directory. A trailing slash is preserved, and None remains None."""
     if isinstance(paths, str):
         raise TypeError(f"folders must be a list of paths, found {paths!r}")
     return None if paths is None else [os.path.join(os.getcwd(), os.path.expanduser(path)) for path in paths]
 
 
 def _within(folder: str | Path) -> str:
-    """The prefix of the paths of everything in a directory, with links resolved."""
+    """Return the prefix of the paths of everything in a directory, with links resolved."""
     return os.path.join(os.path.realpath(folder), "")
 
 
 def outside(path: str) -> str:
-    """The message for a path outside of the allowed directories."""
+    """Return the message for a path outside of the allowed directories."""
     return (
         f'access to "{path}" is not allowed: connections can be restricted to folders (folders=, '
         "--folder), and runs of a task to the files and folders in its body; add the path there, without symbolic "
@@ -343,9 +345,9 @@ def outside(path: str) -> str:
 
 
 def is_hidden(name: str, path: str) -> bool:
-    """Whether a matched file, or a directory that the glob matched, starts with a dot, and the glob does not there.
+    """Return whether a matched file or directory starts with a dot that the glob does not spell out.
 
-    Such files are temporary or hidden, by snapdb and others; shells skip them too.
+    Files whose names start with a dot are temporary or hidden, for snapdb and other programs. Shells skip them too.
 
     >>> [is_hidden(name, "./.in/*") for name in (".in/a.csv", ".in/.a.csv.x7", ".in/.b/a.csv")]
     [False, True, True]
@@ -362,7 +364,7 @@ def is_hidden(name: str, path: str) -> bool:
 
 
 def file_literal(name: str) -> str:
-    """A file's name as an SQL string that matches this file only, with brackets and asterisks escaped.
+    """Return a file name as an SQL string that matches only this file, with brackets and asterisks escaped.
 
     >>> file_literal("it's.csv"), file_literal("a[1]*.csv")
     ("'it''s.csv'", "'a[[]1][*].csv'")
@@ -371,7 +373,7 @@ def file_literal(name: str) -> str:
 
 
 def files_literal(names: Sequence[str]) -> str:
-    """Files' names as SQL for a reader of several.
+    """Return file names as SQL for a reader of several files.
 
     >>> files_literal(["a.csv", "b.csv"])
     "['a.csv', 'b.csv']"

@@ -24,43 +24,44 @@ from snapdb.types import Column, Segment, Table
 pq = module_on_first_use("pyarrow.parquet")
 
 ROW_ID = "snapdb row id"
-"""The name of row ids in `table_rows`; no user column may have it."""
+"""The name of the row id column in `table_rows`. User columns must not have this name."""
 
 
 def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool = True) -> str:
-    """SELECT the live rows of `table`, in row-id order, with its declared types.
+    """Return a SELECT of the live rows of `table`, in row-id order, with the declared types.
 
     Args:
         table: The table at the version to read.
         root: The database directory.
-        row_ids: Whether row ids are a last column called `ROW_ID`; for an edge table that is `e_id`.
-        ordered: False: in any order, which is faster to plan if many rows were deleted, as an anti-join excludes them.
+        row_ids: Whether to add the row ids as the last column, named `ROW_ID`. For an edge table, they are the `e_id`.
+        ordered: Whether to return the rows in order. Otherwise an anti-join excludes deleted rows, which is faster to
+            plan if there are many.
 
     Raises:
-        CorruptError: a file of deleted rows cannot be read.
+        CorruptError: A file of deleted rows cannot be read.
     """
     if table.deletes and not ordered:
         shown = f"* EXCLUDE ({quote(ROW_ID)})" if not row_ids else "*"
         every = table_rows(replace(table, deletes=()), root, row_ids=True)
         removed = deleted_rows(table.deletes, root)
         return f"SELECT {shown} FROM ({every}) WHERE {quote(ROW_ID)} NOT IN ({removed})"
-    # Only scans, filters and UNION ALL, which preserve the order of files and rows for any number of threads.
+    # Only scans, filters and UNION ALL are used, which preserve the order of files and rows for any number of threads.
     groups = [list(group) for _, group in groupby(table.segments, key=lambda s: s.columns or table.columns)]
     return " UNION ALL ".join(_live(table, group, root, row_ids) for group in groups)
 
 
 def _live(table: Table, segments: Sequence[Segment], root: Path, row_ids: bool) -> str:
-    """SELECT the live rows of files that were all written with the same columns."""
+    """Return a SELECT of the live rows of files that were written with the same columns."""
     row_id = f", {_row_id(segments)} AS {quote(ROW_ID)}" if row_ids else ""
     files, columns = parquet_files(segments, root), f"{_columns(table, segments)}{row_id}"
     if (condition := _live_condition(segments, table.deletes, table.next_row, root)) is None:
         return f"SELECT {columns} FROM {files}"
-    # Above the scan: DuckDB takes twice as long to evaluate such a condition inside it.
+    # The condition is above the scan, because DuckDB takes twice as long to evaluate such a condition inside it.
     return f"SELECT {columns} FROM (SELECT *, file_index, file_row_number FROM {files}) WHERE {condition}"
 
 
 def deleted_rows(deletes: Sequence[Segment], root: Path) -> str:
-    """SELECT row_id of the deleted rows; at least one segment is required."""
+    """Return a SELECT of row_id from the deleted rows. At least one segment is required."""
     plain = [s for s in deletes if s.until is None]
     parts = [f"SELECT row_id FROM {parquet_files(plain, root)}"] if plain else []
     parts += [
@@ -72,37 +73,37 @@ def deleted_rows(deletes: Sequence[Segment], root: Path) -> str:
 
 
 def key_rows(segments: Sequence[Segment], columns: Sequence[Column], root: Path) -> str:
-    """SELECT the keys `k0, k1, …` of an id map with their `dense` ids (BIGINT)."""
+    """Return a SELECT of the keys `k0, k1, …` of an id map, with their `dense` ids (BIGINT)."""
     keys = ", ".join(f"CAST(k{i} AS {c.type}) AS k{i}" for i, c in enumerate(columns))
-    if not segments:  # read_parquet of an empty list fails
+    if not segments:  # read_parquet fails for an empty list
         nothing = ", ".join(f"CAST(NULL AS {c.type}) AS k{i}" for i, c in enumerate(columns))
         return f"SELECT {nothing}, CAST(NULL AS BIGINT) AS dense WHERE false"
     return f"SELECT {keys}, {_row_id(segments)} AS dense FROM {parquet_files(segments, root)}"
 
 
 def key_bounds(segments: Iterable[Segment], root: Path) -> str:
-    """SELECT file, least, greatest: the bounds of an integer key `k0`, from the footers of the files."""
+    """Return a SELECT of file, least, greatest: the bounds of an integer key `k0`, from the footers of the files."""
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
     bounds = "min(TRY_CAST(stats_min_value AS HUGEINT)), max(TRY_CAST(stats_max_value AS HUGEINT))"
     return f"SELECT file_name, {bounds} FROM parquet_metadata([{paths}]) WHERE path_in_schema = 'k0' GROUP BY file_name"
 
 
 def parquet_files(segments: Iterable[Segment], root: Path) -> str:
-    """The table function that reads these files in order."""
+    """Return the table function that reads these files in order."""
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
-    # A directory named key=value above the database must not be read as a Hive partition column.
+    # A directory named key=value above the database must not be interpreted as a Hive partition.
     return f"read_parquet([{paths}], hive_partitioning = false)"
 
 
 def _columns(table: Table, segments: Sequence[Segment]) -> str:
-    """The table's columns from files that were written with the same columns, perhaps not the current ones."""
+    """Return the table's columns, from files that may have been written with other columns than the current ones."""
     then = segments[0].columns or table.columns
     written = {c.field: c for c in then}
     return ", ".join(f"{_value(c, written.get(c.field))} AS {quote(c.name)}" for c in table.columns)
 
 
 def _value(column: Column, written: Column | None) -> str:
-    """A column with its declared type, from the name that it had when the file was written."""
+    """Return a column with its declared type, from the name that it had when the file was written."""
     if written is None:
         return default_value(column)
     if is_plain(column.type):
@@ -111,31 +112,31 @@ def _value(column: Column, written: Column | None) -> str:
 
 
 def _row_id(segments: Sequence[Segment]) -> str:
-    """A row's id, from its file and its position there."""
+    """Return the row id as an expression over the file and the position in the file."""
     if len(segments) == 1:
         return f"{segments[0].first}::BIGINT + file_row_number::BIGINT"
     firsts = ", ".join(str(s.first) for s in segments)
     return f"([{firsts}]::BIGINT[])[(file_index + 1)::BIGINT] + file_row_number::BIGINT"
 
 
-# Which rows of files are live, as a condition on a row's file and its position there.
+# The live rows of files, as a condition on the file and the position of a row.
 #
-# A filter keeps the order of a scan, which a join loses: what is read after a DELETE needs no sort. The deleted
+# A filter preserves the order of a scan, but a join does not, so reading after a DELETE needs no sort. The deleted
 # positions are a tree of CASE over ranges, with a bitmap at each leaf. The SQL only names the bitmaps: DuckDB's
-# optimizer calls `_BITMAP` once per leaf and folds the result into a constant. Written as literals, 12 MB of bitmaps
+# optimizer calls `_BITMAP` once per leaf and folds the result into a constant. Bitmaps as literals in the SQL (12 MB)
 # took DuckDB's parser and binder two seconds per query.
 
 
 _BITMAP = "snapdb deleted rows"
-"""The SQL function of a bitmap; its name has blanks, so that users do not call it by accident."""
+"""The SQL function that returns a bitmap. Its name has blanks, so that users do not call it by accident."""
 _LEAF = 1 << 20
-"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows that it evaluates, 128 KB in 10 us;
-smaller bitmaps make a deeper tree, which costs as much per row, and more calls per query: of 100M rows a selective
-query took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, a whole scan 3.1 s and 3.5 s."""
+"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows that it evaluates, 128 KB in 10 µs.
+Smaller bitmaps lead to a deeper tree, which costs as much per row, and to more calls per query. With 100M rows, a
+selective query took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, and a whole scan 3.1 s and 3.5 s."""
 _FEW = 4
-"""The number of deleted rows up to which they are compared one by one."""
+"""The maximum number of deleted rows that are compared one by one."""
 _SETS = 4096
-"""The number of sets of deletes that are cached: views of idle sessions refer to them, and there are few of those."""
+"""The maximum number of cached sets of deletes. Views of idle sessions refer to them, and there are few of those."""
 
 
 class _Deletes(NamedTuple):
@@ -147,21 +148,21 @@ class _Deletes(NamedTuple):
 
 
 _named: OrderedDict[str, _Deletes] = OrderedDict()
-"""Key in SQL, an argument of `_BITMAP` → deletes, least recently used first."""
+"""Key in SQL (an argument of `_BITMAP`) → deletes, least recently used first."""
 _guard = Lock()
 
 
 class _File(NamedTuple):
-    """The rows of one file that are not live."""
+    """The rows of a file that are not live."""
 
     file: int
     """The index of the file in the list of files."""
     first: int
     """The id of the first row."""
     key: str
-    """The key of the deletes, for `_BITMAP`."""
+    """The key of the deletes for `_BITMAP`."""
     deleted: Int64s
-    """The deleted row ids, ascending."""
+    """The deleted row ids in ascending order."""
     stop: int
     """The position from which rows belong to later versions."""
     rows: int
@@ -169,29 +170,29 @@ class _File(NamedTuple):
 
 
 def _live_condition(segments: Sequence[Segment], deletes: tuple[Segment, ...], next_row: int, root: Path) -> str | None:
-    """The condition on `file_index` and `file_row_number` for the rows of a version; None: all rows are live.
+    """Return the condition on `file_index` and `file_row_number` for live rows, or None if all rows are live.
 
     Args:
-        segments: The files, in the order in which they are read.
+        segments: The files, in reading order.
         deletes: Files of deleted row ids.
-        next_row: Row ids from here on belong to later versions.
+        next_row: The id from which rows belong to later versions.
         root: The database directory.
 
     Raises:
-        CorruptError: a file of deletes cannot be read.
+        CorruptError: A file of deletes cannot be read.
     """
     named = _Deletes(deletes, root)
     return _condition(tuple((s.first, s.rows) for s in segments), named, _key(named), next_row)
 
 
 def create_bitmap_function(connection: duckdb.DuckDBPyConnection) -> None:
-    """Register the function of bitmaps for the SQL of `connection` and its cursors."""
+    """Register the bitmap function for the SQL of `connection` and its cursors."""
     connection.create_function(_BITMAP, _bitmap, ["VARCHAR", "BIGINT", "BIGINT"], "BLOB")
 
 
 @lru_cache(maxsize=1024)
 def _bitmap(key: str, low: int, high: int) -> bytes:
-    """A bit for each row id low ≤ id < high, 1 where the row is deleted."""
+    """Return a bit for each row id low ≤ id < high, which is 1 if the row is deleted."""
     with _guard:
         deletes = _named[key]
     removed = _deleted_ids(deletes)
@@ -201,7 +202,7 @@ def _bitmap(key: str, low: int, high: int) -> bytes:
 
 
 def _key(deletes: _Deletes) -> str:
-    """The key of these deletes in SQL, which is cached."""
+    """Return the key of these deletes in SQL, and cache the deletes under it."""
     text = "\n".join([str(deletes.root), *(f"{s.path} {s.until}" for s in deletes.segments)])
     key = sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
     with _guard:
@@ -214,7 +215,7 @@ def _key(deletes: _Deletes) -> str:
 
 @lru_cache(maxsize=8)
 def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, next_row: int) -> str | None:
-    """The condition; `spans` has the first id and the number of rows of each file."""
+    """Return the condition. `spans` has the first id and the number of rows of each file."""
     removed = _deleted_ids(deletes)
     files = []
     for file, (first, rows) in enumerate(spans):
@@ -229,7 +230,7 @@ def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, 
 
 @lru_cache(maxsize=8)
 def _deleted_ids(deletes: _Deletes) -> Int64s:
-    """The deleted row ids, ascending."""
+    """Return the deleted row ids in ascending order."""
     parts = [np.empty(0, np.int64)]
     for segment in deletes.segments:
         path = deletes.root / segment.path
@@ -241,14 +242,14 @@ def _deleted_ids(deletes: _Deletes) -> Int64s:
             raise CorruptError(
                 f"cannot read a file of the database: {path}: {error}; restore it from a backup", code="damaged-file"
             ) from error
-    removed = np.sort(np.concatenate(parts))  # np.unique hashes, which takes ten times as long
+    removed = np.sort(np.concatenate(parts))  # np.unique uses hashing, which takes ten times as long
     first = np.ones(removed.size, np.bool_)
     np.not_equal(removed[1:], removed[:-1], out=first[1:])
     return removed[first]
 
 
 def _by_file(files: Sequence[_File], count: int) -> str:
-    """The condition for rows in `count` files; all rows of files that are not in `files` are live."""
+    """Return the condition for rows in `count` files. All rows of files that are not in `files` are live."""
 
     def leaf(low: int, high: int) -> str | None:
         some = [f for f in files if low <= f.file < high]
@@ -276,7 +277,7 @@ def _in_file(file: _File) -> str:
 
 
 def _positions(file: _File, removed: Int64s, low: int, high: int) -> str | None:
-    """The condition for positions low ≤ p < high; None where they are too many for one bitmap."""
+    """Return the condition for positions low ≤ p < high, or None if they are too many for one bitmap."""
     if not removed.size:
         return "true"
     if removed.size <= _FEW:
@@ -288,7 +289,7 @@ def _positions(file: _File, removed: Int64s, low: int, high: int) -> str | None:
 
 
 def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]) -> str:
-    """Nested CASE over low ≤ name < high; ranges without a condition from `leaf` are split at a power of two."""
+    """Return nested CASE over low ≤ name < high. Ranges without a condition from `leaf` are split at a power of two."""
     if (known := leaf(low, high)) is not None:
         return known
     middle = low + (1 << (high - low - 1).bit_length() - 1)
@@ -296,12 +297,12 @@ def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]
     return first if first == second else f"CASE WHEN {name} < {middle} THEN {first} ELSE {second} END"
 
 
-# The DuckDB types that Parquet preserves, and the form in which others are written.
+# The DuckDB types that Parquet preserves, and the form in which the others are written.
 #
 # Measured on DuckDB 2.0: Parquet turns HUGEINT into DOUBLE, FLOAT[2] into a list, ENUM into VARCHAR, TIMESTAMP_S into
-# TIMESTAMP, BIT and BIGNUM into VARCHAR, UNION into STRUCT; it cuts INTERVAL to milliseconds and forgets the zone of a
-# TIMETZ. So the catalog keeps the declared type, 128-bit integers are written as DECIMAL(38, 0), intervals and times
-# with a zone as text, readers cast back, and types that would not round-trip are rejected.
+# TIMESTAMP, BIT and BIGNUM into VARCHAR, and UNION into STRUCT. It truncates INTERVAL to milliseconds and drops the
+# zone of TIMETZ. The catalog therefore stores the declared type. 128-bit integers are written as DECIMAL(38, 0),
+# intervals and times with a zone as text, and readers cast them back. Types that would not round-trip are rejected.
 
 _FORMS = (
     (re.compile(r"\bU?HUGEINT\b"), "DECIMAL(38,0)"),
@@ -310,7 +311,7 @@ _FORMS = (
 )
 """Types that Parquet would change → the types that are written instead."""
 _CHANGED = re.compile(r"\[|\b(ENUM|TIMESTAMP_M?S)\b")
-"""The types within types that Parquet reads back as others."""
+"""The types, also inside other types, that Parquet reads back as different types."""
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 _REFUSED = {
     "UNION": "store its members as columns of a STRUCT",
@@ -319,12 +320,12 @@ _REFUSED = {
     "GEOMETRY": "cast it to BLOB (well-known binary)",
 }
 _TAKEN = ("file_index", "file_row_number", ROW_ID)
-"""Names with a meaning in the scan of a table's files."""
+"""Names that have a meaning in the scan of a table's files."""
 _REFUSED_WORD = re.compile(r"\b(" + "|".join(_REFUSED) + r")\b")
 
 
 def parquet_form(type_: str) -> str:
-    """The type in which a column of `type_` is written to Parquet; the same for most types.
+    """Return the type in which a column of `type_` is written to Parquet. For most types, it is the same.
 
     >>> parquet_form("BIGINT"), parquet_form("STRUCT(n HUGEINT)")
     ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
@@ -335,7 +336,7 @@ def parquet_form(type_: str) -> str:
 
 
 def is_plain(type_: str) -> bool:
-    """Whether Parquet preserves a type, so that no cast is needed.
+    """Return whether Parquet preserves a type, so that no cast is needed.
 
     >>> is_plain("VARCHAR"), is_plain("FLOAT[2]"), is_plain("HUGEINT")
     (True, False, False)
@@ -344,7 +345,7 @@ def is_plain(type_: str) -> bool:
 
 
 def default_value(column: Column) -> str:
-    """The value of a column in rows without one, as SQL.
+    """Return the value of a column in rows without a value, as SQL.
 
     >>> default_value(Column("a", "INTEGER", default="3")), default_value(Column("b", "DATE"))
     ("CAST('3' AS INTEGER)", 'CAST(NULL AS DATE)')

@@ -1,8 +1,8 @@
 """Lossless values: types that plain Arrow lacks, as Arrow extension types, and their conversion to Arrow or Python.
 
-DuckDB converts HUGEINT to DECIMAL(38, 0) for Arrow, a time of day loses its zone, and so on. `SqlSession.exact_reader`
-returns such columns in DuckDB's own extension types, with DuckDB's type in their metadata. DuckDB itself converts them
-for users, so that tables and Python values are those of its Python client.
+For Arrow, DuckDB converts HUGEINT to DECIMAL(38, 0), drops the zone of a time of day, and so on.
+`SqlSession.exact_reader` returns such columns in DuckDB's own extension types, with DuckDB's type in their metadata.
+DuckDB itself converts them for users, so that tables and Python values are those of its Python client.
 """
 
 import atexit
@@ -25,17 +25,17 @@ EXACT = "arrow_lossless_conversion"
 """DuckDB's setting that enables extension types for types that Arrow lacks."""
 
 _TYPE = b"snapdb.type"
-"""The key of DuckDB's type in the metadata of a column."""
+"""The metadata key of a column's DuckDB type."""
 _ZONED = "timestamp with time zone"
 _UTC = ZoneInfo("UTC")
 
 
 def marked(schema: pa.Schema, types: Sequence[object]) -> pa.Schema:
-    """The schema of exact values, with DuckDB's type in the metadata of each column that is not plain Arrow.
+    """Return the schema of exact values, with DuckDB's type in the metadata of each column that is not plain Arrow.
 
     Args:
         schema: The schema of the batches.
-        types: DuckDB's types of the columns. A TUPLE, whose fields have no names, is a struct in Arrow.
+        types: The DuckDB types of the columns. A TUPLE, whose fields have no names, is a struct in Arrow.
     """
     fields = []
     for field, kind in zip(schema, map(str, types), strict=True):
@@ -45,20 +45,20 @@ def marked(schema: pa.Schema, types: Sequence[object]) -> pa.Schema:
 
 
 def empty(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows, of any types: pyarrow's functions support neither extension types in lists nor unions."""
+    """Return a batch without rows. pyarrow's own functions support neither extension types in lists nor unions."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of `plain` batches."""
+    """Return the schema of `plain` batches."""
     return plain(empty(schema)).schema
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in types that every reader of Arrow supports; the same batch if it has no others.
+    """Return the batch in types that every Arrow reader supports, or the same batch if it already is.
 
     Raises:
-        QueryError: a UHUGEINT exceeds Arrow's integers, which end at 2^127.
+        QueryError: A UHUGEINT exceeds Arrow's integers, which end at 2^127.
     """
     columns, fields = list(batch.columns), list(batch.schema)
     for i, field in enumerate(fields):
@@ -83,13 +83,13 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows as DuckDB's Python client returns them: each value as it maps the SQL type of its column.
+    """Return the rows as DuckDB's Python client does, with the same Python type for each SQL type.
 
-    Times with a zone are in UTC, even without the package from which DuckDB takes zones.
+    Times with a zone are in UTC, even if the package from which DuckDB takes zones is missing.
 
     Raises:
-        QueryError: DuckDB's client has no Python value for a column, e.g. for a map whose keys are BIGNUM.
-        InputError: the package is missing, and a UNION or VARIANT has times with a zone.
+        QueryError: DuckDB's client has no Python value for a column, such as a map whose keys are BIGNUM.
+        InputError: The package is missing, and a UNION or VARIANT has times with a zone.
     """
     if all(_is_alike(field) for field in table.schema):  # rows by position, as two columns may have the same name
         return list(zip(*map(_alike_values, table.columns), strict=True))
@@ -119,7 +119,7 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _is_extended(kind: pa.DataType) -> bool:
-    """Whether the type is or contains an extension type."""
+    """Return whether the type is or contains an extension type."""
     if isinstance(kind, pa.BaseExtensionType):
         return True
     if pa.types.is_dictionary(kind):
@@ -131,7 +131,7 @@ _ALIKE: tuple[Callable[[pa.DataType], bool], ...] = (
     *(pa.types.is_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_boolean, pa.types.is_null),
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary),
 )
-"""Types that Arrow converts to the same Python values as DuckDB."""
+"""The types that Arrow converts to the same Python values as DuckDB."""
 
 
 def _is_alike(field: pa.Field) -> bool:
@@ -140,7 +140,7 @@ def _is_alike(field: pa.Field) -> bool:
 
 _HUGEINT = "extension<arrow.opaque[storage_type=fixed_size_binary[16], type_name=hugeint, vendor_name=DuckDB]>"
 _SIMPLE = ("extension<arrow.bool8>", _HUGEINT)
-"""Types of comparisons and sums, and so of many small results: they are converted here, without a query."""
+"""The types of comparisons and sums, and therefore of many small results. They are converted here, without a query."""
 
 
 def _alike_values(column: pa.ChunkedArray) -> list[Any]:
@@ -151,7 +151,7 @@ def _alike_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _simply_plain(column: pa.Array) -> pa.Array | None:
-    """A column of one of the `_SIMPLE` types in plain Arrow; None for other types."""
+    """Return a column of one of the `_SIMPLE` types in plain Arrow, or None for other types."""
     if str(column.type) not in _SIMPLE:
         return None
     if str(column.type) != _HUGEINT:
@@ -165,15 +165,15 @@ def _noted(field: pa.Field) -> Any:
 
 @cache
 def _engine(process: int) -> Any:
-    """A DuckDB with one thread for conversions, per process, as it does not survive a fork."""
+    """Return a DuckDB with one thread for conversions. There is one per process, because it does not survive a fork."""
     engine = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
     engine.execute("SET GLOBAL TimeZone = 'UTC'")
-    atexit.register(_engine.cache_clear)  # else DuckDB reports it on stderr as leaked at exit
+    atexit.register(_engine.cache_clear)  # otherwise DuckDB reports it on stderr as leaked at exit
     return engine
 
 
 def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
-    """DuckDB's relation of a table, with columns cast where `types` has a type."""
+    """Return DuckDB's relation of a table, with a cast of each column for which `types` has a type."""
     names = [f"c{i}" for i in range(table.num_columns)]
     columns = []
     for column in table.columns:
@@ -188,7 +188,7 @@ def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
 
 
 def _decoded(kind: pa.DataType, within: bool = False) -> pa.DataType:
-    """The type with values instead of dictionaries `within` fixed-size lists, in which DuckDB reads the codes."""
+    """Replace dictionaries inside fixed-size lists by their value types, because DuckDB would read the codes."""
     if pa.types.is_dictionary(kind):
         return kind.value_type if within else kind
     if pa.types.is_fixed_size_list(kind):
@@ -201,7 +201,7 @@ def _decoded(kind: pa.DataType, within: bool = False) -> pa.DataType:
 
 
 def _changed(kind: Any, changes: Mapping[str, str]) -> str:
-    """The SQL of a type, with nested types replaced by others."""
+    """Return the SQL of a type, with nested types replaced."""
     match kind.id:
         case "list":
             return f"{_changed(kind.child, changes)}[]"
@@ -221,7 +221,7 @@ _Change = Callable[[Any], Any]
 
 
 def _zoning(kind: Any) -> _Change | None:
-    """The function that adds the zone to times in values of a type; None if the type has none."""
+    """Return the function that adds the zone to times in values of a type, or None if the type has none."""
     if kind.id == _ZONED:
         return _in_utc
     if kind.id in {"list", "array"}:
@@ -249,7 +249,7 @@ def _zoning_fields(inner: Sequence[_Change | None]) -> _Change | None:
 
 
 def _zoning_map(key: _Change | None, item: _Change | None) -> _Change | None:
-    """The same function for a map; a map whose keys Python cannot hash is a list of keys and one of values."""
+    """Return that function for a map. A map whose keys cannot be hashed is a list of keys and a list of values."""
     if key is None and item is None:
         return None
     keys, items = key or _same, item or _same
@@ -269,7 +269,7 @@ def _same(value: Any) -> Any:
 
 
 def _in_utc(value: Any) -> Any:
-    """A time in UTC; infinities have no zone, and dates beyond Python's range are text, as in DuckDB."""
+    """Return a time in UTC. Infinities have no zone, and dates beyond Python's range are text, as in DuckDB."""
     if isinstance(value, str):
         return f"{value}+00"
     if value is None or value in {datetime.max, datetime.min}:
