@@ -32,14 +32,14 @@ from snapdb.types import EdgeType, PropertyGraph, Relation
 
 @dataclass(frozen=True)
 class AdjacencyOpener:
-    """Opens the relations of one snapshot; each is built once, by the first thread that reads it."""
+    """Opens the relations of a snapshot. Each relation is built once, by the first thread that reads it."""
 
     incoming: Mapping[EdgeType, Callable[[], Adjacency]]
     """Edge type → a function that opens its IN rows."""
     node_counts: Mapping[str, int]
     """Vertex type → the number of dense ids."""
     outgoing: Mapping[EdgeType, Callable[[], Adjacency]] = field(default_factory=dict)
-    """Edge type → a function that opens its OUT rows, where they are on disk too."""
+    """Edge type → a function that opens its OUT rows, for the types whose OUT rows are on disk too."""
     _opened: dict[Relation, Adjacency] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -48,27 +48,26 @@ class AdjacencyOpener:
             return self._open(relation)
 
     def __getstate__(self) -> dict[str, object]:
-        """The state for DataLoader workers that are spawned: a lock cannot be pickled, and rows are built again."""
-        # Built rows stay behind too: they may be gigabytes, and files are mapped in the worker anyway.
+        """Return the state for spawned DataLoader workers. A lock cannot be pickled, and rows are built again."""
+        # Built rows are not pickled either: they may be gigabytes, and the worker maps the files anyway.
         return {"incoming": self.incoming, "node_counts": self.node_counts, "outgoing": self.outgoing}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _opened={}, _guard=threading.Lock())
 
     def _open(self, relation: Relation) -> Adjacency:
-        """The rows of a relation, built at the first call. The lock must be held."""
+        """Return the rows of a relation, which are built at the first call. The caller must hold the lock."""
         if relation not in self._opened:
             self._opened[relation] = self._build(relation)
         return self._opened[relation]
 
     def _build(self, relation: Relation) -> Adjacency:
-        """Opens or builds the rows of a relation."""
+        """Open or build the rows of a relation."""
         if relation.direction == "IN":
             return self.incoming[relation.edge]()
         if relation.direction == "OUT" and (opened := self.outgoing.get(relation.edge)):
             return opened()
-        # A snapshot stores IN rows only, as sampling follows edges against their direction; the others are derived from
-        # them.
+        # A snapshot stores only IN rows, because sampling follows edges in reverse. The others are derived from them.
         incoming = self._open(Relation(relation.edge, "IN"))
         if relation.direction == "OUT":
             expands, reaches = (self.node_counts[name] for name in (relation.expands, relation.reaches))
@@ -77,19 +76,19 @@ class AdjacencyOpener:
 
 
 class WithoutIdle(NamedTuple):
-    """Opens relations, except idle ones, which get empty rows."""
+    """Opens relations, with empty rows for idle ones."""
 
     reader: EdgeReader
     """Opens the other relations."""
     idle: frozenset[Relation]
-    """Relations whose edges no draw can reach."""
+    """The relations with edges that no draw can reach."""
     graph: PropertyGraph
-    """The snapshot's graph."""
+    """The graph of the snapshot."""
     node_counts: Mapping[str, int]
     """Vertex type → the number of dense ids."""
 
     def __call__(self, relation: Relation) -> Adjacency:
-        """The relation's rows; those of an idle one are empty, with the columns that its edges would have."""
+        """Return the rows of a relation. An idle relation has empty rows, with the columns of its edges."""
         if relation not in self.idle:
             return self.reader(relation)
         element = self.graph.edge(relation.edge.edge)
@@ -108,10 +107,10 @@ class WithoutIdle(NamedTuple):
 
 
 def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
-    """The rows of a topology, memory-mapped, with its patch, if any; a column may be missing until it is read.
+    """Open the rows of a topology, memory-mapped, with its delta if any. A missing column is detected when it is read.
 
     Raises:
-        CorruptError: an array is missing, or its dtype or length does not fit the others.
+        CorruptError: An array is missing, or its dtype or length does not match the others.
     """
     rows = open_rows(PublishedDir(root))
     return rows_adjacency(rows, None if patch is None else open_patch(PublishedDir(patch), rows), nodes=nodes)
@@ -124,16 +123,16 @@ def rows_adjacency(
     nodes: int | None = None,
     outward: Bools | None = None,
 ) -> Adjacency:
-    """Rows as a sampler reads them, with a patch where there is one.
+    """Convert rows to the form that samplers read, with an optional delta.
 
     Args:
         rows: The rows of the base.
-        patch: The rows that replace some of them.
-        nodes: The number of nodes with a row; None: that of `rows`.
+        patch: The rows that replace some of the base's rows, or None.
+        nodes: The number of nodes with a row, or None for that of `rows`.
         outward: [positions] for direction BOTH, whether the edge is traversed from its source.
 
     Raises:
-        CorruptError: the patch is of other nodes.
+        CorruptError: The delta does not fit the nodes.
     """
     count = rows.indptr.size - 1 if nodes is None else nodes
     tails = None if patch is None else _tails(patch, count, rows)
@@ -143,21 +142,21 @@ def rows_adjacency(
 
 
 def _columns(rows: AdjacencyRows | LazyRows, behind: Mapping[str, Source]) -> dict[str, EdgeColumn]:
-    """The columns of rows by name, each with that of their patch."""
+    """Return the columns of rows by name, each with the column of their delta."""
     sources: Mapping[str, Source] = rows.columns
     return {name: EdgeColumn(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
 
 
 def _tails(patch: Patch[AdjacencyRows] | Patch[LazyRows], nodes: int, root: AdjacencyRows | LazyRows) -> DeltaArrays:
-    """The rows of a patch as kernels read them."""
+    """Return the rows of a delta in the form that kernels read."""
     rows = patch.rows
     return delta_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
 
 
 def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adjacency:
-    """The same edges in rows of their sources, by (time, edge id)."""
+    """Return the same edges in rows of their sources, sorted by (time, edge id)."""
     flat = incoming.flat()
-    # IN rows become edges again, and are sorted by source (radix sort): the transpose of a sparse matrix.
+    # IN rows are expanded to edges and sorted by source (radix sort), like the transpose of a sparse matrix.
     check_rows(flat.indptr[:-1], flat.indptr[1:], flat.indices, nodes, what)
     destination = np.repeat(np.arange(far_nodes, dtype=flat.indices.dtype), np.diff(flat.indptr))
     edges = EdgeArrays(flat.indices, destination, flat.edge_id, flat.time, flat.weight, flat.until)
@@ -165,7 +164,7 @@ def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adj
 
 
 def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
-    """Rows that hold each node's IN edges, then its OUT edges."""
+    """Return rows with each node's IN edges, followed by its OUT edges."""
     inward, outs = incoming.flat(), outgoing.flat()
     bounds = [bound for rows in (inward, outs) for bound in (rows.indptr[:-1], rows.indptr[1:])]
     indptr, origin, outward = merge_rows(*bounds)
@@ -178,20 +177,20 @@ def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
 
 
 def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nodes: int) -> Adjacency:
-    """The IN rows of an edge type, memory-mapped; an index that leads out of them raises an error when it is read.
+    """Open the IN rows of an edge type, memory-mapped. An index out of range raises an error when it is read.
 
     Args:
         root: The database directory, to which paths of the layout are relative.
         directory: The snapshot's directory.
-        index: The edge type's number in the snapshot's layout.
+        index: The number of the edge type in the snapshot's layout.
         edge: The layout of the edge type.
         nodes: The number of nodes with a row.
 
     Raises:
-        CorruptError: a file is missing, or its dtype or length does not fit the others.
+        CorruptError: A file is missing, or its dtype or length does not match the others.
     """
     own = PublishedDir(directory)
-    # A materialized encoding has its own rows; the others restrict those of a topology that snapshots share.
+    # A materialized encoding has separate rows. The others restrict the rows of a topology that snapshots share.
     if edge.form == "materialized":
         return rows_adjacency(open_rows(own, f"rows-{index}-"), nodes=nodes)
     whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, nodes)
@@ -203,7 +202,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
         path = directory / f"live-{index}.npy"
         words = own.array(path.name)
         held = rows.indices.size + rows.delta.indices.size
-        # Checked here, as kernels would read beyond a bitmap that is too short.
+        # Checked here, because kernels would read beyond the end of a bitmap that is too short.
         if words.dtype != np.uint64 or words.shape != ((held + 63) // 64,):
             raise damaged_file(path)
         return replace(whole, rows=rows._replace(live=live_arrays(words)))
@@ -216,7 +215,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
 
 
 def _with(whole: Adjacency, path: Path, degrees: Array) -> Adjacency:
-    """The rows, each cut to its degree in the snapshot."""
+    """Return the rows, each truncated to its degree in the snapshot."""
     rows = whole.rows
     if degrees.shape != (rows.nodes,):
         raise damaged_file(path)
@@ -225,7 +224,7 @@ def _with(whole: Adjacency, path: Path, degrees: Array) -> Adjacency:
 
 
 def _degrees(path: Path, values: Array, rows: RowArrays) -> Array:
-    """The number of edges of each row; older databases store where each row ends instead."""
+    """Return the number of edges of each row. Older databases store the end of each row instead."""
     if values.dtype == np.int64 and values.shape == (rows.indptr.size - 1,):
         values = values - rows.indptr[:-1]
         if values.size and not 0 <= int(values.min()) <= int(values.max()) < 2**32:
@@ -236,17 +235,17 @@ def _degrees(path: Path, values: Array, rows: RowArrays) -> Array:
 
 
 def serves_outgoing(edge: EdgeLayout) -> bool:
-    """Whether the OUT rows of the topology serve an edge type too: all edges are selected, or all before a time.
+    """Return whether the topology's OUT rows also serve an edge type, which selects all edges or all before a time.
 
-    In time-sorted rows the later edges come last, in either direction.
+    In time-sorted rows, the later edges are last, in either direction.
     """
     return edge.form == "full" or (edge.form == "ends" and edge.before is not None)
 
 
 def outgoing_artifact(edge: EdgeLayout) -> ArtifactSpec:
-    """The artifact of the OUT rows of an edge type's topology."""
-    # The family names the directory that the rows follow from, by which garbage collection keeps them while a snapshot
-    # uses that one.
+    """Return the artifact of the OUT rows of an edge type's topology."""
+    # The family names the directory from which the rows are derived. Garbage collection keeps the rows while a snapshot
+    # uses that directory.
     newest = edge.patch or edge.topology
     return ArtifactSpec(
         kind="topology",
@@ -264,18 +263,18 @@ def write_outgoing(
     directory: Path,
     report: Callable[[float], None] | None = None,
 ) -> Metadata:
-    """Sorts a topology's edges by their sources, in bounded memory; returns metadata for a manifest.
+    """Sort the edges of a topology by source, in bounded memory. Returns metadata for a manifest.
 
     Args:
         root: The database directory.
         edge: The layout, which names the topology.
-        counts: The number of dense ids of the sources, and of the destinations.
+        counts: The number of dense ids of the sources and of the destinations.
         directory: The directory of the arrays.
-        report: Called with the share that is done.
+        report: Called with the share of completed work.
     """
     sources, destinations = counts
     whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, destinations)
-    # Only the dtype of ids depends on this bound: they keep the one that they have.
+    # Only the dtype of the ids depends on this bound, and it must not change.
     last = 2**31 - 1 if whole.edge_id.dtype == np.int32 else 2**63 - 1
     return build_rows(
         _batches(whole), sources, destinations, whole.edges, last, directory, outgoing=True, report=report
@@ -283,15 +282,15 @@ def write_outgoing(
 
 
 def open_outgoing(directory: Path, nodes: int, before: int | None) -> Adjacency:
-    """The rows that `write_outgoing` wrote, each cut to the edges before a time.
+    """Open the rows that `write_outgoing` wrote, each truncated to the edges before a time.
 
     Raises:
-        CorruptError: a file is missing, or its dtype or length does not fit the others.
+        CorruptError: A file is missing, or its dtype or length does not match the others.
     """
     whole = rows_adjacency(open_rows(PublishedDir(directory)), nodes=nodes)
     if before is None or whole.time is None:
         return whole
-    # OUT rows are sorted by time too, so a snapshot needs no files for them: a binary search per row finds its end.
+    # OUT rows are sorted by time too, so a snapshot needs no files for them. A binary search per row finds its end.
     degrees = prefix_degrees(whole.rows, whole.time, before)
     return Adjacency(
         whole.rows._replace(degrees=plain_array(degrees, np.uint32)),
@@ -303,7 +302,7 @@ def open_outgoing(directory: Path, nodes: int, before: int | None) -> Adjacency:
 
 
 def _batches(whole: Adjacency) -> Iterator[pa.RecordBatch]:
-    """The edges of a topology in batches, with the columns that `build_rows` takes."""
+    """Yield the edges of a topology in batches, with the columns that `build_rows` requires."""
     columns = {"e_id": whole.edge_id, "time": whole.time, "until": whole.until, "weight": whole.weight}
     for part in logical_parts(whole.rows):
         nodes = np.arange(part.low, part.low + part.indptr.size - 1)

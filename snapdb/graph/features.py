@@ -1,4 +1,4 @@
-"""Features of a snapshot: one array, an array with newer rows beside it, sparse rows, or values with a history."""
+"""Features of a snapshot: a single array, an array with newer rows, sparse rows, or values with a history."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -41,19 +41,19 @@ from snapdb.types import Relation
 
 @runtime_checkable
 class SparseReader(Feature, Protocol):
-    """A feature that batches return as a sparse tensor; `read` returns its rows as dense ones all the same."""
+    """A feature that batches return as a sparse tensor. `read` still returns its rows as dense rows."""
 
     def read_sparse(self, ids: Array) -> Csr:
-        """The rows of ids as new CSR arrays with int64 indices."""
+        """Return the rows of ids as new CSR arrays with int64 indices."""
 
 
 class ArrayFeature(NamedTuple):
-    """Rows of one array, often memory-mapped."""
+    """The rows of a single array, which is often memory-mapped."""
 
     array: Array
-    """[ids] or [ids, width] the rows, by id."""
+    """[ids] or [ids, width] the rows by id."""
     scarce: bool = False
-    """Whether it is mapped, and memory cannot hold it beside the other arrays that batches read."""
+    """Whether the array is mapped, and does not fit in memory together with the other arrays that batches read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,16 +64,16 @@ class ArrayFeature(NamedTuple):
         return self.array.dtype
 
     def read(self, ids: Array) -> Array:
-        """A new array of the rows of these ids."""
+        """Return a new array of the rows of these ids."""
         return gather_mapped(self.array, ids) if self.scarce else gather(self.array, ids)
 
 
 @dataclass(frozen=True)
 class _Marks:
-    """The ids with a newer row, as a bitmap that is built at the first read and shared by an element's features."""
+    """The ids with a newer row, as a bitmap that is built on first use and shared by all features of an element."""
 
     ids: Int64s
-    """The ids, ascending."""
+    """The ids in ascending order."""
     count: int
     """The number of ids, 0 ≤ id < count."""
 
@@ -84,15 +84,15 @@ class _Marks:
 
 @dataclass(frozen=True, slots=True)
 class _PatchedFeature:
-    """Rows of an array, newer rows of some ids, and one row for ids that have neither."""
+    """The rows of an array, newer rows of some ids, and a fill value for ids with neither."""
 
     base: Array
     newer: Array
     """[newer, …] the newer rows, by rank among the marked ids."""
     marks: _Marks
-    """The ids that have a newer row."""
+    """The ids with a newer row."""
     fill: Any
-    """The value that fills the rows of other ids."""
+    """The value in the rows of all other ids."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,18 +103,18 @@ class _PatchedFeature:
         return self.base.dtype
 
     def read(self, ids: Array) -> Array:
-        """A new array of the rows of these ids."""
+        """Return a new array of the rows of these ids."""
         return gather_over(self.base, self.newer, self.marks.overlay, self.fill, self.marks.count, ids)
 
 
 @dataclass(frozen=True, slots=True)
 class _SparseFeature:
-    """Rows of (index, value) pairs, and newer rows of some ids; other ids have empty rows."""
+    """Rows of (index, value) pairs, and newer rows of some ids. Other ids have empty rows."""
 
     base: Csr
     newer: Csr
     marks: _Marks | None
-    """The ids that have a newer row; None: no id has one."""
+    """The ids with a newer row, or None if there are none."""
     width: int
     """The number of columns of the dense form."""
 
@@ -127,12 +127,12 @@ class _SparseFeature:
         return self.base.values.dtype
 
     def read_sparse(self, ids: Array) -> Csr:
-        """The rows of these ids as new CSR arrays."""
+        """Return the rows of these ids as new CSR arrays."""
         marks = NOTHING if self.marks is None else self.marks.overlay
         return gather_csr(self.base, self.newer, marks, ids, *self.shape)
 
     def read(self, ids: Array) -> Array:
-        """A new dense array of the rows of these ids."""
+        """Return a new dense array of the rows of these ids."""
         csr = self.read_sparse(ids)
         out = np.zeros((len(ids), self.width), self.dtype)
         out[np.repeat(np.arange(len(ids)), np.diff(csr.indptr)), csr.indices] = csr.values
@@ -140,15 +140,15 @@ class _SparseFeature:
 
 
 class HistoryFeature(NamedTuple):
-    """A feature with a history, read as of a time: each id has the last value before that time (as-of join)."""
+    """A feature with a history, read as of a time: the last value of each id before that time (as-of join)."""
 
     arrays: HistoryArrays
     """The values and their times, by vertex."""
     name: str
     stop: int | None
-    """Values of this time or later are never read; None: all may be."""
+    """The time from which values are never read, or None without a limit."""
     default: float | None
-    """The value of ids without one by then; None makes that an error."""
+    """The value of ids without an earlier value. If it is None, a missing value is an error."""
     element: str
     """The vertex type, for messages."""
     keys: KeyReader | None = None
@@ -163,17 +163,17 @@ class HistoryFeature(NamedTuple):
         return self.arrays.rows.dtype
 
     def read(self, ids: Array, before: Int64s | None = None) -> Array:
-        """A new array of the last values of these ids.
+        """Return a new array of the last values of these ids.
 
         Args:
             ids: [n] the ids to read.
-            before: [n] the time before which each id's value must be; None: the window's end.
+            before: [n] the exclusive upper time bound of each id's value, or None for the end of the window.
 
         Raises:
-            DataError: an id has no value by then, and there is no DEFAULT.
+            DataError: An id has no earlier value, and there is no DEFAULT.
         """
         end = FOREVER if self.stop is None else self.stop
-        # Bounds are exclusive: a value of the seed's own time may be a consequence of what is to be predicted.
+        # Bounds are exclusive, because a value at the seed's own time may be a consequence of the event to predict.
         bounds = np.full(len(ids), end) if before is None else np.minimum(before, end)
         where = last_before(self.arrays.indptr, self.arrays.time, ids, bounds)
         without = np.flatnonzero(where < 0)
@@ -181,10 +181,11 @@ class HistoryFeature(NamedTuple):
             missing = np.unique(np.asarray(ids)[without])
             shown = missing[:3].tolist() if self.keys is None else self.keys.read(missing[:3]).to_pylist()
             raise missing_values(self.element, self.name, missing.size, shown)
-        # No id has a value: there may be no row at all to read in place of the missing ones.
+        # If no id has a value, there may be no row that could be read in place of the missing ones.
         if without.size == where.size:
             return np.full((where.size, self.shape[1]), fill_value(self.dtype.name, self.default), self.dtype)
-        # Ids without a value read any valid row, which is overwritten: a single gather has no branch per id.
+        # Ids without a value read any valid row, which is then overwritten, so that a single gather needs no branch per
+        # id.
         where[without] = where.max()
         out = gather(self.arrays.rows, where)
         out[without] = fill_value(self.dtype.name, self.default)
@@ -192,27 +193,27 @@ class HistoryFeature(NamedTuple):
 
 
 def open_features(base: Path, patch: Path | None, names: Sequence[str]) -> dict[str, Feature]:
-    """The features of a published directory, with those of a patch over them.
+    """Open the features of a published directory, overlaid with those of a delta.
 
     Raises:
-        CorruptError: a file is missing, or does not fit the others.
+        CorruptError: A file is missing, or does not match the others.
     """
     root, newer = PublishedDir(base), None if patch is None else PublishedDir(patch)
-    # One bitmap serves all features of the element: a patch has the same ids for each.
+    # One bitmap serves all features of the element, because a delta has the same ids for each of them.
     marks = None if newer is None else _marks(newer)
     return {name: _feature(root, newer, name, marks) for name in names}
 
 
 def open_feature(base: Path, patch: Path | None, name: str) -> Feature:
-    """One feature of a published directory, with that of a patch over it."""
+    """Open one feature of a published directory, overlaid with that of a delta."""
     return open_features(base, patch, [name])[name]
 
 
 def open_target(base: Path, patch: Path | None) -> Feature:
-    """The target of a published directory, with that of a patch over it.
+    """Open the target of a published directory, overlaid with that of a delta.
 
     Raises:
-        CorruptError: a file is missing, or does not fit the others.
+        CorruptError: A file is missing, or does not match the others.
     """
     rows = PublishedDir(base).array("target.npy")
     if rows.ndim != 1 or rows.dtype.name not in ("int64", "float32"):
@@ -232,18 +233,18 @@ def open_history(
     element: str = "the element",
     keys: KeyReader | None = None,
 ) -> HistoryFeature:
-    """A feature with a history, as of the end of a window.
+    """Open a feature with a history, as of the end of a window.
 
     Args:
         directory: The published directory.
-        name: The feature.
-        stop: The exclusive end of the window; None: it has none.
-        default: The value of ids without one; None: they are an error.
+        name: The name of the feature.
+        stop: The exclusive end of the window, or None without an end.
+        default: The value of ids without a value. If it is None, they are an error.
         element: The vertex type, for messages.
         keys: The keys of the vertex type, for messages.
 
     Raises:
-        CorruptError: a file is missing, or does not fit the others.
+        CorruptError: A file is missing, or does not match the others.
     """
     published = PublishedDir(directory)
     for file in ("indptr.npy", "time.npy", f"feature-{name}.npy"):
@@ -252,7 +253,7 @@ def open_history(
 
 
 def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> Feature:
-    """A dense or sparse feature, with the rows of a patch."""
+    """Open a dense or sparse feature, with the rows of a delta."""
     if base.has(csr_path(base.path, name, "indptr").name):
         return _sparse(base, patch, name, marks)
     file = f"feature-{name}.npy"
@@ -266,7 +267,7 @@ def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _
 
 
 def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> _SparseFeature:
-    """A sparse feature, with the rows of a patch."""
+    """Open a sparse feature, with the rows of a delta."""
     width = _number(base if patch is None else patch, "widths", name)
     rows = _csr(base, name)
     if rows.values.dtype.name not in DTYPES:
@@ -280,21 +281,21 @@ def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _M
 
 
 def _csr(directory: PublishedDir, name: str) -> Csr:
-    """The CSR arrays of a sparse feature, after a check of their sizes."""
+    """Open the CSR arrays of a sparse feature after checking their sizes."""
     for array in ("indptr", "indices", "values"):
         directory.checked(csr_path(directory.path, name, array).name)
     return read_sparse(directory.path, name)
 
 
 def _marks(patch: PublishedDir) -> _Marks:
-    """The ids of a patch."""
+    """Return the ids of a delta."""
     count = _number(patch, "count")
     patch.checked("ids.npy")
     return _Marks(read_ids(patch.path, count), count)
 
 
 def _newer(patch: PublishedDir, file: str, rows: Array, marks: _Marks) -> Array:
-    """The rows of a patch, which must fit its ids and the base."""
+    """Return the rows of a delta, which must match its ids and the base."""
     newer = patch.array(file)
     if newer.dtype != rows.dtype or newer.shape != (marks.ids.size, *rows.shape[1:]):
         raise damaged_file(patch.path / file)
@@ -302,10 +303,10 @@ def _newer(patch: PublishedDir, file: str, rows: Array, marks: _Marks) -> Array:
 
 
 def _number(directory: PublishedDir, *names: str) -> int:
-    """The number under these nested keys of a manifest, which old databases may lack.
+    """Return the number under these nested keys of a manifest. Old databases may lack it.
 
     Raises:
-        CorruptError: the manifest has no such number.
+        CorruptError: The manifest has no such number.
     """
     entry: Any = directory.manifest
     for name in names:
@@ -319,26 +320,27 @@ def _number(directory: PublishedDir, *names: str) -> int:
 
 
 def _default(directory: PublishedDir, name: str) -> float | None:
-    """The DEFAULT of a feature in a manifest, or None."""
+    """Return the DEFAULT of a feature in a manifest, or None."""
     defaults = directory.manifest.get("defaults")
     default = defaults.get(name) if isinstance(defaults, dict) else None
     return default if isinstance(default, int | float) else None
 
 
 def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int) -> GraphView:
-    """The view for batches over these relations: where memory cannot hold it, files are read page by page.
+    """Return the view for batches over these relations. If memory cannot hold it, files are read page by page.
 
-    The system then reads no page ahead, and the pages of many rows of features are requested together instead.
+    In that case, the system does not read ahead, and the pages of many feature rows are requested together.
 
     Args:
         view: The snapshot.
         relations: The relations that batches read.
-        taken: Bytes of memory that something else is going to use.
+        taken: The bytes of memory that other data will use.
     """
     arrays = []
     for relation in relations:
         rows = view.adjacency(relation).rows
-        # Arrays that batches read at random. Columns of edges are read for drawn edges only, and hardly count.
+        # The arrays that batches read at random. Edge columns hardly count, because they are read only for sampled
+        # edges.
         arrays += [rows.indptr, rows.indices, rows.delta.indices]
     for named in view.node_features.values():
         arrays += [array for feature in named.values() for array in _arrays(feature)]
@@ -355,7 +357,7 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
 
 
 def _arrays(feature: Feature) -> Iterator[Array]:
-    """The arrays that reads of a feature access at random."""
+    """Yield the arrays of a feature that are read at random."""
     match feature:
         case ArrayFeature():
             yield feature.array

@@ -1,4 +1,4 @@
-"""The layout of a snapshot, as its manifest records it: the arrays of each element, its classes and its widths."""
+"""The layout of a snapshot in its manifest: the arrays of each element, its classes and its widths."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,72 +12,73 @@ from snapdb.storage.manifests import PublishedDir
 from snapdb.types import PropertyGraph
 
 Codings = Mapping[str, Mapping[str, object]]
-"""`classes` and `widths` by vertex type, as a lineage records them."""
+"""`classes` and `widths` by vertex type, as recorded in a lineage."""
 
 _LISTED = 1000
-"""The number of classes up to which a lineage has their names; of more it has the number and the digest."""
+"""The maximum number of classes whose names a lineage lists. For more, it has only their number and digest."""
 
 
 @dataclass(frozen=True, slots=True)
 class VertexLayout:
-    """The arrays of one vertex type. Paths are relative to the database directory."""
+    """The arrays of a vertex type. Paths are relative to the database directory."""
 
     name: str
     """The name of the vertex type."""
     count: int
     """The number of dense ids, 0 ≤ id < count."""
     nodes: int
-    """The number of vertices in the snapshot. When it is less than count, `alive-<name's index>.npy` marks them."""
+    """The number of vertices in the snapshot. If it is less than `count`, `alive-<index of the type>.npy` marks them.
+    """
     map_id: int
     """The id of the id map."""
     key: tuple[str, ...]
     """The key columns."""
     features: str | None
-    """The directory of features and targets; None: it has none."""
+    """The directory of features and targets, or None."""
     feature_names: tuple[str, ...]
-    """The names of its features."""
+    """The names of the features."""
     target: bool
-    """Whether `target.npy` is among the files of the features."""
+    """Whether the feature files include `target.npy`."""
     patch: str | None = None
-    """A directory with the features and targets of vertices that changed since `features` was built, or None."""
+    """The directory with the features and targets of vertices that changed after `features` was built, or None."""
     history: tuple[str, ...] = ()
-    """Directories of features with a history, in the order of `history_names`."""
+    """The directories of features with a history, in the order of `history_names`."""
     history_names: tuple[str, ...] = ()
     """The names of features with a history."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeLayout:
-    """The arrays of one edge type. Paths are relative to the database directory."""
+    """The arrays of an edge type. Paths are relative to the database directory."""
 
     name: str
     """The name of the edge type."""
     form: str
-    """The encoding of the adjacency, a `Form`: its files are `ends-<index>.npy`, `live-<index>.npy` or
+    """The encoding of the adjacency, a `Form`. Its files are `ends-<index>.npy`, `live-<index>.npy` or
     `rows-<index>-*.npy`; 'full' has none."""
     edges: int
     """The number of edges in the snapshot."""
     topology: str
     """The directory of the topology."""
     features: str | None
-    """The directory of features; None: it has none."""
+    """The directory of features, or None."""
     feature_names: tuple[str, ...]
-    """The names of its features."""
+    """The names of the features."""
     patch: str | None = None
-    """A directory with the rows that differ from those of `topology`, or None."""
+    """The directory with the rows that differ from those of `topology`, or None."""
     feature_patch: str | None = None
-    """A directory with the features of edges that were added after `features` was built, or None."""
+    """The directory with the features of edges that were added after `features` was built, or None."""
     reason: str = ""
-    """The reason for the encoding, for the user."""
+    """The reason for choosing the encoding, for the user."""
     bytes: int = 0
-    """The bytes of its files in the snapshot's directory."""
+    """The size of its files in the snapshot's directory, in bytes."""
     before: int | None = None
-    """Under 'ends': exactly the edges before this time are in the snapshot; None: another condition decides."""
+    """Under 'ends': the snapshot contains exactly the edges before this time. None if another condition decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLayout:
-    """Every element of a snapshot, in the graph's order."""
+    """All elements of a snapshot, in the order of the graph."""
 
     vertices: tuple[VertexLayout, ...]
     edges: tuple[EdgeLayout, ...]
@@ -94,12 +95,12 @@ class SnapshotLayout:
 
 
 def classes_of(db_dir: DatabaseDir, layout: VertexLayout) -> tuple[str, ...] | None:
-    """The text of each code of a vertex type's target; None where it is a number, or where there is none."""
+    """Return the text of each code of a vertex type's target, or None for a number or without a target."""
     return _classes(_manifest_of(db_dir, layout)) if layout.target else None
 
 
 def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -> Codings:
-    """The classes and widths of a snapshot by vertex type, as plain values for JSON, for a lineage."""
+    """Return the classes and widths of a snapshot by vertex type, as plain JSON values for a lineage."""
     classes: dict[str, dict[str, object]] = {}
     widths: dict[str, dict[str, int]] = {}
     for vertex in layout.vertices:
@@ -114,26 +115,26 @@ def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -
 
 
 def _manifest_of(db_dir: DatabaseDir, layout: VertexLayout) -> dict[str, Any]:
-    """The manifest that applies to the type, which is that of its patch where it has one."""
+    """Return the manifest that applies to the type: that of its delta if there is one, else of its features."""
     directory = layout.features if layout.patch is None else layout.patch
     return {} if directory is None else PublishedDir(db_dir.inside(directory)).manifest
 
 
 def _classes(manifest: dict[str, Any]) -> tuple[str, ...] | None:
-    """The classes that a manifest records, or None."""
+    """Return the classes that a manifest records, or None."""
     names = (manifest.get("target") or {}).get("classes")
     return None if names is None else tuple(names)
 
 
 def _class_summary(names: Sequence[str]) -> dict[str, Any]:
-    """The number and digest of classes, and their names where they are few."""
-    # A lineage is part of every batch, and the names of many classes would outweigh it.
+    """Return the number and digest of classes, and their names if there are few."""
+    # A lineage is part of every batch, and would grow too large with the names of many classes.
     listed = {"names": list(names)} if len(names) <= _LISTED else {}
     return {"count": len(names), "digest": digest_of("classes", list(names)), **listed}
 
 
 def damaged_file(path: Path) -> CorruptError:
-    """The error for a file that does not fit the manifest or the other files."""
+    """Return the error for a file that does not fit the manifest or the other files."""
     return CorruptError(
         f"{path} is damaged; restore it from a backup or create the snapshot again", code="damaged-snapshot"
     )

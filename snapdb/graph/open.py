@@ -1,4 +1,4 @@
-"""Opening a published snapshot as a GraphView: memory-mapped, and held by kernel locks against removal."""
+"""Opens a published snapshot as a GraphView: memory-mapped, and protected against removal by kernel locks."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,18 +31,18 @@ from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
 
 class OpenSnapshot(NamedTuple):
-    """A snapshot that is open for reading: its files stay until `lease` is released."""
+    """A snapshot that is open for reading. Its files are kept until `lease` is released."""
 
     view: GraphView
     id_maps: Mapping[str, IdMap]
     """Vertex type → its id map."""
     lease: Lease
-    """The locks that keep the files."""
+    """The locks that protect the files."""
 
 
 @dataclass(frozen=True)
 class _TableKeys:
-    """The keys of one id map, read from Parquet on first use."""
+    """The keys of an id map, which are read from Parquet on first use."""
 
     id_map: IdMap
     db_dir: DatabaseDir
@@ -50,19 +50,19 @@ class _TableKeys:
     """The vertex type, for messages."""
 
     def read(self, ids: Int64s) -> pa.Array:
-        """The user's ids of dense ids: one array of the key's type, or structs for a composite key."""
+        """Return the user's ids for dense ids: one array of the key's type, or structs for a composite key."""
         return self._keys.take(pa.array(ids))
 
     @cached_property
     def _keys(self) -> pa.Array:
-        """All keys, in the order of dense ids."""
+        """All keys in the order of dense ids."""
         root = self.db_dir.path
         with raise_if_replaced(root):
             check_files(self.db_dir, f"the id map of {self.vertex}", self.id_map.segments)
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
-        # Closed here: an engine that the garbage collector closes later would crash a DataLoader worker that is forked
-        # meanwhile.
+        # The engine is closed here. If the garbage collector closed it later, it would crash a DataLoader worker that
+        # was forked meanwhile.
         with closing(SqlEngine(root)) as sql_engine, raise_if_replaced(root), sql_engine.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
@@ -73,7 +73,7 @@ _V = TypeVar("_V")
 
 
 class _DeferredErrors(Mapping[str, _V]):
-    """Values by name, opened at once, so that they outlive the directory; failed ones raise errors when read.
+    """Values by name, opened immediately, so that they outlive the directory. Errors are raised on access.
 
     >>> squares = _DeferredErrors({"seven": lambda: 49})
     >>> "seven" in squares, squares["seven"]
@@ -81,8 +81,8 @@ class _DeferredErrors(Mapping[str, _V]):
     """
 
     def __init__(self, openers: Mapping[str, Callable[[], _V]]) -> None:
-        """Openers must be picklable where a DataLoader's workers receive the mapping."""
-        # An open file survives the removal of its directory, so that a stream outlives the drop of its snapshot.
+        """Store openers. They must be picklable if the mapping is sent to DataLoader workers."""
+        # An open file survives the removal of its directory, so a stream outlives the drop of its snapshot.
         self._openers = dict(openers)
         self._opened: dict[str, _V] = {}
         for name, opener in self._openers.items():
@@ -102,27 +102,27 @@ class _DeferredErrors(Mapping[str, _V]):
         return len(self._openers)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled without the opened values: another process maps the files itself."""
+        """Pickle without the opened values, because another process maps the files itself."""
         return _DeferredErrors, (self._openers,)
 
 
 def open_snapshot(
     catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool] = lambda element: True
 ) -> OpenSnapshot:
-    """Opens a snapshot for sampling.
+    """Open a snapshot for sampling.
 
-    A missing or damaged file of an adjacency, of ids, targets or features of edges raises an error when it is read. The
-    lease holds all existing files from now on.
+    A missing or damaged file of an adjacency, of ids, of targets, or of edge features raises an error when it is read.
+    From now on, the lease protects all existing files.
 
     Args:
         catalog_db: The catalog.
         snapshot: The snapshot.
-        opens: Whether the features and targets of an element are opened.
+        opens: Returns whether to open the features and targets of an element.
 
     Raises:
-        CorruptError: a manifest that is needed, or a feature of a vertex type, is missing or damaged. Other files raise
-            it when they are first read.
-        CommitConflict: the snapshot was replaced or dropped meanwhile (code 'moved').
+        CorruptError: A required manifest, or a feature of a vertex type, is missing or damaged. Other files raise it
+            when they are first read.
+        CommitConflict: The snapshot was replaced or dropped meanwhile (code 'moved').
     """
     with raise_if_snapshot_replaced(catalog_db, snapshot):
         return _opened(catalog_db, snapshot, opens)
@@ -130,15 +130,15 @@ def open_snapshot(
 
 @contextmanager
 def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
-    """Reports files that are missing because the snapshot was replaced or dropped as a conflict, not as damage.
+    """Report files that are missing because the snapshot was replaced or dropped as a conflict instead of damage.
 
     Raises:
-        CommitConflict: they are (code 'moved').
+        CommitConflict: The snapshot was replaced or dropped (code 'moved').
     """
     try:
         yield
     except CorruptError:
-        # A drop removes the snapshot's files at once, unless a lease holds them.
+        # A drop removes the snapshot's files immediately, unless a lease protects them.
         if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise
         what = f"snapshot {snapshot.name} was replaced or dropped while it was opened"
@@ -146,28 +146,28 @@ def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Ite
 
 
 def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:
-    """The layout that a snapshot's manifest records.
+    """Return the layout that a snapshot's manifest records.
 
     Raises:
-        CorruptError: it cannot be read.
+        CorruptError: The layout cannot be read.
     """
     return decode(SnapshotLayout, json.dumps(PublishedDir(db_dir.inside(snapshot.path)).manifest["layout"]))
 
 
 def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:
-    """Takes the lease, and opens the snapshot under it."""
+    """Acquire the lease, and open the snapshot under it."""
     db_dir = catalog_db.db_dir
     directory = db_dir.inside(snapshot.path)
     layout = read_layout(db_dir, snapshot)
     reverse = _reversed(catalog_db, layout)
     parts = [directory, *(db_dir.inside(d) for d in layout.directories), *reverse.values()]
     maps = {v.name: IdMaps(catalog_db).read(v.map_id) for v in layout.vertices}
-    # Keys are read on first use, perhaps hours later: without a lease on their folders, a VACUUM could have merged
+    # Keys are read on first use, perhaps hours later. Without a lease on their directories, a VACUUM could have merged
     # their files by then.
     folders = {db_dir.inside(s.path).parent for m in maps.values() for s in m.segments}
     lease = Lease(parts, folders, partial=True)
     try:
-        # The snapshot may have been dropped between reading its row and taking the lease.
+        # The snapshot may have been dropped between the read of its row and the acquisition of the lease.
         if lease.missing and not catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise CorruptError(
                 f"{lease.missing[0]} does not exist any more; create the snapshot again", code="missing-file"
@@ -179,7 +179,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
 
 
 def _reversed(catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
-    """Edge type → the directory of its OUT rows, where they were built before."""
+    """Return edge type → the directory of its OUT rows, for the types whose OUT rows were built before."""
     wanted = {e.name: outgoing_artifact(e).digest for e in layout.edges if serves_outgoing(e)}
     paths = {name: locate_artifact(catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
@@ -194,7 +194,7 @@ def _view(
     reverse: Mapping[str, Path],
     opens: Callable[[str], bool],
 ) -> GraphView:
-    """The view of a snapshot whose files are leased."""
+    """Return the view of a snapshot whose files are leased."""
     counts = {v.name: v.count for v in layout.vertices}
     keys = {v.name: _TableKeys(maps[v.name], db_dir, v.name) for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
@@ -226,14 +226,14 @@ def _view(
 
 
 def _alive(directory: Path, index: int, vertex: VertexLayout) -> Bools | None:
-    """[dense ids] whether each is in the snapshot, or None where all are."""
+    """Return [dense ids] whether each is in the snapshot, or None if all of them are."""
     return None if vertex.nodes == vertex.count else PublishedDir(directory).array(f"alive-{index}.npy")
 
 
 def _vertex_features(
     db_dir: DatabaseDir, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader
 ) -> dict[str, Feature]:
-    """The features of a vertex type, in the order of the graph."""
+    """Return the features of a vertex type in the order of the graph."""
     element = snapshot.graph.vertex(vertex.name)
     specs = {spec.name: spec for spec in element.features} if element is not None else {}
     _check_names(vertex.feature_names + vertex.history_names)
@@ -243,14 +243,14 @@ def _vertex_features(
         features = open_features(db_dir.path / vertex.features, _path(db_dir, vertex.patch), own)
     for name, directory in zip(vertex.history_names, vertex.history, strict=True):
         default, stop = specs[name].default if name in specs else None, snapshot.window.stop
-        # Values from the window's end on are never read, as the snapshot does not contain them.
+        # Values from the end of the window on are never read, because the snapshot does not contain them.
         features[name] = open_history(db_dir.path / directory, name, stop, default, vertex.name, keys)
     order = [*specs, *features]
     return dict(sorted(features.items(), key=lambda item: order.index(item[0])))
 
 
 def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Feature]:
-    """The features by name; one that cannot be opened raises its error when a batch reads it."""
+    """Return the features by name. A feature that cannot be opened raises its error when a batch reads it."""
     _check_names(edge.feature_names)
     if edge.features is None:
         return {}
@@ -259,15 +259,15 @@ def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Featur
 
 
 def _path(db_dir: DatabaseDir, directory: str | None) -> Path | None:
-    """The path of a directory, or None."""
+    """Return the path of a directory, or None."""
     return None if directory is None else db_dir.path / directory
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Checks names, which become parts of paths.
+    """Check names that become parts of paths.
 
     Raises:
-        CorruptError: a name leads elsewhere.
+        CorruptError: A name contains a slash.
     """
     if odd := [name for name in names if "/" in name]:
         raise CorruptError(
@@ -277,12 +277,12 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 _SHOWN = ("labels", "properties")
-"""Fields of a graph's elements that SQL shows, and that never change a batch."""
+"""The fields of a graph's elements that only affect SQL, and never change a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """The definition of a snapshot's content, beside its version and its window."""
+    """The definition of a snapshot's content, without its version and window."""
 
     graph: PropertyGraph
     """The graph, reduced to the elements of the snapshot."""
@@ -293,7 +293,7 @@ class Pinned:
 
 
 def _snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]:
-    """The identity of a snapshot and its database, to which a stream adds how it samples."""
+    """Return the identity of a snapshot and its database. A stream adds its sampling parameters."""
     plain = json.loads(encode(pinned(snapshot)))
     return {
         "snapshot": snapshot.name,
@@ -308,12 +308,12 @@ def _snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]
 
 
 def pinned(snapshot: Snapshot) -> Pinned:
-    """The definition of a snapshot's content."""
+    """Return the definition of a snapshot's content."""
     return Pinned(snapshot.graph, snapshot.filters, snapshot.unit)
 
 
 def published(snapshot: Snapshot) -> Published:
-    """The publication of a snapshot."""
+    """Return the publication of a snapshot."""
     window = snapshot.window
     definition = definition_digest(json.loads(encode(pinned(snapshot))))
     return Published(
@@ -329,12 +329,12 @@ def published(snapshot: Snapshot) -> Published:
 
 
 def definition_digest(plain: object) -> str:
-    """A digest of a `Pinned` as plain values, without the fields that only SQL shows."""
+    """Return a digest of a `Pinned` as plain values, without the fields that only affect SQL."""
     return digest_of(_unshown(plain))
 
 
 def _unshown(plain: Any) -> Any:
-    """Plain values without the fields that only SQL shows."""
+    """Return plain values without the fields that only affect SQL."""
     match plain:
         case dict():
             return {name: _unshown(value) for name, value in plain.items() if name not in _SHOWN}

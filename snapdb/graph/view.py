@@ -21,7 +21,7 @@ Source: TypeAlias = Array | Callable[[], Array]
 
 @dataclass(frozen=True, eq=False)
 class EdgeColumn:
-    """Values of edges by physical position: those of a base, then those of its delta, if any. Opened at first use."""
+    """Edge values by physical position: those of a base, then those of its delta, if any. Opened on first use."""
 
     base_source: Source
     """The values of the base."""
@@ -29,9 +29,9 @@ class EdgeColumn:
     """The values of the delta, or None."""
 
     @cached_property
-    # Opened at first use: a sampler without time bounds never maps the file of event times.
+    # Opened on first use, so a sampler without time bounds never maps the file of event times.
     def base(self) -> Array:
-        """The values of the base; raises CorruptError when the file is missing or damaged."""
+        """The values of the base. Raises CorruptError if the file is missing or damaged."""
         return self.base_source() if callable(self.base_source) else self.base_source
 
     @cached_property
@@ -40,7 +40,7 @@ class EdgeColumn:
         return self.delta_source() if callable(self.delta_source) else self.delta_source
 
     def __iter__(self) -> Iterator[Array | None]:
-        """The values of the base, then those of the delta."""
+        """Yield the values of the base, followed by those of the delta."""
         return iter((self.base, self.delta))
 
     @property
@@ -48,30 +48,30 @@ class EdgeColumn:
         return self.base.dtype if self.delta is None else np.result_type(self.base, self.delta)
 
     def read(self, positions: Int64s) -> Array:
-        """A new array of the values at these positions."""
+        """Return a new array of the values at these positions."""
         return read_parts(self.base, self.delta, positions).astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """The rows of one relation, each sorted by (event time, edge id), in any encoding.
+    """The rows of a relation in any encoding. Each row is sorted by (event time, edge id).
 
-    Columns are read by physical position, which sampling returns; they also have edges outside of the snapshot.
+    Columns are read by physical position, which sampling returns. They also contain edges outside of the snapshot.
     """
 
     rows: RowArrays
-    """The rows, as kernels read them."""
+    """The rows in the form that kernels read."""
     edge_id: EdgeColumn
     """Edge ids, int32 or int64."""
     time: EdgeColumn | None = None
-    """Event times; None when the edge type has none."""
+    """Event times, or None if the edge type has none."""
     weight: EdgeColumn | None = None
-    """Weights; None when the edge type has none."""
+    """Weights, or None if the edge type has none."""
     until: EdgeColumn | None = None
-    """The times at which edges end; None when the edge type has none."""
+    """The times at which edges end, or None if the edge type has none."""
     outward: Bools | None = None
-    """[positions] for direction BOTH, whether the edge is traversed from source to destination (rows hold IN edges,
-    then OUT edges); else None."""
+    """[positions] for direction BOTH, whether the edge is traversed from source to destination (each row has IN edges,
+    followed by OUT edges). None for other directions."""
 
     @property
     def nodes(self) -> int:
@@ -84,47 +84,47 @@ class Adjacency:
         return int(self.degrees().sum())
 
     def degrees(self) -> Int64s:
-        """[nodes] the number of edges of each node; raises CorruptError when a row leads out of its arrays."""
+        """Return [nodes] the number of edges per node. Raises CorruptError if a row exceeds its arrays."""
         return degrees_of(self.rows)
 
     def flat(self) -> AdjacencyRows:
-        """The logical rows as contiguous arrays; views where they are contiguous already.
+        """Return the logical rows as contiguous arrays. They are views if the rows are already contiguous.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
+            CorruptError: A row exceeds its arrays.
         """
         indptr, plain = self._bounds()
         return rows_of(indptr, _flat(self.rows, indptr, plain, self._columns()))
 
     def flatten(self) -> LazyRows:
-        """The same rows, with columns that are computed when they are read.
+        """Return the same rows, with columns that are computed when they are read.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
+            CorruptError: A row exceeds its arrays.
         """
         indptr, plain = self._bounds()
         flat = {name: partial(_flat_column, self.rows, indptr, plain, c) for name, c in self._columns().items()}
         return LazyRows(indptr, flat.pop("indices")(), flat)
 
     def _columns(self) -> dict[str, EdgeColumn]:
-        """The columns that exist by name, with the neighbours as `indices`."""
+        """Return the existing columns by name, with the neighbours as `indices`."""
         named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
         indices = EdgeColumn(self.rows.indices, self.rows.delta.indices)
         return {name: column for name, column in named.items() if column is not None} | {"indices": indices}
 
     def _bounds(self) -> tuple[Int64s, bool]:
-        """[nodes + 1] where each logical row starts, and whether rows are contiguous already."""
+        """Return [nodes + 1] the start of each logical row, and whether the rows are already contiguous."""
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
-        # Equal offsets: rows of a base alone may still have gaps between them.
+        # The offsets are compared too, because the rows of a base without a delta may still have gaps between them.
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
 def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, EdgeColumn]) -> dict[str, Array]:
-    """The values of columns in the order of the logical rows; views where they are so already."""
+    """Return the values of columns in the order of the logical rows, as views if they already are in that order."""
     if plain:
         return {name: column.base[: indptr[-1]] for name, column in columns.items()}
     values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
-    # In parts, as a list of all positions would take as much memory again as the edges.
+    # In parts, because a list of all positions would take as much memory as the edges.
     for part in logical_parts(rows):
         for name, column in columns.items():
             values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
@@ -132,7 +132,7 @@ def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, Ed
 
 
 def _flat_column(rows: RowArrays, indptr: Int64s, plain: bool, column: EdgeColumn) -> Array:
-    """The values of one column in the order of the logical rows."""
+    """Return the values of one column in the order of the logical rows."""
     return _flat(rows, indptr, plain, {"": column})[""]
 
 
@@ -147,48 +147,49 @@ class Feature(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
 
     def read(self, ids: Array) -> Array:
-        """A new array whose row i is the feature of ids[i]."""
+        """Return a new array whose row i is the feature of ids[i]."""
 
 
 class KeyReader(Protocol):
-    """The user's ids of one vertex type."""
+    """Reads the user's ids of a vertex type."""
 
     def read(self, ids: Int64s) -> pa.Array:
-        """The keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
+        """Return the keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
 
 
 class EdgeReader(Protocol):
-    """Opens one relation's rows."""
+    """Opens the rows of a relation."""
 
     def __call__(self, relation: Relation) -> Adjacency: ...
 
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """A snapshot opened for reading. Types are always mappings, even when there is one."""
+    """A snapshot that is open for reading. Types are always mapping keys, even if there is only one type."""
 
     node_counts: Mapping[str, int]
-    """Vertex type → the number of dense ids, 0 ≤ id < count. Some may not be in the snapshot: see `alive`."""
+    """Vertex type → the number of dense ids, 0 ≤ id < count. Some of them may not be in the snapshot (see `alive`)."""
     alive: Mapping[str, Bools | None]
-    """Vertex type → [dense ids] whether each is in the snapshot; None when all are."""
+    """Vertex type → [dense ids] whether each is in the snapshot, or None if all of them are."""
     edge_types: tuple[EdgeType, ...]
-    """The edge types, in the graph's order."""
+    """The edge types in the order of the graph."""
     adjacency: EdgeReader
-    """Opens a relation; OUT and BOTH rows are built on first use and cached."""
+    """Opens a relation. OUT and BOTH rows are built on first use and cached."""
     node_features: Mapping[str, Mapping[str, Feature]]
-    """Vertex type → name → rows by dense id; the model's input is `x`."""
+    """Vertex type → name → rows by dense id. The input of the model is `x`."""
     edge_features: Mapping[str, Mapping[str, Feature]]
-    """Edge type's name → name → rows by edge id; the model's input is `edge_attr`."""
+    """Name of the edge type → name → rows by edge id. The input of the model is `edge_attr`."""
     targets: Mapping[str, Feature]
     """Vertex type → target by dense id: int64 (strings as codes, NULL as -1) or float32."""
     keys: Mapping[str, KeyReader]
-    """Vertex type → the user's ids."""
+    """Vertex type → the reader of the user's ids."""
     weights: Mapping[str, Float64s] = field(default_factory=dict)
-    """Edge type's name → [edge ids] weights, where a sampler's WEIGHT BY names another column than the graph's
-    WEIGHT."""
+    """Name of the edge type → [edge ids] weights, for the types where a sampler's WEIGHT BY names another column than
+    WEIGHT of the graph."""
     born: Mapping[str, Int64s] = field(default_factory=dict)
-    """Vertex type → [dense ids] since when each exists (-2^63: always), where a sampler needs it."""
+    """Vertex type → [dense ids] the time from which each vertex exists (-2^63: always), for the types that a sampler
+    needs."""
     destination_weights: Float64s | None = None
-    """[dense ids] weights of the seed edges' destinations, where negatives are weighted; else None."""
+    """[dense ids] weights of the seed edges' destinations for weighted negatives, or None."""
     lineage: Mapping[str, object] = field(default_factory=dict)
-    """The identity of the snapshot as plain values for JSON: snapshot, graph, version, window, database."""
+    """The identity of the snapshot as plain JSON values: snapshot, graph, version, window, database."""
