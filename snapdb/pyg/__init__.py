@@ -1,13 +1,13 @@
-"""PyTorch Geometric over snapdb: loaders that use threads, and the stores and sampler of a snapshot."""
+"""PyTorch Geometric over snapdb: threaded loaders, and the stores and sampler of a snapshot."""
 
 from snapdb.loading import pyg_package
 
-pyg_package("snapdb.pyg")  # before the modules that import it: its absence raises an error with the remedy
+pyg_package("snapdb.pyg")  # first, so that a missing package raises an error with the remedy
 
 from snapdb.on_first_use import public_names  # noqa: E402
 from snapdb.pyg.loaders import link_loader, loader  # noqa: E402
 from snapdb.pyg.sampler import SnapSampler  # noqa: E402
-from snapdb.pyg.snapshot import SnapshotEdges, SnapshotFeatures, SnapshotGraph, open  # noqa: A004, E402  # it is read as snapdb.pyg.open  # noqa: E402
+from snapdb.pyg.snapshot import SnapshotEdges, SnapshotFeatures, SnapshotGraph, open  # noqa: A004, E402  # used as snapdb.pyg.open  # noqa: E402
 
 __all__ = ["SnapSampler", "SnapshotEdges", "SnapshotFeatures", "SnapshotGraph", "link_loader", "loader", "open"]
 __dir__ = public_names(__name__)

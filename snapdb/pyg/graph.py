@@ -1,4 +1,4 @@
-"""A graph with PyG's names of its parts: that of a snapshot, or of a Data or HeteroData in memory."""
+"""A graph with PyG's names of its parts, from a snapshot, or from a Data or HeteroData in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from snapdb.storage.arrays.topology import EdgeArrays
 from snapdb.types import EdgeType, Relation
 
 TIME, WEIGHT = "edge_time", "edge_weight"
-"""The names in batches of the graph's EVENT TIME and WEIGHT."""
+"""The names of EVENT TIME and WEIGHT in batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class PygGraph:
     relations: Mapping[EdgeType, Relation]
     """PyG's edge type → the sampled relation."""
     single: bool
-    """Whether PyG uses no types here: for a Data, or a snapshot with one vertex type and one edge type."""
+    """Whether PyG uses no types: for a Data, or a snapshot with one vertex type and one edge type."""
     node_time: Mapping[str, Tensor] = field(default_factory=dict)
-    """Node type → [nodes] int64, the time from which each node exists, for types with times."""
+    """Node type → [nodes] int64, the time from which each node exists, for the types with times."""
 
     @property
     def node_types(self) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class PygGraph:
 
     @property
     def num_nodes(self) -> int | dict[str, int]:
-        """The number of dense ids, in PyG's form: an int, or a dict by node type."""
+        """The number of dense ids in PyG's form: an int, or a dict by node type."""
         counts = dict(self.view.node_counts)
         return counts[self.node_types[0]] if self.single else counts
 
@@ -52,7 +52,7 @@ class PygGraph:
         return any(self.view.adjacency(relation).time is not None for relation in self.relations.values())
 
     def relation(self, edge_type: tuple[str, str, str] | None) -> Relation:
-        """The relation of PyG's edge type; None: the only relation."""
+        """Return the relation of PyG's edge type, or the only relation if it is None."""
         if edge_type is None and len(self.relations) == 1:
             return next(iter(self.relations.values()))
         relation = None if edge_type is None else self.relations.get(EdgeType(*edge_type))
@@ -62,21 +62,21 @@ class PygGraph:
         return relation
 
     def alive(self, node_type: str) -> Tensor | None:
-        """The dense ids of a type's nodes in the graph; None: all below their number."""
+        """Return the dense ids of a type's nodes in the graph, or None if all ids below the count are."""
         alive = self.view.alive[node_type]
         return None if alive is None else torch.from_numpy(np.flatnonzero(alive))
 
     def timeless(self) -> PygGraph:
-        """The same graph without times: all nodes and edges exist always."""
+        """Return the same graph without times, in which all nodes and edges always exist."""
         view = replace(self.view, adjacency=partial(_timeless, self.view.adjacency), born={})
         return replace(self, view=view, node_time={})
 
 
 def whole_times(name: str, values: Tensor) -> Tensor:
-    """[n] times as int64.
+    """Return [n] times as int64.
 
     Raises:
-        InputError: they are not integers, or not one-dimensional.
+        InputError: The times are not integers, or not one-dimensional.
     """
     times = torch.as_tensor(values).detach().cpu()
     if times.is_floating_point() or times.dtype == torch.bool or times.dim() != 1:
@@ -89,7 +89,7 @@ def whole_times(name: str, values: Tensor) -> Tensor:
 
 
 def _timeless(reader: EdgeReader, relation: Relation) -> Adjacency:
-    """The rows without their times."""
+    """Return the rows without their times."""
     return replace(reader(relation), time=None, until=None)
 
 
@@ -99,13 +99,13 @@ _EDGE = EdgeType(_NODE, "to", _NODE)
 
 
 def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str | None) -> PygGraph:
-    """The graph of `data`; an edge's id is its position in `edge_index`, as in PyG's e_id.
+    """Return the graph of `data`. As in PyG's e_id, the id of an edge is its position in `edge_index`.
 
-    The time of a node counts as the time of its outgoing edges, as in PyG's samplers.
+    As in PyG's samplers, the time of a node is also the time of its outgoing edges.
 
     Raises:
-        DataError: an edge points outside the nodes.
-        InputError: `data` is neither, or its edges, times or weights have an unsupported form.
+        DataError: An edge refers to a node that does not exist.
+        InputError: `data` is neither of the two, or its edges, times or weights have an unsupported form.
     """
     if not isinstance(data, Data | HeteroData):
         raise InputError(
@@ -145,7 +145,7 @@ def _adjacency_of(rows: Mapping[Relation, Adjacency], relation: Relation) -> Adj
 
 
 class _Numbers:
-    """The keys of nodes that have no other ids than their numbers."""
+    """The keys of nodes whose only ids are their numbers."""
 
     def read(self, ids: Int64s) -> pa.Array:
         return pa.array(ids)
@@ -161,7 +161,7 @@ def _count(name: str, store: Any) -> int:
 
 
 def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
-    """[2, edges] int64, sources and destinations."""
+    """Return [2, edges] int64, the sources and destinations."""
     index = store.get("edge_index")
     if index is None and any(name in store for name in ("adj", "adj_t")):
         raise InputError(
@@ -186,12 +186,12 @@ def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
 def _times(
     data: Any, nodes: Mapping[str, Any], edges: Mapping[EdgeType, Any], name: str | None
 ) -> tuple[dict[str, Tensor], dict[EdgeType, Int64s]]:
-    """The times of nodes, or those of edges, by type."""
+    """Return the times of nodes, or those of edges, by type."""
     if name is None:
         return {}, {}
     of_nodes = {kind: store for kind, store in nodes.items() if name in store}
     of_edges = {edge: store for edge, store in edges.items() if name in store}
-    if isinstance(data, Data):  # both are the same store; PyG distinguishes them by the length
+    if isinstance(data, Data):  # both are the same store, and PyG distinguishes them by length
         of_nodes = of_nodes if of_nodes and data.is_node_attr(name) else {}
         of_edges = of_edges if of_edges and not of_nodes and data.is_edge_attr(name) else {}
     if bool(of_nodes) == bool(of_edges):
@@ -205,7 +205,7 @@ def _times(
 
 
 def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, Float64s]:
-    """The edge weights by type; types without weights are sampled uniformly."""
+    """Return the edge weights by type. Types without weights have weight 1."""
     if name is None:
         return {}
     if not any(name in store for store in edges.values()):
@@ -222,7 +222,7 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
 def _sorted(
     edge: EdgeType, ends: Int64s, time: Int64s | None, weight: Float64s | None, counts: Mapping[str, int]
 ) -> Adjacency:
-    """The adjacency, sorted by destination."""
+    """Return the adjacency, sorted by destination."""
     count = ends.shape[1]
     for what, values in (("times", time), ("weights", weight)):
         if values is not None and values.shape != (count,):

@@ -1,4 +1,4 @@
-"""PyG's NeighborLoader and LinkNeighborLoader over snapdb: threads prefetch, and a seed fixes the batches."""
+"""PyG's NeighborLoader and LinkNeighborLoader over snapdb. Threads prefetch batches, and a seed determines them."""
 
 import copy
 from abc import abstractmethod
@@ -35,11 +35,11 @@ _KNOWN = frozenset(
         torch.float64,
     }
 )
-"""Types that numpy has too."""
+"""The dtypes that numpy supports too."""
 
 
 class _Gathered(Tensor):
-    """A view of a tensor whose rows are gathered as for a stream's batches: on one thread, into reused memory.
+    """A view of a tensor whose rows are gathered like those of a stream's batches: on one thread, into reused memory.
 
     >>> rows = torch.tensor([[1.0], [2.0], [3.0]]).as_subclass(_Gathered)
     >>> torch.index_select(rows, 0, torch.tensor([2, 0]))
@@ -62,19 +62,19 @@ class _Gathered(Tensor):
 
 
 def _gathered_from(data: Data | HeteroData) -> Data | HeteroData:
-    """The same data, with columns of nodes and edges as `_Gathered` views where their rows are contiguous."""
+    """Return the same data, with node and edge columns as `_Gathered` views if their rows are contiguous."""
     view = copy.copy(data)
     for stores, is_column in ((view.node_stores, "is_node_attr"), (view.edge_stores, "is_edge_attr")):
         for store in stores:
             for name, value in list(store.items()):
-                # PyG does not gather rows of edge_index.
+                # PyG does not gather the rows of edge_index.
                 if name != "edge_index" and _lies_in_rows(value) and getattr(store, is_column)(name):
                     store[name] = value.as_subclass(_Gathered)
     return view
 
 
 def _lies_in_rows(value: Any) -> bool:
-    """Whether numpy can read its rows."""
+    """Return whether numpy can read the rows."""
     if not isinstance(value, Tensor) or value.layout != torch.strided or value.device.type != "cpu":
         return False
     return value.is_contiguous() and not value.requires_grad and value.dtype in _KNOWN
@@ -92,23 +92,24 @@ def loader(
     input_time: Tensor | None = None,
     **options: Unpack[LoaderOptions],
 ) -> NeighborLoader:
-    """Return a NeighborLoader that samples with snapdb: the same arguments, the same fields in batches.
+    """Return a NeighborLoader that samples with snapdb, with the same arguments and the same fields in batches.
 
-    The same `seed` gives the same batches on any number of threads. Each iteration is one epoch.
+    The same `seed` produces the same batches with any number of threads. Each iteration is one epoch.
 
     Args:
         data: A Data or HeteroData of PyG, whose edges are copied now, or the result of `snapdb.pyg.open`.
-        num_neighbors: The number of neighbours per hop, or edge type → numbers. -1: all neighbours.
-        input_nodes: The seeds: a mask, node indices, or (node type, mask or indices). None: all nodes.
-        input_time: [seeds] the times of the seeds. None: the times of the nodes. Edges at the seed's time are included,
-            as in PyG.
-        options: Other arguments of NeighborLoader, and `seed`; see `snapdb.pyg.options.LoaderOptions`.
+        num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
+            neighbours.
+        input_nodes: The seeds: a mask, node indices, or (node type, mask or indices). None uses all nodes.
+        input_time: [seeds] the times of the seeds. None uses the times of the nodes. As in PyG, edges at the seed's
+            time are included.
+        options: Other arguments of NeighborLoader, and `seed` (see `snapdb.pyg.options.LoaderOptions`).
 
     Returns:
-        A NeighborLoader whose batches threads build ahead, in order.
+        A NeighborLoader whose batches are built ahead by threads and delivered in order.
 
     Raises:
-        InputError: An option is not supported; the message has the alternative.
+        InputError: An option is not supported. The message contains the alternative.
 
     Examples:
         >>> import torch
@@ -130,25 +131,26 @@ def link_loader(
     neg_sampling: NegativeSampling | str | None = None,
     **options: Unpack[LoaderOptions],
 ) -> LinkNeighborLoader:
-    """Return a LinkNeighborLoader that samples with snapdb: the same arguments, the same fields in batches.
+    """Return a LinkNeighborLoader that samples with snapdb, with the same arguments and the same fields in batches.
 
-    Negatives are drawn as in PyG, from any two nodes or any destination, true neighbours included. They differ from
-    epoch to epoch and depend on the seed only. As in PyG, batches also sample the seed edges.
+    Negatives are drawn as in PyG: from any two nodes or any destination, including true neighbours. They differ from
+    epoch to epoch, and depend only on the seed. As in PyG, batches also sample the seed edges.
 
     Args:
         data: A Data or HeteroData of PyG, whose edges are copied now, or the result of `snapdb.pyg.open`.
-        num_neighbors: The number of neighbours per hop, or edge type → numbers. -1: all neighbours.
-        edge_label_index: The seed edges: [2, edges], an edge type, or (edge type, [2, edges]). None: all edges.
-        edge_label: [edges] labels of the seed edges.
-        edge_label_time: [edges] times of the seed edges, with time_attr.
-        neg_sampling: 'binary', 'triplet' or a NegativeSampling. None: no negatives.
-        options: Other arguments of LinkNeighborLoader, and `seed`; see `snapdb.pyg.options.LoaderOptions`.
+        num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
+            neighbours.
+        edge_label_index: The seed edges: [2, edges], an edge type, or (edge type, [2, edges]). None uses all edges.
+        edge_label: [edges] the labels of the seed edges.
+        edge_label_time: [edges] the times of the seed edges, with time_attr.
+        neg_sampling: 'binary', 'triplet' or a NegativeSampling. None draws no negatives.
+        options: Other arguments of LinkNeighborLoader, and `seed` (see `snapdb.pyg.options.LoaderOptions`).
 
     Returns:
-        A LinkNeighborLoader whose batches threads build ahead, in order.
+        A LinkNeighborLoader whose batches are built ahead by threads and delivered in order.
 
     Raises:
-        InputError: An option is not supported; the message has the alternative.
+        InputError: An option is not supported. The message contains the alternative.
     """
     parsed = read_options(num_neighbors, options)
     ends = data.link_index(edge_label_index) if isinstance(data, SnapshotGraph) else edge_label_index
@@ -157,7 +159,7 @@ def link_loader(
 
 
 class _Threaded:
-    """A loader of PyG whose batches threads build ahead, each sampled by its number."""
+    """A loader of PyG whose batches are built ahead by threads. The number of a batch determines its samples."""
 
     batch_size: int | None
     batch_sampler: Any
@@ -171,7 +173,7 @@ class _Threaded:
     def __init__(
         self, options: ParsedOptions, data: Data | HeteroData | SnapshotGraph, seeds: Any, **labels: Any
     ) -> None:
-        """`labels` are the arguments of PyG's loader that belong to its kind of seeds."""
+        """Initialize the loader. `labels` are the arguments of PyG's loader that are specific to its kind of seeds."""
         sampling, passed, stores = options.sampling, dict(options.passed), data
         if isinstance(data, SnapshotGraph):
             draws, stores = data.drawing(sampling, options.seed), data.data
@@ -180,19 +182,19 @@ class _Threaded:
             graph = in_memory(data, sampling.time_attr, sampling.weight_attr)
             draws = SnapSampler(NeighborhoodSampler(graph, sampling, options.seed))
         _check_mask(draws.neighbourhoods.graph, seeds)
-        # In the MRO of both subclasses PyG's loader follows this class, so these are its arguments.
+        # In the MRO of both subclasses, PyG's loader follows this class, so these are its arguments.
         start: Any = super().__init__
         time = sampling.time_attr
         start(stores, sampling.num_neighbors, seeds, neighbor_sampler=draws, time_attr=time, **labels, **passed)
         _check_lengths(labels, len(self.dataset))
         self._options, self._draws, self._epoch = options, draws, 0
-        draws.open_for(self.input_data.input_type)  # raises errors of the options now, not at the first batch
+        draws.open_for(self.input_data.input_type)  # raises errors in the options now instead of at the first batch
 
     def __repr__(self) -> str:
         return f"Loader({len(self.batch_sampler)} batches, epoch {self._epoch}, seed {self._options.seed})"
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration; the iteration after it is the following epoch."""
+        """Set the epoch of the next iteration. Later iterations use the following epochs."""
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[Data | HeteroData]:
@@ -207,7 +209,7 @@ class _Threaded:
             results.close()
 
     def _tasks(self, epoch: int) -> Iterator[tuple[int, Tensor]]:
-        """Each batch's number over all epochs, and the positions of its seeds."""
+        """Yield the number of each batch over all epochs, and the positions of its seeds."""
         count = len(self.dataset)
         order = torch.arange(count)
         if self._options.shuffle:
@@ -218,14 +220,14 @@ class _Threaded:
             yield epoch * whole + index, order[torch.as_tensor(places, dtype=torch.int64)]
 
     def _batch(self, task: tuple[int, Tensor]) -> Data | HeteroData:
-        """The batch; called on any thread."""
+        """Build a batch. Any thread may call this method."""
         number, places = task
         drawn = self._sampled(self._draws.keyed(number), self.input_data[places])
         batch = self._gathering().filter_fn(drawn)
         return batch.pin_memory() if self.pin_memory and torch.cuda.is_available() else batch
 
     def _gathering(self) -> Self:
-        """This loader with its current data, whose rows are gathered."""
+        """Return this loader with its current data, whose rows are gathered by snapdb."""
         if not isinstance(self.data, Data | HeteroData):
             return self
         view = copy.copy(self)
@@ -234,31 +236,31 @@ class _Threaded:
 
     @abstractmethod
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
-        """The sampled neighbourhood of this loader's kind of seeds."""
+        """Return the sampled neighbourhood of this loader's kind of seeds."""
 
 
-class _Nodes(_Threaded, NeighborLoader):  # type: ignore[misc]  # PyG's classes are not typed
-    """The loader whose seeds are nodes."""
+class _Nodes(_Threaded, NeighborLoader):  # type: ignore[misc]  # PyG's classes have no type hints
+    """The loader for seeds that are nodes."""
 
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
         return draws.sample_from_nodes(inputs)
 
 
-class _Links(_Threaded, LinkNeighborLoader):  # type: ignore[misc]  # PyG's classes are not typed
-    """The loader whose seeds are edges."""
+class _Links(_Threaded, LinkNeighborLoader):  # type: ignore[misc]  # PyG's classes have no type hints
+    """The loader for seeds that are edges."""
 
     def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
         return draws.sample_from_edges(inputs, neg_sampling=self.neg_sampling)
 
 
 def _then(first: Callable[[Any], Any], second: Callable[[Any], Any] | None, batch: Any) -> Any:
-    """The batch after the first function, and after the second if there is one."""
+    """Apply the first function to the batch, and then the second one if there is one."""
     changed = first(batch)
     return changed if second is None else second(changed)
 
 
 def _check_mask(graph: PygGraph, seeds: Any) -> None:
-    """Raise unless the seeds are not a mask, or a mask over all nodes of their type."""
+    """Raise if the seeds are a mask that does not cover all nodes of their type."""
     typed = isinstance(seeds, tuple | list) and len(seeds) == 2 and isinstance(seeds[0], str)
     node_type, nodes = seeds if typed else (graph.node_types[0], seeds)
     count = graph.view.node_counts.get(node_type)
@@ -271,7 +273,7 @@ def _check_mask(graph: PygGraph, seeds: Any) -> None:
 
 
 def _check_lengths(given: Mapping[str, Any], count: int) -> None:
-    """Raise unless there are as many labels and times, where given, as seeds."""
+    """Raise unless labels and times have one value per seed."""
     for name in ("input_time", "edge_label", "edge_label_time"):
         if (values := given.get(name)) is not None and len(values) != count:
             raise InputError(
@@ -281,7 +283,7 @@ def _check_lengths(given: Mapping[str, Any], count: int) -> None:
 
 
 def _seeds(data: Data | HeteroData | SnapshotGraph, input_nodes: Any) -> Any:
-    """The seeds in PyG's form for this data."""
+    """Return the seeds in PyG's form for this data."""
     if isinstance(data, SnapshotGraph):
         return data.input_nodes(input_nodes)
     if isinstance(data, HeteroData) and input_nodes is None:

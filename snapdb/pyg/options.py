@@ -20,22 +20,22 @@ _STRATEGIES: dict[str, Method] = {"uniform": "UNIFORM", "last": "LATEST"}
 
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
-    """PyG's arguments of sampling; those that snapdb does not support raise an error.
+    """PyG's sampling arguments. Arguments that snapdb does not support raise an error.
 
     Raises:
-        InputError: a value is not supported, or two arguments contradict each other.
+        InputError: A value is not supported, or two arguments contradict each other.
     """
 
     num_neighbors: Sequence[int] | Mapping[tuple[str, str, str], Sequence[int]] | NumNeighbors
     replace: bool = False
     subgraph_type: str | SubgraphType = "directional"
-    """'bidirectional' adds the reverse of each sampled edge, as PyG does."""
+    """'bidirectional' adds the reverse of each sampled edge, as in PyG."""
     disjoint: bool = False
     temporal_strategy: str = "uniform"
     time_attr: str | None = None
     weight_attr: str | None = None
     is_sorted: bool = False
-    """Ignored: edges are sorted in any case."""
+    """Ignored, because edges are always sorted."""
     directed: bool = True
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class SamplingOptions:
 
     @property
     def counts(self) -> NumNeighbors:
-        """The numbers of neighbours in PyG's form; a new object, as PyG's caches its first result."""
+        """The fanouts in PyG's form. Always a new object, because PyG's object caches its first result."""
         given = self.num_neighbors
         return NumNeighbors(given.values, given.default) if isinstance(given, NumNeighbors) else NumNeighbors(given)
 
@@ -71,11 +71,11 @@ class SamplingOptions:
         return self.disjoint or self.time_attr is not None
 
     def spec(self, graph: PygGraph, seed_type: str, seed: int) -> SampleSpec:
-        """The equivalent spec, for seeds of a type.
+        """Return the equivalent spec for seeds of a type.
 
         Raises:
-            InputError: a number of neighbours is invalid.
-            ValueError: the edge types are not those of the graph.
+            InputError: A fanout is not valid.
+            ValueError: The edge types are not those of the graph.
         """
         counts: Any = self.counts.get_values(list(graph.relations))
         for key in graph.relations:
@@ -106,7 +106,7 @@ class SamplingOptions:
         return self.weight_attr is not None
 
     def _weights(self, graph: PygGraph) -> tuple[tuple[str, str], ...]:
-        """The edge types with weights, if `weight_attr` is set."""
+        """Return the edge types with weights if `weight_attr` is set."""
         if self.weight_attr is None:
             return ()
         weighed = (r for r in graph.relations.values() if graph.view.adjacency(r).weight is not None)
@@ -114,7 +114,7 @@ class SamplingOptions:
 
 
 class LoaderOptions(TypedDict, total=False):
-    """The keyword arguments of both loaders: PyG's, and `seed`."""
+    """The keyword arguments of both loaders: those of PyG, and `seed`."""
 
     replace: bool
     subgraph_type: Any
@@ -125,17 +125,17 @@ class LoaderOptions(TypedDict, total=False):
     is_sorted: bool
     directed: bool
     transform: Callable[[Any], Any] | None
-    """Runs on the threads that build batches; it must be a pure function."""
+    """Runs on the threads that build batches. It must be a pure function."""
     transform_sampler_output: Callable[[Any], Any] | None
     seed: int
-    """Fixes the order of seeds and all draws; PyG uses torch's generator instead."""
+    """Determines the order of seeds and all draws. PyG uses torch's generator instead."""
     batch_size: int
     shuffle: bool
     drop_last: bool
     sampler: Any
     batch_sampler: Any
     num_workers: int
-    """The number of threads that build batches; 0: one per core."""
+    """The number of threads that build batches. 0 uses one per core."""
     prefetch_factor: int | None
     """The number of batches per thread that may be ready or in progress."""
     pin_memory: bool
@@ -161,7 +161,7 @@ _RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
 _IGNORED = frozenset(
     {"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset", "collate_fn"}
 )
-"""Options that have no meaning with threads instead of worker processes."""
+"""Options that have no effect with threads instead of worker processes."""
 _UNSUPPORTED = {
     "neighbor_sampler": "snapdb is the neighbour sampler; pass other samplers to PyG's NodeLoader or LinkLoader",
     "generator": "seed=… determines order and samples; pass that",
@@ -170,7 +170,7 @@ _UNSUPPORTED = {
 }
 _KNOWN = _SAMPLING | frozenset(LoaderOptions.__annotations__)
 _PASSED = _KNOWN - _SAMPLING - _RUNNING - _IGNORED - _UNSUPPORTED.keys()
-"""Options that are passed to PyG's and torch's loaders."""
+"""Options that are passed on to the loaders of PyG and torch."""
 
 
 class ParsedOptions(NamedTuple):
@@ -183,14 +183,14 @@ class ParsedOptions(NamedTuple):
     ahead: int
     """The number of batches that may be ready or in progress."""
     passed: Mapping[str, Any]
-    """The options for PyG's and torch's loaders."""
+    """The options for the loaders of PyG and torch."""
 
 
 def read_options(num_neighbors: Any, options: LoaderOptions) -> ParsedOptions:
-    """The options by their purpose.
+    """Group the options by purpose.
 
     Raises:
-        InputError: an option is unknown or not supported; the message has the alternative.
+        InputError: An option is unknown or not supported. The message contains the alternative.
     """
     arguments: Mapping[str, Any] = options
     _check(arguments)

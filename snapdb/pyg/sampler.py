@@ -1,4 +1,4 @@
-"""A sampler for PyG's loaders with snapdb's draws, keyed by a number, which comes from torch or the caller."""
+"""A sampler for PyG's loaders with snapdb's draws, which depend on a number from torch or from the caller."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from snapdb.sampling import NeighborSampler, SamplerInput, SeedGroup, Subgraph, 
 from snapdb.types import Relation
 
 
-class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
-    """A NegativeSampling with its own generator, so that threads do not share draws.
+class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes have no type hints
+    """A NegativeSampling with a separate generator, so that threads do not share draws.
 
     >>> options = NegativeSampling("triplet", amount=2)
     >>> draws = _KeyedNegatives(options, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
@@ -49,14 +49,14 @@ class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes 
 
         Args:
             options: PyG's options.
-            generator: The generator of the draws; None: torch's default.
-            there: 'src' and 'dst' → the nodes that may be drawn at that end; None: all.
+            generator: The generator of the draws, or None for torch's default.
+            there: 'src' and 'dst' → the nodes that may be drawn at that end, or None for all.
         """
         super().__init__(options.mode, options.amount, options.src_weight, options.dst_weight)
         self._generator, self._there = generator, there
 
     def sample(self, num_samples: int, endpoint: Literal["src", "dst"], num_nodes: int | None = None) -> Tensor:
-        """[num_samples] nodes of one end, drawn by their weights if there are any."""
+        """Draw [num_samples] nodes of one end, by their weights if there are any."""
         weight = self.src_weight if endpoint == "src" else self.dst_weight
         there = self._there[endpoint]
         if weight is None:
@@ -74,27 +74,27 @@ class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes 
 
 @dataclass(frozen=True)
 class NeighborhoodSampler:
-    """Samples neighbourhoods in one graph, as a pure function of the seeds and of a number. Threads share it."""
+    """Samples neighbourhoods in a graph as a pure function of the seeds and a number. Threads may share it."""
 
     graph: PygGraph
     options: SamplingOptions
     seed: int
     _open: dict[str, tuple[NeighborSampler, deque[Any]]] = field(default_factory=dict)
-    """Seed type → a sampler, and its scratch buffers that no thread uses."""
+    """Seed type → a sampler, and its scratch buffers that are not in use."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**64:
             raise InputError(f"seed must be an integer from 0 to 2^64 - 1, found {self.seed!r}", code="pyg-argument")
 
     def opened(self, seed_type: str) -> tuple[NeighborSampler, deque[Any]]:
-        """The sampler for seeds of a type, and its scratch; the first call checks weights and numbers of neighbours."""
+        """Return the sampler for seeds of a type and its scratch buffers. The first call checks weights and fanouts."""
         if seed_type not in self._open:
             spec = self.options.spec(self.graph, seed_type, self.seed)
             self._open.setdefault(seed_type, (numba_sampler(self.graph.view, spec), deque()))
         return self._open[seed_type]
 
     def draw(self, entry: SamplerInput, number: int) -> Subgraph:
-        """The neighbourhood of the seeds; `number` takes the place of a batch's number in draw keys."""
+        """Sample the neighbourhood of the seeds. In draw keys, `number` replaces the number of the batch."""
         sampler, idle = self.opened(entry.groups[0].type)
         for group in entry.groups:
             if group.type not in sampler.node_types:
@@ -108,26 +108,27 @@ class NeighborhoodSampler:
         except IndexError:
             scratch = sampler.scratch()
         subgraph = sampler.sample(entry, number, scratch)
-        idle.append(scratch)  # not in a `finally`: after a failure it may be half-written, and is dropped
+        idle.append(scratch)  # not in a `finally`: after a failure, the buffer may be half-written and is dropped
         return subgraph
 
     def __reduce__(self) -> tuple[object, ...]:
-        """For DataLoader workers that are spawned: scratch is not pickled."""
+        """Pickle for spawned DataLoader workers, without scratch buffers."""
         return NeighborhoodSampler, (self.graph, self.options, self.seed)
 
 
 @document_attributes
 @dataclass(frozen=True)
-class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not typed
-    """A BaseSampler of PyG that samples with snapdb: pass it to NodeLoader or LinkLoader.
+class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no type hints
+    """A BaseSampler of PyG that samples with snapdb. It is an argument of PyG's NodeLoader or LinkLoader.
 
-    Its draws depend on `torch.manual_seed`, as those of PyG's own sampler do. `keyed` fixes them by a number instead.
+    Its draws depend on `torch.manual_seed`, like those of PyG's own sampler. `keyed` makes them depend on a number
+    instead.
     """
 
     neighbourhoods: NeighborhoodSampler
-    """Samples neighbourhoods in the graph, as a pure function of the seeds and a number."""
+    """Samples neighbourhoods in the graph as a pure function of the seeds and a number."""
     number: int | None = None
-    """The number that fixes the draws. None: each call takes one from torch's generator."""
+    """The number that determines the draws. If it is None, each call draws a number from torch's generator."""
 
     @property
     def num_neighbors(self) -> NumNeighbors:
@@ -136,26 +137,26 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
 
     @property
     def disjoint(self) -> bool:
-        """Whether each seed has its own tree."""
+        """Whether each seed has a separate tree."""
         return self.neighbourhoods.options.trees
 
     def open_for(self, seeds: str | tuple[str, str, str] | None) -> None:
-        """Open the sampler for seeds of a type; raise an error now if it cannot sample from them."""
+        """Open the sampler for seeds of a type. Raises an error now if it cannot sample from them."""
         types = self.neighbourhoods.graph.node_types
         self.neighbourhoods.opened(types[0] if seeds is None else seeds if isinstance(seeds, str) else seeds[0])
 
     def keyed(self, number: int) -> SnapSampler:
-        """Return the same sampler with its draws and negatives fixed by a number."""
+        """Return the same sampler with draws and negatives that depend on a number."""
         return replace(self, number=number)
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
         """Sample the neighbourhoods of nodes.
 
         Args:
-            inputs: The seeds, as PyG's loaders pass them.
+            inputs: The seeds, in the form that PyG's loaders pass.
 
         Raises:
-            BindError: Trees are bounded by time, and the nodes have no times.
+            BindError: Trees are limited by time, but the nodes have no times.
             DataError: A node is not in the snapshot.
         """
         seeds = inputs.node if inputs.input_type is None else {inputs.input_type: inputs.node}
@@ -170,11 +171,11 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         """Sample the neighbourhoods of the ends of edges and of their negatives, which are drawn as in PyG.
 
         Args:
-            inputs: The seed edges, as PyG's loaders pass them.
-            neg_sampling: How negatives are drawn. None: there are none.
+            inputs: The seed edges, in the form that PyG's loaders pass.
+            neg_sampling: The parameters of negative sampling, or None for no negatives.
 
         Raises:
-            BindError: Trees are bounded by time, and the edges have no times.
+            BindError: Trees are limited by time, but the edges have no times.
             DataError: An end is not in the snapshot.
         """
         graph = self.neighbourhoods.graph
@@ -186,7 +187,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return self._whole(edge_sample(inputs, self._drawn, graph.num_nodes, self.disjoint, node_time, neg_sampling))
 
     def _negatives(self, options: NegativeSampling, input_type: tuple[str, str, str] | None) -> _KeyedNegatives:
-        """PyG's negatives keyed by this number, among the nodes that exist."""
+        """Return PyG's negative sampling keyed by this number, among the nodes that exist."""
         graph, generator = self.neighbourhoods.graph, None
         if self.number is not None:
             key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
@@ -195,7 +196,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return _KeyedNegatives(options, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
 
     def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
-        """The output with the reverse of its edges, if the options require it."""
+        """Return the output, with the reverse edges added if the options require it."""
         both = SubgraphType(self.neighbourhoods.options.subgraph_type) == SubgraphType.bidirectional
         return out.to_bidirectional(keep_orig_edges=False) if both else out
 
@@ -206,7 +207,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         *,
         ordinals: Tensor | None = None,
     ) -> SamplerOutput | HeteroSamplerOutput:
-        """The output of PyG's samplers: seeds first, by type; with disjoint trees each seed is a root."""
+        """Return the output of PyG's samplers: seeds first, by type. With disjoint trees, each seed is a root."""
         graph = self.neighbourhoods.graph
         by_type = seeds if isinstance(seeds, Mapping) else {graph.node_types[0]: seeds}
         entry = self._entry({name: _numbers(ids) for name, ids in by_type.items()}, times, ordinals)
@@ -217,7 +218,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     def _entry(
         self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
     ) -> SamplerInput:
-        """The seeds in the sampler's form."""
+        """Return the seeds in the sampler's form."""
         self._check_there(seeds)
         bounds = np.cumsum([0, *(ids.size for ids in seeds.values())])
         trees = np.arange(bounds[-1], dtype=np.int64)
@@ -248,7 +249,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     def _moments(
         self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, count: int
     ) -> Int64s | None:
-        """[seeds] int64, the time of each; in trees without time any."""
+        """Return [seeds] int64, the time of each seed. Trees without times get an arbitrary one."""
         if not self.disjoint:
             return None
         if self.neighbourhoods.options.time_attr is None:
@@ -259,7 +260,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return np.concatenate([whole_times("the seeds' time", by_type[name]).numpy() for name in seeds])
 
     def _own_times(self, seeds: Mapping[str, Int64s]) -> Mapping[str, Tensor]:
-        """The times from which the seeds exist."""
+        """Return the times from which the seeds exist."""
         known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.options.time_attr
         if missing := [name for name in seeds if name not in known]:
             raise BindError(
@@ -271,7 +272,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
 
 
 def _numbers(values: Tensor) -> Int64s:
-    """Integers of any width, as int64 for kernels."""
+    """Convert integers of any width to int64 for kernels."""
     if values.is_floating_point():
         raise InputError(
             f"nodes must be integers, found {values.dtype}; convert them with .long()", code="pyg-argument"
@@ -294,7 +295,7 @@ def _single(graph: PygGraph, drawn: Subgraph) -> SamplerOutput:
 
 
 def _by_type(graph: PygGraph, drawn: Subgraph) -> HeteroSamplerOutput:
-    """The output with an entry for every type, even if it is empty."""
+    """Return the output with an entry for each type, even if it is empty."""
     walks = {tuple(key): relation for key, relation in graph.relations.items()}
     index = {key: tensor_of(drawn.edges[relation].index) for key, relation in walks.items()}
     none, hops = torch.empty(0, dtype=torch.int64), len(drawn.hops)

@@ -1,4 +1,4 @@
-"""A snapshot opened for PyG: its stores, its sampler, and the mapping between the user's ids and PyG's numbers."""
+"""A snapshot opened for PyG: its stores, its sampler, and the mapping between the user's ids and PyG's node numbers."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from snapdb.types import EdgeType, Relation
 
 
 def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph:  # noqa: A001  # snapdb.pyg.open
-    """Open a snapshot as a feature store and a graph store, as PyG's loaders take them.
+    """Open a snapshot as a feature store and a graph store for PyG's loaders.
 
     The files of the snapshot are kept until the result is closed.
 
     Args:
         db: The database.
         snapshot: The name of the snapshot.
-        reverse: Add the reverse of each edge type, as (destination, 'rev_' + edge, source). ToUndirected does the same
-            to a HeteroData; here the edges' features are not copied.
+        reverse: Whether to add the reverse of each edge type, as (destination, 'rev_' + edge, source). ToUndirected
+            does the same to a HeteroData, but here the features of edges are not copied.
 
     Returns:
         The snapshot. Close it, or use it as a context manager.
 
     Raises:
-        BindError: There is no such snapshot.
-        CorruptError: One of its files is missing or damaged.
+        BindError: The snapshot does not exist.
+        CorruptError: A file of the snapshot is missing or damaged.
     """
     if not isinstance(db, Database):
         raise InputError(
@@ -73,7 +73,7 @@ class SnapshotGraph:
     graph: PygGraph
     """The snapshot as arrays, with PyG's names of its types."""
     _lease: Lease | None
-    """The lock of the files; None: another process holds it."""
+    """The lock on the files, or None if another process holds it."""
 
     @cached_property
     def feature_store(self) -> SnapshotFeatures:
@@ -96,15 +96,16 @@ class SnapshotGraph:
         return f"SnapshotGraph({self.graph.view.lineage['snapshot']}; nodes: {nodes}; edges: {edges})"
 
     def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
-        """Return (node types, edge types) as `HeteroData.metadata()` does, for to_hetero and HGTConv."""
+        """Return (node types, edge types) like `HeteroData.metadata()`, for to_hetero and HGTConv."""
         return list(self.graph.node_types), [(*key,) for key in self.graph.relations]
 
     def sampler(self, num_neighbors: Any, *, seed: int = 0, **words: Any) -> SnapSampler:
         """Return a sampler for PyG's NodeLoader and LinkLoader, whose draws depend on `torch.manual_seed`.
 
         Args:
-            num_neighbors: The number of neighbours per hop, or edge type → numbers. -1: all neighbours.
-            seed: Another seed gives other draws.
+            num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
+                neighbours.
+            seed: The seed of the draws.
             words: Arguments of NeighborLoader: replace, subgraph_type, disjoint, temporal_strategy,
                 time_attr="edge_time" and weight_attr="edge_weight". Edges at the seed's time are included (<=).
 
@@ -127,7 +128,7 @@ class SnapshotGraph:
         return SnapSampler(NeighborhoodSampler(graph, words, seed))
 
     def with_edge_features(self, batch: Data | HeteroData) -> Data | HeteroData:
-        """Return the batch with the features of its edges, which PyG's loaders leave out: pass this as `transform`."""
+        """Return the batch with the features of its edges, which PyG's loaders omit. Pass it as `transform`."""
         for key in self.graph.relations:
             group = None if self.graph.single else tuple(key)
             store = batch if group is None else batch[group]
@@ -140,10 +141,10 @@ class SnapshotGraph:
 
         Args:
             nodes: [n] dense ids.
-            node_type: The type of the nodes. None: the only type.
+            node_type: The type of the nodes, or None for the only type.
 
         Returns:
-            [n] keys as an Arrow array; structs for a composite key.
+            [n] keys as an Arrow array, with structs for a composite key.
 
         Raises:
             InputError: An id is out of range.
@@ -159,11 +160,11 @@ class SnapshotGraph:
         return self.graph.view.keys[name].read(numbers)
 
     def find(self, keys: Any, node_type: str | None = None) -> Tensor:
-        """Return the dense ids of keys, in their order, for `input_nodes`.
+        """Return the dense ids of keys, in the order of the keys, for `input_nodes`.
 
         Args:
             keys: [n] your own keys, as an array, list or Arrow array.
-            node_type: The type of the nodes. None: the only type.
+            node_type: The type of the nodes, or None for the only type.
 
         Returns:
             [n] int64 dense ids.
@@ -186,20 +187,20 @@ class SnapshotGraph:
         return alive[torch.from_numpy(places.to_numpy(zero_copy_only=False).astype(np.int64))]
 
     def there(self, node_type: str | None = None) -> Tensor:
-        """Return the dense ids of the nodes in the snapshot, ascending: [nodes] int64. They may have gaps."""
+        """Return [nodes] int64, the dense ids of the nodes in the snapshot in ascending order. They may have gaps."""
         name = self._type(node_type)
         alive = self.graph.alive(name)
         return torch.arange(self.graph.view.node_counts[name]) if alive is None else alive
 
     def input_nodes(self, asked: Any) -> Any:
-        """Return seed nodes as PyG's loaders take them. A type alone, or None, means all nodes of the snapshot."""
+        """Return seed nodes in the form of PyG's loaders. A type alone, or None, selects all nodes of the snapshot."""
         if isinstance(asked, tuple | list) and len(asked) == 2 and isinstance(asked[0], str):
             return (asked[0], self.there(asked[0])) if asked[1] is None else asked
         nodes = self.there(asked) if asked is None or isinstance(asked, str) else asked
         return nodes if self.graph.single else (self._type(asked if isinstance(asked, str) else None), nodes)
 
     def link_index(self, asked: Any) -> Any:
-        """Return seed edges as PyG's loaders take them. None means all edges of the only edge type."""
+        """Return seed edges in the form of PyG's loaders. None selects all edges of the only edge type."""
         if not self.graph.single:
             return asked
         if asked is None:
@@ -208,7 +209,7 @@ class SnapshotGraph:
         return (None, asked) if isinstance(asked, Tensor) else asked
 
     def close(self) -> None:
-        """Release the files. Batches stay valid."""
+        """Release the files. Batches remain valid."""
         if self._lease is not None:
             self._lease.release()
 
@@ -221,7 +222,7 @@ class SnapshotGraph:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For DataLoader workers that are spawned: the process that opened the files keeps them locked."""
+        """Return the state for spawned DataLoader workers. The process that opened the files keeps them locked."""
         return {"graph": self.graph, "_lease": None}
 
     def _type(self, node_type: str | None) -> str:
@@ -257,7 +258,7 @@ class SnapshotGraph:
 
 
 _TARGET = "y"
-"""PyG's name of the target of a node."""
+"""PyG's name of a node's target."""
 
 
 def _raise_read_only(store: object, *args: object) -> NoReturn:
@@ -266,13 +267,13 @@ def _raise_read_only(store: object, *args: object) -> NoReturn:
     )
 
 
-class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are not typed
-    """A FeatureStore of PyG: features of nodes by dense id, targets as `y`, and features of edges by edge id (`e_id`).
+class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes have no type hints
+    """A FeatureStore of PyG: node features by dense id, targets as `y`, and edge features by edge id (`e_id`).
 
-    Edges also have `edge_time` and `edge_weight` if the graph declares them. Their first use copies the whole column.
+    Edges also have `edge_time` and `edge_weight` if the graph declares them. The first access copies the whole column.
 
-    A group is a node type or an edge type. In a graph of one node type and one edge type the group is None, which means
-    the nodes, or the edges for features that only edges have.
+    A group is a node type or an edge type. In a graph with one node type and one edge type, the group is None. It then
+    denotes the nodes, or the edges for features that only edges have.
     """
 
     def __init__(self, graph: PygGraph) -> None:
@@ -297,13 +298,13 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
         return [label for group, label in self._edges if group == edge_type]
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
-        """Return the features of nodes, which PyG's loaders read for each batch. Those of edges are read by name."""
+        """Return the features of nodes, which PyG's loaders read for each batch. Edge features are read by name."""
         return [TensorAttr(group_name=group, attr_name=label) for group, label in self._nodes]
 
     def _get_tensor(self, attr: TensorAttr) -> Tensor:
         feature = self._feature(attr)
         rows = rows_of(feature, _ids(attr.index, feature.shape[0]))
-        # Layers multiply by weights, and torch requires equal dtypes.
+        # Layers multiply states by weights, and torch requires equal dtypes.
         return rows.to(torch.get_default_dtype()) if attr.attr_name == WEIGHT else rows
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...]:
@@ -327,7 +328,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
 
 @dataclass(frozen=True)
 class _ByEdgeId:
-    """A column in the order of positions, read by edge id."""
+    """A column that is stored in the order of positions, and read by edge id."""
 
     ids: EdgeColumn
     values: EdgeColumn
@@ -355,14 +356,14 @@ class _ByEdgeId:
 
 
 def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
-    """The times and weights of an edge type, with their names in batches."""
+    """Return the times and weights of an edge type under their names in batches."""
     rows = graph.view.adjacency(Relation(edge, "IN"))
     places = rows.rows.indices.size + rows.rows.delta.indices.size
     known = {TIME: rows.time, WEIGHT: rows.weight}
     return {name: _ByEdgeId(rows.edge_id, column, places) for name, column in known.items() if column is not None}
 
 
-class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not typed
+class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes have no type hints
     """A GraphStore of PyG: the edges of each type as CSC, sorted by (destination, event time, edge id)."""
 
     def __init__(self, graph: PygGraph) -> None:
@@ -370,14 +371,14 @@ class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not 
         self._graph = graph
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
-        """Return one layout per edge type, with the number of dense ids at both ends as its size."""
+        """Return one layout per edge type, whose size is the number of dense ids at both ends."""
         return [
             EdgeAttr(None if self._graph.single else tuple(key), EdgeLayout.CSC, size=self._size(key))
             for key in self._graph.relations
         ]
 
     def edge_ids(self, edge_type: tuple[str, str, str] | None = None) -> Tensor:
-        """Return the edge id (`e_id`) of each position in the CSC: [edges] int64."""
+        """Return [edges] int64, the edge id (`e_id`) of each position in the CSC."""
         return tensor_of(self._graph.view.adjacency(self._graph.relation(edge_type)).flat().edge_id.astype(np.int64))
 
     def _size(self, key: EdgeType) -> tuple[int, int]:
@@ -394,10 +395,10 @@ class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes are not 
 
 
 def _ids(index: Any, count: int) -> Int64s:
-    """The rows of an index of PyG's, out of `count`.
+    """Return the row numbers of PyG's index into `count` rows.
 
     Raises:
-        IndexError: one is out of range.
+        IndexError: A row number is out of range.
     """
     if index is None or isinstance(index, slice | int):
         index = np.arange(count)[slice(None) if index is None else index]
