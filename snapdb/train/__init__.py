@@ -1,6 +1,6 @@
-"""A small reference trainer in plain torch: two models, a loop, predictions and metrics; and exact inference by layers.
+"""A small reference trainer in plain torch: two models, a training loop, metrics, and layer-wise inference.
 
-Its names come on first use, as those of `snapdb.loading` do and for the same reason: torch.
+Names are imported on first use, as in `snapdb.loading`, because they import torch.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ _NAMES = {
     ".models": ("GCN", "GraphSAGE", "Layers"),
 }
 
-if not TYPE_CHECKING:  # a checker would take any name for one of the package's
+if not TYPE_CHECKING:  # a type checker would accept any name as an attribute of the package
     __getattr__ = on_first_use(__name__, {name: module for module, names in _NAMES.items() for name in names})
 __dir__ = public_names(__name__)

@@ -1,8 +1,8 @@
-"""Exact layer-wise inference: each layer is computed for all nodes, from the states of the layer before.
+"""Exact layer-wise inference: each layer is computed for all nodes from the states of the previous layer.
 
-A node's neighbourhood of many hops, which grows with each hop, is never sampled: a layer reads batches of all nodes
-with all their neighbours, whose feature `x` is the state after the layer before. The cost is linear in edges and
-layers.
+The multi-hop neighbourhood of a node, which grows with each hop, is never sampled. Instead, a layer reads batches of
+all nodes with all of their neighbours, whose feature `x` is the state after the previous layer. The cost is linear in
+the number of edges and layers.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,28 +29,28 @@ from snapdb.train.models import Layers
 from snapdb.types import SampleSpec
 
 _ROWS = 1 << 14
-"""Rows per record batch."""
+"""The number of rows per record batch."""
 
 
 @document_attributes
 @dataclass(frozen=True, eq=False, repr=False)
 class Inferred:
-    """The outputs of a model for all vertices of a type, as `db.infer` returns them.
+    """The outputs of a model for all vertices of a type, as returned by `db.infer`.
 
-    It is an Arrow stream: `db.register`, polars, DuckDB and pyarrow read it as a table.
+    It is an Arrow stream, which `db.register`, polars, DuckDB and pyarrow read as a table.
     """
 
     node_type: str
     """The vertex type."""
     key: tuple[str, ...]
-    """The names of the key's columns."""
+    """The names of the key columns."""
     ids: pa.Array
-    """[nodes] your own keys: of the key's type, or structs for a composite key."""
+    """[nodes] your own keys, of the key's type, or structs for a composite key."""
     states: Tensor
-    """[nodes, width] or [nodes]: the outputs in the order of `ids`. Large ones are in a file, which is removed with the
-    tensor."""
+    """[nodes, width] or [nodes]: the outputs in the order of `ids`. Large outputs are in a file, which is removed
+    together with the tensor."""
     column: str
-    """The name of the column of outputs in the table."""
+    """The name of the output column in the table."""
 
     def __repr__(self) -> str:
         shape = tuple(self.states.shape)
@@ -61,32 +61,32 @@ class Inferred:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the table: the key's columns, then the outputs as fixed-size lists or numbers."""
+        """The Arrow schema of the table: the key columns, followed by the outputs as fixed-size lists or numbers."""
         return pa.schema(self._batch(0, 0).schema)
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the table as a reader of record batches, so that it need not fit in memory."""
+        """Return the table as a reader of record batches, so that it does not have to fit in memory."""
         starts = range(0, len(self), _ROWS)
         batches: Iterator[pa.RecordBatch] = (self._batch(start, start + _ROWS) for start in starts)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
 
     def arrow(self) -> pa.Table:
-        """Return the table: the key's columns and the outputs."""
+        """Return the table: the key columns and the outputs."""
         return self.reader().read_all()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the table as an Arrow C stream, for polars, DuckDB, pyarrow and others."""
+        """Return the table as an Arrow C stream for polars, DuckDB, pyarrow and other libraries."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _batch(self, start: int, stop: int) -> pa.RecordBatch:
-        """The rows start ≤ i < stop as a record batch."""
+        """Return the rows start ≤ i < stop as a record batch."""
         ids = self.ids.slice(start, stop - start)
         keys = [ids] if len(self.key) == 1 else ids.flatten()
         return pa.record_batch([*keys, _column(self.states[start:stop])], [*self.key, self.column])
 
 
 def _column(states: Tensor) -> pa.Array:
-    """Rows of numbers as an Arrow array; half precision as single precision, which SQL supports."""
+    """Return rows of numbers as an Arrow array. Half precision becomes single precision, which SQL supports."""
     if states.dtype == torch.float16:
         states = states.float()
     values = pa.array(states.reshape(-1).numpy())
@@ -104,27 +104,27 @@ class Passes:
     view: GraphView
     """The snapshot as arrays."""
     spec: SampleSpec
-    """The sampler of a layer's batches, whatever the seeds."""
+    """The sampler for the batches of a layer. Its seeds are ignored."""
     layers: Layers
     """The layers of the model."""
     folder: Path
-    """The directory of the files with states, which have no name and are removed when their readers end."""
+    """The directory for the state files. The files have no names, and are removed when they are no longer open."""
     transform: Callable[[Any], Any] | None
-    """A function of the features that the first layer reads. None: the features as they are."""
+    """A function that is applied to the features before the first layer, or None."""
     threads: int | None
-    """The number of threads that build batches. None: one per core, at most `most`."""
+    """The number of threads that build batches, or None for one per core, with at most `most` threads."""
     most: int | None
-    """The upper bound of threads if `threads` is None. None: the number of cores."""
+    """The upper bound of threads if `threads` is None. None means the number of cores."""
     device: str | None
-    """The device of the batches. None: the device of the model's weights."""
+    """The device of the batches, or None for the device of the model's weights."""
     step: Callable[[str, float], None]
-    """Called with the current step and the share of all work that is done, 0 to 1. It may raise an error to stop."""
+    """Called with the current step and the share of completed work, from 0 to 1. It may raise an error to stop."""
 
     def states(self, node_type: str) -> Tensor:
-        """Return the last layer's states of all nodes of a type, by dense id: [nodes, width] or [nodes].
+        """Return the last layer's states of all nodes of a type by dense id: [nodes, width] or [nodes].
 
         Raises:
-            InputError: There are no such nodes, or a layer does not return one row per seed.
+            InputError: The type has no nodes, or a layer does not return one row per seed.
             DatabaseError: The disk has no space for the states.
         """
         plan = self._needed(node_type)
@@ -132,10 +132,10 @@ class Passes:
         features: _Features = self.view.node_features
         fresh: dict[str, Array] = {}
         done = 0
-        # Without dropout and gradients: inference is exact, and keeps no activations.
+        # Without dropout and gradients, so that inference is deterministic and stores no activations.
         with self.layers.at_rest():
             for number, kinds in enumerate(plan):
-                # States of earlier layers are freed with their files: a pass reads one layer and writes the next.
+                # The states of earlier layers are freed with their files: a pass reads one layer and writes the next.
                 fresh = {}
                 for kind in kinds:
                     rows = self._pass(number, kind, features, done, total)
@@ -150,15 +150,15 @@ class Passes:
         return torch.from_numpy(fresh[node_type])
 
     def nodes(self, kind: str) -> Int64s:
-        """Return the dense ids of all nodes of a type, ascending: [nodes] int64."""
+        """Return the dense ids of all nodes of a type in ascending order: [nodes] int64."""
         alive = self.view.alive[kind]
         return np.arange(self.view.node_counts[kind]) if alive is None else np.flatnonzero(alive)
 
     def _needed(self, node_type: str) -> list[list[str]]:
-        """For each layer, the node types whose states later layers read."""
+        """Return for each layer the node types whose states later layers read."""
         relations = [relation for fanout in self.spec.fanouts for relation in fanout.relations]
         kinds, plan = [node_type], [[node_type]]
-        # Backwards from the last layer: a type is needed where a hop from a needed type reaches it.
+        # Backwards from the last layer: a type is needed if a hop from a needed type reaches it.
         for _ in self.layers.functions[1:]:
             for _ in range(self.spec.hops):
                 kinds = [*kinds, *(r.reaches for r in relations if r.expands in kinds)]
@@ -167,7 +167,7 @@ class Passes:
         return plan
 
     def _pass(self, number: int, kind: str, features: _Features, done: int, total: int) -> Array | None:
-        """One layer's states of all nodes of a type; None where it returns none."""
+        """Compute one layer's states of all nodes of a type, or return None if the layer returns none."""
         depth = len(self.layers.functions)
         last, what = number + 1 == depth, f"inferring {kind}, {self._layer(number)}"
         ids = self.nodes(kind)
@@ -187,12 +187,13 @@ class Passes:
                     size = ids.size if last else self.view.node_counts[kind]
                     rows = _kept((size, *states.shape[1:]), states.dtype, self.folder)
                 self._check_alike(number, batch, rows, states)
-                # States of the last layer are returned without gaps; those in between are looked up by dense id.
+                # The states of the last layer are returned without gaps. States of other layers are looked up by dense
+                # id.
                 rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = states
         return rows
 
     def _applied(self, number: int, batch: Batch) -> Array | None:
-        """A layer's states of the seeds of a batch; None where it returns none of their type."""
+        """Return a layer's states of the seeds of a batch, or None if it returns none of their type."""
         states = self._called(number, batch)
         if isinstance(states, Mapping):
             states = states.get(batch.seed_type)
@@ -208,7 +209,7 @@ class Passes:
         return states[: batch.batch_size].detach().cpu().numpy()
 
     def _called(self, number: int, batch: Batch) -> Any:
-        """The result of a layer; an error in it gets a note with the layer and the batch."""
+        """Call a layer. An error in it gets a note with the layer and the batch."""
         x = dict(batch.x) if len(batch.n_id) > 1 else batch.x.get(batch.seed_type)
         try:
             if number == 0 and self.transform is not None:
@@ -219,7 +220,7 @@ class Passes:
             raise
 
     def _check_alike(self, number: int, batch: Batch, rows: Array, states: Array | None) -> None:
-        """Raises InputError for states whose shape or dtype differs from those of earlier batches."""
+        """Raise InputError if the shape or dtype of states differs from that of earlier batches."""
         if states is None:
             raise self._unfit(number, batch, "returned no states, but did in previous batches")
         if (states.shape[1:], states.dtype) != (rows.shape[1:], rows.dtype):
@@ -227,15 +228,15 @@ class Passes:
             raise self._unfit(number, batch, f"returned rows of {states.shape[1:]} {states.dtype}, {before}")
 
     def _unfit(self, number: int, batch: Batch, what: str) -> InputError:
-        """The error for a layer's result."""
+        """Return the error for a layer's result."""
         return InputError(f"{self._layer(number)} {what} {_place(batch)}", code="layer-states")
 
     def _layer(self, number: int) -> str:
-        """The name of a layer for messages."""
+        """Return the name of a layer for messages."""
         return f"layer {number + 1} of {len(self.layers.functions)}"
 
     def _next(self, fresh: Mapping[str, Array]) -> _Features:
-        """The features of the next layer's batches: the states as x, and all features but x unchanged."""
+        """Return the features of the next layer's batches: the states as x, and all other features unchanged."""
         features: dict[str, Mapping[str, Feature]] = {}
         for kind in self.view.node_counts:
             own = {name: f for name, f in self.view.node_features.get(kind, {}).items() if name != "x"}
@@ -243,7 +244,7 @@ class Passes:
         return features
 
     def _batches(self, kind: str) -> int:
-        """The number of batches of a pass over a type."""
+        """Return the number of batches in a pass over a type."""
         alive = self.view.alive[kind]
         count = self.view.node_counts[kind] if alive is None else int(np.count_nonzero(alive))
         return -(-count // self.spec.batch_size)
@@ -254,15 +255,15 @@ class Passes:
 
 
 def _place(batch: Batch) -> str:
-    """The place of a batch for messages."""
+    """Return the description of a batch for messages."""
     return f"({batch.seed_type}, batch {batch.index[1]})"
 
 
 def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Array:
-    """Rows of zeros in an unnamed file, which may be larger than memory.
+    """Return rows of zeros in an unnamed file, which may be larger than memory.
 
     Raises:
-        DatabaseError: the disk has no room for them.
+        DatabaseError: The disk has no space for them.
     """
     what = f"the states of {shape[0]:,} nodes"
     values = temporary_bytes(

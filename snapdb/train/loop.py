@@ -1,4 +1,4 @@
-"""Training, prediction and evaluation over streams of batches; torch's seed and threads for a `with` block."""
+"""Training, prediction and evaluation over streams of batches, and context managers for torch's seed and threads."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from snapdb.train.optimizer import Adam
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator for a `with` block; the generator's state is restored after it.
+    """Seed torch's CPU generator for a `with` block, and restore its state afterwards.
 
     Args:
         seed: The seed of the generator.
@@ -39,9 +39,9 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let torch compute with `count` threads in a `with` block; the old number is restored after it.
+    """Set torch's number of threads for a `with` block, and restore the old number afterwards.
 
-    One thread is best for small networks: the threads of a stream need the cores, and torch's own threads spend more
+    One thread is best for small networks. The threads of a stream need the cores, and torch's own threads spend more
     time waiting for each other than working (measured: six times slower with two threads on two busy cores).
 
     Args:
@@ -69,29 +69,29 @@ _Metric = Callable[[Tensor, Tensor], float]
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class History:
-    """The losses and scores of a training run, as `fit` returns them."""
+    """The losses and scores of a training run, as returned by `fit`."""
 
     losses: tuple[float, ...]
-    """The mean loss of the seeds' labels, one per epoch."""
+    """The mean loss over the seeds' labels, one per epoch."""
     scores: tuple[float, ...]
     """The scores that `validate` returned, one per epoch. Empty without `validate`."""
     best: int
-    """The epoch whose weights the model has: the one with the best score, or the last one without `validate`."""
+    """The epoch of the model's final weights: the one with the best score, or the last one without `validate`."""
     seconds: float
-    """The wall-clock time of the run in seconds, validation included."""
+    """The wall-clock time of the run in seconds, including validation."""
 
 
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A model's logits for every seed of a stream, in the order of the seed set."""
+    """The logits of a model for every seed of a stream, in the order of the seed set."""
 
     input_id: Tensor
-    """[seeds] int64: the position of each seed in the stream's seed set, ascending."""
+    """[seeds] int64: the position of each seed in the stream's seed set, in ascending order."""
     logits: Tensor
     """[seeds, classes] float32: the model's output for each seed."""
     y: Tensor | None
-    """[seeds] or [seeds, n]: the targets. None if the batches have none."""
+    """[seeds] or [seeds, n]: the targets, or None if the batches have none."""
 
 
 def fit(
@@ -107,29 +107,29 @@ def fit(
     weight: str | None = None,
     transform: _Transform | None = None,
 ) -> History:
-    """Train `model` in place with Adam, one optimizer step per batch.
+    """Train `model` in place with Adam, with one optimizer step per batch.
 
-    The dtype and shape of the targets select the loss:
+    The dtype and shape of the targets determine the loss:
 
     - int64 [seeds]: classes, by cross-entropy. -1 means unlabelled.
     - int64 [seeds, n]: n binary labels per seed, by binary cross-entropy. -1 means unlabelled.
     - float32: values to regress, by squared error. NaN means unlabelled.
 
-    The same model, stream and `seed` give the same weights.
+    The same model, stream and `seed` produce the same weights.
 
     Args:
-        model: Called as `model(batch, x)`; returns the logits of the seeds.
-        stream: A `BatchStream`, or a list of batches, which is repeated each epoch.
-        epochs: The number of passes over the stream at most.
+        model: Called as `model(batch, x)`. It returns the logits of the seeds.
+        stream: A `BatchStream`, or a list of batches, which is repeated in each epoch.
+        epochs: The maximum number of passes over the stream.
         lr: The learning rate of Adam.
         weight_decay: The L2 penalty of Adam.
-        validate: Called after each epoch; returns a score, higher is better. The model keeps the weights of the best
-            epoch. None: it keeps those of the last epoch.
-        patience: Stop after this number of epochs without a better score. None: never.
+        validate: Called after each epoch. It returns a score, where higher is better, and the model gets the weights of
+            the best epoch. None leaves the weights of the last epoch.
+        patience: The number of epochs without a better score after which training stops, or None to never stop early.
         seed: The seed of dropout.
-        weight: The column of SEEDS that weighs each seed in the mean loss. None: all seeds weigh the same.
-        transform: Maps a batch's node features [nodes, width] to the model's input. None: the model reads those of the
-            batch.
+        weight: The column of SEEDS with the weight of each seed in the mean loss, or None for equal weights.
+        transform: Maps a batch's node features [nodes, width] to the input of the model. None passes no input, and the
+            model reads the features of the batch.
 
     Returns:
         The losses, the scores and the best epoch.
@@ -149,7 +149,7 @@ def fit(
                 continue
             scores.append(validate())
             if best < 0 or scores[-1] > scores[best]:
-                # A copy: state_dict refers to the parameters, which the next step changes.
+                # A copy, because state_dict refers to the parameters, which the next step changes.
                 best, weights = epoch, deepcopy(model.state_dict())
             if patience is not None and epoch - best >= patience:
                 break
@@ -159,14 +159,14 @@ def fit(
 
 
 def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform | None = None) -> Predictions:
-    """Compute the model's logits for every seed of epoch 0 of a stream, without gradients.
+    """Compute the model's logits for every seed in epoch 0 of a stream, without gradients.
 
-    Batches that pad a rank are skipped, so that no seed counts twice.
+    Padding batches of a rank are skipped, so that no seed counts twice.
 
     Args:
-        model: Called as `model(batch, x)` in evaluation mode; returns the logits of the seeds.
+        model: Called as `model(batch, x)` in evaluation mode. It returns the logits of the seeds.
         stream: A `BatchStream`, or a list of batches.
-        transform: Maps a batch's node features [nodes, width] to the model's input.
+        transform: Maps a batch's node features [nodes, width] to the input of the model.
 
     Returns:
         The logits in the order of the seed set.
@@ -192,7 +192,7 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform 
     if not order:
         raise InputError("the stream has no batch to predict: its SEEDS query returned no row", code="nothing-to-learn")
     input_id = torch.cat(order)
-    # Batches come in the order of the epoch; predictions are returned in the order of the seed set.
+    # Batches are in the order of the epoch. Predictions are returned in the order of the seed set.
     rows = torch.argsort(input_id)
     y = torch.cat(targets)[rows] if targets else None
     return Predictions(input_id[rows], torch.cat(logits)[rows], y)
@@ -206,11 +206,11 @@ def evaluate(
     Args:
         model: See `predict`.
         stream: See `predict`.
-        metrics: Name → function of (y, logits), such as `accuracy`.
+        metrics: Name → a function of (y, logits), such as `accuracy`.
         transform: See `predict`.
 
     Returns:
-        Name → value of the metric.
+        Name → the value of the metric.
 
     Raises:
         InputError: The stream has no targets or no batch.
@@ -224,7 +224,7 @@ def evaluate(
 def _epoch(
     model: nn.Module, batches: Iterable[Batch], optimizer: Adam, transform: _Transform | None, weight: str | None
 ) -> float:
-    """One epoch with one step per batch; returns the mean loss of the seeds' labels."""
+    """Train for one epoch with one step per batch, and return the mean loss over the seeds' labels."""
     model.train()
     total, labelled = 0.0, 0.0
     for batch in batches:
@@ -232,7 +232,7 @@ def _epoch(
         if not count:
             continue
         optimizer.zero_grad()
-        # The mean over the batch's labels, so that the step size does not depend on how many seeds have one.
+        # The mean over the batch's labels, so that the step size does not depend on the number of labelled seeds.
         torch.autograd.backward(loss / count)
         optimizer.step()
         total, labelled = total + loss.item(), labelled + count
@@ -242,7 +242,7 @@ def _epoch(
 
 
 def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, float]:
-    """The summed loss of the seeds' labels and their number, or the weighted sum and the sum of weights."""
+    """Return the summed loss over the seeds' labels and their number, or the weighted sum and the sum of weights."""
     if batch.y is None:
         raise InputError(_NO_TARGETS, code="targets-missing")
     loss, labelled = _losses(logits, batch.y)
@@ -253,9 +253,9 @@ def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, flo
 
 
 def _losses(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss of each label, and which labels exist, both in the shape of y."""
+    """Return the loss of each label, and which labels exist, both in the shape of y."""
     labelled = ~y.isnan() if y.is_floating_point() else y != -1
-    # Missing labels get any valid class, so that the loss is defined; their losses are multiplied by 0.
+    # Missing labels are replaced by any valid class, so that the loss is defined. Their losses are multiplied by 0.
     known = torch.where(labelled, y, 0)
     if y.is_floating_point():
         return functional.mse_loss(logits.reshape(y.shape), known, reduction="none"), labelled
@@ -265,10 +265,10 @@ def _losses(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
-    """The stream set to an epoch; a plain list of batches is the same in every epoch.
+    """Set the stream to an epoch, and return it. A plain list of batches is the same in every epoch.
 
     Raises:
-        TypeError: it is the name of a sampler, a database, or anything else without batches.
+        TypeError: The argument is the name of a sampler, a database, or another object without batches.
     """
     given: object = stream  # callers without a type checker may pass anything
     if isinstance(given, str) or not isinstance(given, Iterable | Dataset):
@@ -282,5 +282,5 @@ def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
 
 
 def _transformed(batch: Batch, transform: _Transform | None) -> Tensor | None:
-    """The input of the model in place of the batch's features; None where it reads those."""
+    """Return the transformed features as the input of the model, or None if the model reads those of the batch."""
     return None if transform is None else transform(batch.x[batch.seed_type])

@@ -1,7 +1,7 @@
 """Metrics: accuracy, area under the ROC curve, average precision, ranks, mean reciprocal rank and hits at k.
 
-Every metric takes tensors, arrays or lists, the true targets first, and returns one float. `ranks` returns one rank per
-target, which `mean_reciprocal_rank` and `hits_at` read.
+Every metric accepts tensors, arrays or lists, with the true targets first, and returns one float. `ranks` returns one
+rank per target. These are the inputs of `mean_reciprocal_rank` and `hits_at`.
 """
 
 from typing import Any
@@ -13,11 +13,11 @@ from snapdb.errors import InputError
 
 
 def accuracy(y: Any, logits: Any) -> float:
-    """Return the share of rows whose predicted class is the target.
+    """Return the share of rows whose predicted class equals the target.
 
     Args:
         y: [n] classes.
-        logits: [n, classes] logits, of which the largest is the prediction, or [n] predicted classes.
+        logits: [n, classes] logits, the largest of which is the prediction, or [n] predicted classes.
 
     Examples:
         >>> accuracy([0, 1, 1, 0], [0, 1, 0, 0])
@@ -33,11 +33,11 @@ def accuracy(y: Any, logits: Any) -> float:
 
 
 def roc_auc(y: Any, scores: Any) -> float:
-    """Return the area under the ROC curve: the probability that a positive scores above a negative; a tie counts half.
+    """Return the area under the ROC curve: the probability that a positive outscores a negative. A tie counts half.
 
     Args:
         y: [n] targets, 0 or 1.
-        scores: [n] scores, higher for the positive class, or [n, 2] logits.
+        scores: [n] scores, which are higher for the positive class, or [n, 2] logits.
 
     Raises:
         InputError: Only one class is present, a target is not 0 or 1, or a score is NaN.
@@ -51,7 +51,7 @@ def roc_auc(y: Any, scores: Any) -> float:
     truth, score = _binary(y, scores)
     _, group, count = np.unique(score, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    rank = (last - (count - 1) / 2)[group]  # ranks count from 1, and tied scores get their mean rank (Mann-Whitney U)
+    rank = (last - (count - 1) / 2)[group]  # ranks start at 1, and tied scores get their mean rank (Mann-Whitney U)
     positives = int(truth.sum())
     negatives = len(truth) - positives
     above = rank[truth].sum() - positives * (positives + 1) / 2
@@ -59,11 +59,11 @@ def roc_auc(y: Any, scores: Any) -> float:
 
 
 def average_precision(y: Any, scores: Any) -> float:
-    """Return the average precision as scikit-learn defines it: precision times the step in recall, over all thresholds.
+    """Return the average precision as defined by scikit-learn: the sum of precision times the step in recall.
 
     Args:
         y: [n] targets, 0 or 1.
-        scores: [n] scores, higher for the positive class, or [n, 2] logits. Equal scores are one threshold.
+        scores: [n] scores, which are higher for the positive class, or [n, 2] logits. Equal scores form one threshold.
 
     Raises:
         InputError: Only one class is present, a target is not 0 or 1, or a score is NaN.
@@ -77,7 +77,7 @@ def average_precision(y: Any, scores: Any) -> float:
     truth, score = _binary(y, scores)
     order = np.argsort(-score, kind="stable")
     truth, score = truth[order], score[order]
-    # Tied scores are one threshold: only the last row of each tie is a point of the curve.
+    # Tied scores form one threshold: only the last row of each tie is a point of the curve.
     last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
     hits = np.cumsum(truth)[last]
     precision = hits / (last + 1)
@@ -86,13 +86,13 @@ def average_precision(y: Any, scores: Any) -> float:
 
 
 def ranks(target: Any, scores: Any, known: Any = None) -> Float64s:
-    """Return the rank of each target among the candidates of its row, from 1. Equal scores share their middle rank.
+    """Return the rank of each target among the candidates of its row, starting at 1. Ties share their middle rank.
 
     Args:
-        target: [n] columns of the true candidates.
-        scores: [n, candidates] scores, higher is better.
-        known: [2, m] rows and columns of other true candidates, which are left out: this gives *filtered* ranks. A pair
-            may be listed twice; a target that is listed is kept. None: no candidate is left out.
+        target: [n] the columns of the true candidates.
+        scores: [n, candidates] scores, where higher is better.
+        known: [2, m] rows and columns of other true candidates, which are excluded for *filtered* ranks. Pairs may be
+            repeated, and a target is never excluded. None excludes no candidate.
 
     Returns:
         [n] float64 ranks.
@@ -124,7 +124,7 @@ def mean_reciprocal_rank(ranks: Any) -> float:
     """Return the mean of 1 / rank.
 
     Args:
-        ranks: [n] ranks, from 1.
+        ranks: [n] ranks, starting at 1.
 
     Examples:
         >>> mean_reciprocal_rank([1, 2, 4])
@@ -138,7 +138,7 @@ def hits_at(k: int, ranks: Any) -> float:
 
     Args:
         k: The worst rank that counts as a hit.
-        ranks: [n] ranks, from 1.
+        ranks: [n] ranks, starting at 1.
 
     Examples:
         >>> hits_at(3, [1, 2, 4, 3.5])
@@ -148,7 +148,7 @@ def hits_at(k: int, ranks: Any) -> float:
 
 
 def _ranks(values: Any) -> Float64s:
-    """The ranks as numbers: at least one, and none below 1."""
+    """Return the ranks as numbers. There must be at least one, and none below 1."""
     ranks = np.asarray(values, dtype=np.float64)
     if not ranks.size or not (ranks >= 1).all():
         what = f"the minimum is {ranks.min()}" if ranks.size else "there are none"
@@ -157,7 +157,7 @@ def _ranks(values: Any) -> Float64s:
 
 
 def _others(known: Any, target: Array, candidates: int) -> tuple[Array, Array]:
-    """The rows and columns of known pairs that are not their row's target, each pair once."""
+    """Return the rows and columns of known pairs that are not the target of their row, without duplicates."""
     both = np.asarray(known, dtype=np.int64)
     _table(both, 2, "known pairs")
     row, column = both
@@ -171,7 +171,7 @@ def _others(known: Any, target: Array, candidates: int) -> tuple[Array, Array]:
 
 
 def _table(numbers: Array, rows: int, what: str) -> None:
-    """Raises InputError for anything but a table of this number of rows."""
+    """Raise InputError unless `numbers` is a table with this number of rows."""
     if numbers.ndim != 2 or len(numbers) != rows:
         raise InputError(
             f"the {what} must be a table of {rows} rows, found shape {numbers.shape}; transpose or reshape them",
@@ -180,7 +180,7 @@ def _table(numbers: Array, rows: int, what: str) -> None:
 
 
 def _inside(numbers: Array, end: int, what: str) -> None:
-    """Raises InputError for numbers that are not 0 ≤ number < end."""
+    """Raise InputError unless all numbers satisfy 0 ≤ number < end."""
     if numbers.size and (numbers.min() < 0 or numbers.max() >= end):
         raise InputError(
             f"the {what} must be from 0 to {end - 1}, found {numbers.min()} to {numbers.max()}; number them from 0 "
@@ -191,7 +191,7 @@ def _inside(numbers: Array, end: int, what: str) -> None:
 
 
 def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
-    """Targets as booleans and scores as one number per row, after checks."""
+    """Return targets as booleans and scores as one number per row, after validation."""
     truth, score = np.asarray(y), np.asarray(scores, dtype=np.float64)
     if score.ndim == 2 and score.shape[1] == 2:
         score = score[:, 1] - score[:, 0]
@@ -210,7 +210,7 @@ def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
 
 
 def _same_length(truth: Array, guess: Array) -> None:
-    """Raises InputError unless there is one prediction per target, and at least one."""
+    """Raise InputError unless there is one prediction per target, and at least one target."""
     if len(truth) != len(guess) or not len(truth):
         raise InputError(
             f"a metric needs one prediction per target, and at least one, found {len(guess)} for {len(truth)}",
@@ -219,7 +219,7 @@ def _same_length(truth: Array, guess: Array) -> None:
 
 
 def _not_nan(score: Array) -> None:
-    """Raises InputError for NaN among the scores."""
+    """Raise InputError if a score is NaN."""
     if rows := int(np.isnan(score).reshape(len(score), -1).any(axis=1).sum()):
         raise InputError(
             f"the scores of a metric must not be NaN, found {rows} of {len(score)} rows with NaN; check the model",

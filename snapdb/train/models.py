@@ -1,6 +1,6 @@
-"""Two small graph neural networks that read a `Batch`, GraphSAGE and GCN, in plain torch, and layers for `db.infer`.
+"""Two small graph neural networks in plain torch that read a `Batch`, GraphSAGE and GCN, and layers for `db.infer`.
 
-Both take batches with one vertex type. Messages of several edge types are summed. They are passed from row 0 of
+Both support batches with one vertex type. Messages of several edge types are summed. They are passed from row 0 of
 `edge_index` to row 1, toward the seeds. Each layer computes only the nodes that later layers need.
 """
 
@@ -22,8 +22,8 @@ from snapdb.loading import Batch
 from snapdb.train.loop import seeded
 
 _Layer = Callable[[Batch, Any], Any]
-"""A layer: called with a batch and the states of its nodes, a tensor for one node type (None where it has no x), else a
-dict by node type. Its result, a tensor or such a dict, begins with the states of the seeds."""
+"""A layer, called with a batch and the states of its nodes: a tensor for one node type (None without x), else a dict by
+node type. Its result, a tensor or such a dict, begins with the states of the seeds."""
 
 _OWN = "layers=[…], one function of (batch, x) per layer that returns the next states of the seeds"
 
@@ -31,7 +31,7 @@ _OWN = "layers=[…], one function of (batch, x) per layer that returns the next
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a model, which layer-wise inference applies to all nodes one after another."""
+    """The layers of a model, which layer-wise inference applies to all nodes one after the other."""
 
     functions: tuple[_Layer, ...]
     """One function of (batch, x) per layer, which returns the next states of the seeds."""
@@ -40,11 +40,11 @@ class Layers:
 
     @staticmethod
     def of(model: Any, layers: Sequence[_Layer] | None) -> Layers:
-        """Return the given layers, or those of the model: of its method `layerwise`, or of a BasicGNN of PyG.
+        """Return these layers, or those of the model's method `layerwise` or of a BasicGNN of PyG.
 
         Args:
-            model: The model. Its modules are put into evaluation mode during inference.
-            layers: One function of (batch, x) per layer. None: the layers of the model.
+            model: The model. Its modules are in evaluation mode during inference.
+            layers: One function of (batch, x) per layer, or None for the layers of the model.
 
         Raises:
             InputError: The layers of the model are not known.
@@ -59,12 +59,12 @@ class Layers:
 
     @property
     def device(self) -> str:
-        """The device of the weights: 'cpu' if there are none."""
+        """The device of the weights, or 'cpu' if there are none."""
         return next((str(p.device) for module in self.modules for p in module.parameters()), "cpu")
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
-        """Enter evaluation mode without gradients for a `with` block; the mode of each module is restored after it."""
+        """Enter evaluation mode without gradients for a `with` block, and restore each module's mode afterwards."""
         before = [(part, part.training) for module in self.modules for part in module.modules()]
         try:
             for module in self.modules:
@@ -77,7 +77,7 @@ class Layers:
 
 
 def _of_model(model: Any) -> Layers:
-    """The layers of a model."""
+    """Return the layers of a model."""
     if hasattr(model, "layerwise"):
         return Layers(tuple(model.layerwise()), _modules(model))
     if hasattr(model, "inference_per_layer"):
@@ -90,7 +90,7 @@ def _of_model(model: Any) -> Layers:
 
 
 def _of_pyg(model: Any) -> tuple[_Layer, ...]:
-    """The layers of PyG's BasicGNN; where they are normalized by degree, degrees are counted first."""
+    """Return the layers of PyG's BasicGNN. If they are normalized by degree, the first one counts the degrees."""
     by_degree = [conv for conv in model.convs if type(conv).__name__ == "GCNConv" and conv.normalize]
     odd = f"jk={model.jk_mode!r}, which needs the states of all layers at once"
     if model.jk_mode in (None, "last"):
@@ -104,23 +104,23 @@ def _of_pyg(model: Any) -> tuple[_Layer, ...]:
 
 
 def _plain(model: Any, number: int, batch: Batch, x: Any) -> Tensor:
-    """One layer of PyG's model."""
+    """Compute one layer of PyG's model."""
     states: Tensor = model.inference_per_layer(number, x, _edges(batch, x), batch.batch_size)
     return states
 
 
 def _counted(batch: Batch, x: Any) -> Tensor:
-    """The seeds' states with their degrees as GCNConv counts them: edges from other nodes, and one self loop."""
+    """Return the seeds' states with their degrees as counted by GCNConv: edges from other nodes, and one self loop."""
     source, target = _edges(batch, x)
     degree = 1 + torch.bincount(target[source != target], minlength=batch.batch_size)
     return torch.cat([x[: batch.batch_size], degree[: batch.batch_size, None]], dim=1)
 
 
 def _by_degree(model: Any, number: int, batch: Batch, x: Tensor) -> Tensor:
-    """One layer of GCNConv, which divides a node's message by the root of its degree, as counted in the batch.
+    """Compute one layer of GCNConv, which divides a message by the root of its node's degree in the batch.
 
-    That count is right for the seeds. For the other nodes, which have no edges in a batch of one hop, it is 1, so their
-    states are divided here by the root of the degree that the first pass counted.
+    That degree is correct for the seeds. The other nodes have no edges in a batch of one hop, so their degree is 1, and
+    their states are divided here by the root of the degree that the first pass counted.
     """
     states, degree = x[:, :-1], x[:, -1:]
     seeds, others = states[: batch.batch_size], states[batch.batch_size :] * degree[batch.batch_size :].rsqrt()
@@ -129,7 +129,7 @@ def _by_degree(model: Any, number: int, batch: Batch, x: Tensor) -> Tensor:
 
 
 def _edges(batch: Batch, x: Any) -> Tensor:
-    """The edges of a batch for a model of PyG, which handles one node type and one edge type."""
+    """Return the edges of a batch for a model of PyG, which supports one node type and one edge type."""
     if len(batch.n_id) == 1 and len(batch.edge_index) == 1 and x is not None:
         edges: Tensor = batch.only.edge_index
         return edges
@@ -143,7 +143,7 @@ def _edges(batch: Batch, x: Any) -> Tensor:
 
 
 def _modules(*candidates: Any) -> tuple[nn.Module, ...]:
-    """The torch modules among the candidates."""
+    """Return the torch modules among the candidates."""
     return tuple(model for model in candidates if isinstance(model, nn.Module))
 
 
@@ -169,16 +169,16 @@ class GraphSAGE(nn.Module):
         residual: bool = True,
         seed: int = 0,
     ) -> None:
-        """Initialize the weights, which depend on `seed` only.
+        """Initialize the weights, which depend only on `seed`.
 
         Args:
             features: The width of the node feature x.
             classes: The number of logits per seed.
             hidden: The width of the states.
-            layers: The number of rounds: the hops of the sampler.
+            layers: The number of rounds, which is the number of hops of the sampler.
             dropout: The probability of dropout after each round.
-            norm: Put a LayerNorm before each round.
-            residual: Add the input of each round to its output.
+            norm: Whether to apply a LayerNorm before each round.
+            residual: Whether to add the input of each round to its output.
             seed: The seed of the weights.
         """
         super().__init__()
@@ -197,7 +197,7 @@ class GraphSAGE(nn.Module):
 
         Args:
             batch: A batch of one vertex type.
-            x: [nodes, features] node features. None: `batch.x` of the type.
+            x: [nodes, features] node features, or None for `batch.x` of the type.
 
         Raises:
             InputError: The batch has several vertex types, or there is no feature x.
@@ -209,11 +209,11 @@ class GraphSAGE(nn.Module):
         return logits
 
     def layerwise(self) -> list[_Layer]:
-        """Return each round as a function of (batch, x), for `db.infer`. The first encodes, the last reads out."""
+        """Return each round as a function of (batch, x), for `db.infer`. The first encodes, and the last reads out."""
         return [partial(self._layer, i) for i in range(self.depth)]
 
     def _layer(self, i: int, batch: Batch, x: Tensor | None) -> Tensor:
-        """One round as a function of a one-hop batch."""
+        """Compute one round as a function of a one-hop batch."""
         state = _features(batch, x, 1)
         if i == 0:
             state = torch.relu(self.encode(state))
@@ -222,7 +222,7 @@ class GraphSAGE(nn.Module):
         return given
 
     def _round(self, i: int, state: Tensor, edges: _LayerEdges) -> Tensor:
-        """One round: a linear map of a node's own state, plus one of the mean of its neighbours'."""
+        """Compute one round: a linear map of a node's own state, plus one of the mean of its neighbours."""
         normed = self.norm[i](state)
         messages = self.root[i](normed[: edges.receivers]) + self.neighbour[i](edges.mean(normed))
         change: Tensor = self.dropout(torch.relu(messages))
@@ -234,11 +234,11 @@ class GCN(nn.Module):
 
     Kipf and Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017.
 
-    `normalize="symmetric"` weighs an edge by 1 / sqrt(degree of source · degree of destination), self loops counted.
-    Degrees are counted in the batch: they are exact for nodes whose neighbours were all sampled (FULL), and too small
-    for nodes of the last hop, which are not expanded. With one hop more than layers the result is exactly that of the
-    whole graph, as under `db.infer`. `normalize="mean"` weighs an edge by 1 / degree of the destination, which is
-    always expanded: the result is exact with as many hops as layers.
+    `normalize="symmetric"` weights an edge by 1 / sqrt(degree of source · degree of destination), including self loops.
+    Degrees are counted in the batch. They are exact for nodes whose neighbours were all sampled (FULL), and too small
+    for nodes of the last hop, which are not expanded. With one more hop than layers, the result is exactly that of the
+    whole graph, as in `db.infer`. `normalize="mean"` weights an edge by 1 / degree of the destination, which is always
+    expanded, so the result is exact with as many hops as layers.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class GCN(nn.Module):
         normalize: str = "symmetric",
         seed: int = 0,
     ) -> None:
-        """Initialize the weights, which depend on `seed` only.
+        """Initialize the weights, which depend only on `seed`.
 
         Args:
             features: The width of the node feature x.
@@ -285,7 +285,7 @@ class GCN(nn.Module):
 
         Args:
             batch: A batch of one vertex type.
-            x: [nodes, features] node features. None: `batch.x` of the type.
+            x: [nodes, features] node features, or None for `batch.x` of the type.
 
         Raises:
             InputError: The batch has several vertex types, or there is no feature x.
@@ -301,22 +301,22 @@ class GCN(nn.Module):
         return [self._counted, *(partial(self._layer, i) for i in range(self.depth))]
 
     def _counted(self, batch: Batch, x: Tensor | None) -> Tensor:
-        """The seeds' states, with their degrees as one more column."""
+        """Return the seeds' states with their degrees as an additional column."""
         state = _features(batch, x, 0)
         return torch.cat([state, _degree(batch)[: len(state), None]], dim=1)
 
     def _layer(self, i: int, batch: Batch, x: Tensor) -> Tensor:
-        """One layer as a function of a one-hop batch, with degrees as the last column."""
+        """Compute one layer as a function of a one-hop batch, with degrees as the last column."""
         given = self._round(i, x[:, :-1], _LayerEdges.of(batch, 1), x[:, -1])
         return given if i + 1 == self.depth else torch.cat([given, x[: len(given), -1:]], dim=1)
 
     def _round(self, i: int, state: Tensor, edges: _LayerEdges, degree: Tensor) -> Tensor:
-        """One layer on the nodes within its reach."""
+        """Compute one layer for the nodes within its reach."""
         mixed = self._mix(edges, self.linear[i](self.dropout(state)), degree)
         return torch.relu(mixed) if i + 1 < self.depth else mixed
 
     def _mix(self, edges: _LayerEdges, state: Tensor, degree: Tensor) -> Tensor:
-        """The normalized sum over neighbours and the node itself."""
+        """Return the normalized sum over the neighbours and the node itself."""
         scale = degree[: len(state), None]
         here = degree[: edges.receivers, None]
         if self.normalize == "mean":
@@ -331,24 +331,24 @@ class _LayerEdges(NamedTuple):
     edges: tuple[Tensor, ...]
     """Per relation, [2, edges] local ids: neighbour, receiver."""
     receivers: int
-    """The number of leading nodes of the batch, whose states the layer computes."""
+    """The number of leading nodes of the batch whose states the layer computes."""
 
     @classmethod
     def of(cls, batch: Batch, reach: int) -> _LayerEdges:
-        """The edges of a layer whose output must cover the nodes of the first `reach` hops; the seeds count as one."""
+        """Return the edges of a layer that must compute the nodes of the first `reach` hops. The seeds count as one."""
         kind = batch.seed_type
         edges = tuple(index[:, : sum(batch.num_sampled_edges[key][:reach])] for key, index in batch.edge_index.items())
         return cls(edges, sum(batch.num_sampled_nodes[kind][:reach]))
 
     def total(self, state: Tensor) -> Tensor:
-        """[receivers, width] the sum of the neighbours' states, over all relations."""
+        """Return [receivers, width] the sum of the neighbours' states over all relations."""
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             out = out.index_add(0, index[1], state.index_select(0, index[0]))
         return out
 
     def mean(self, state: Tensor) -> Tensor:
-        """[receivers, width] the mean of each relation's neighbours, 0 without any, summed over relations."""
+        """Return [receivers, width] the mean of each relation's neighbours (0 without any), summed over relations."""
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             count = torch.bincount(index[1], minlength=self.receivers).clamp(min=1).to(state.dtype)
@@ -358,7 +358,7 @@ class _LayerEdges(NamedTuple):
 
 
 def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
-    """[nodes within `layers` hops, width] the features of a batch with one vertex type: the given ones, or its own."""
+    """Return [nodes within `layers` hops, width] the features of a batch with one vertex type: `x`, or its own."""
     kind = batch.seed_type
     if len(batch.num_sampled_nodes) != 1:
         kinds = ", ".join(sorted(batch.num_sampled_nodes))
@@ -376,9 +376,9 @@ def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
 
 
 def _degree(batch: Batch) -> Tensor:
-    """[nodes] float: incoming edges in the batch, and one for the self loop."""
+    """Return [nodes] float: the number of incoming edges in the batch, plus one for the self loop."""
     nodes = sum(batch.num_sampled_nodes[batch.seed_type])
-    # Degrees of the batch, not of the snapshot: they are exact for nodes whose neighbours were all sampled.
+    # Degrees in the batch instead of the snapshot: they are exact for nodes whose neighbours were all sampled.
     degree = torch.ones(nodes, device=batch.input_id.device)
     for index in batch.edge_index.values():
         degree += torch.bincount(index[1], minlength=nodes)

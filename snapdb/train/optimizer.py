@@ -1,4 +1,4 @@
-"""Adam over a model's parameters, without what `torch.optim` imports for torch.compile."""
+"""Adam over a model's parameters, without the modules that `torch.optim` imports for torch.compile."""
 
 from collections.abc import Iterable
 
@@ -11,10 +11,10 @@ _EPSILON = 1e-8
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015): the steps of `torch.optim.Adam`, bit for bit, by torch's own function for one step.
+    """Adam (Kingma and Ba, 2015). Its steps equal those of `torch.optim.Adam` bit for bit, as torch computes each step.
 
-    `torch.optim.Adam` imports `torch._dynamo` when it is constructed, which takes two seconds of processor time in each
-    process, and which training without torch.compile never uses.
+    The constructor of `torch.optim.Adam` imports `torch._dynamo`, which takes two seconds of processor time in each
+    process, and is not needed without torch.compile.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float = 0.0) -> None:
@@ -22,20 +22,20 @@ class Adam:
         self._lr = lr
         self._weight_decay = weight_decay
         self._means: list[Tensor] = [torch.zeros_like(p, memory_format=torch.preserve_format) for p in self._parameters]
-        """Running means of the gradients, one tensor per parameter."""
+        """The running means of the gradients, one tensor per parameter."""
         self._squares: list[Tensor] = [torch.zeros_like(mean) for mean in self._means]
-        """Running means of the squared gradients."""
+        """The running means of the squared gradients."""
         self._steps: list[Tensor] = [torch.tensor(0.0) for _ in self._means]
-        """Steps so far per parameter, on the CPU: a parameter without a gradient takes no step."""
+        """The number of steps per parameter, on the CPU. Parameters without a gradient are not stepped."""
 
     def zero_grad(self) -> None:
-        """Drop the gradients of all parameters."""
+        """Clear the gradients of all parameters."""
         for parameter in self._parameters:
             parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
-        """Change each parameter that has a gradient."""
+        """Update each parameter that has a gradient."""
         rows = zip(self._parameters, self._means, self._squares, self._steps, strict=True)
         due = [(p, p.grad, mean, square, step) for p, mean, square, step in rows if p.grad is not None]
         adam(
