@@ -82,7 +82,7 @@ class StageLoader(Iterable[Any]):
             epoch: A function that returns the trainer's current epoch. It returns None without a trainer, and each
                 iteration then yields the next epoch.
             num_workers: The number of DataLoader workers that build batches; 0 uses threads of this process.
-            pin_memory: Copy batches into page-locked memory.
+            pin_memory: Whether to copy batches into page-locked memory.
         """
         self.stream = stream
         self._epoch = epoch

@@ -73,7 +73,7 @@ class EdgeLayout:
     bytes: int = 0
     """The size of its files in the snapshot's directory, in bytes."""
     before: int | None = None
-    """Under 'ends': the snapshot contains exactly the edges before this time. None if another condition decides."""
+    """Under 'ends': the snapshot contains exactly the edges before this time, or None if another condition decides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Adjacency:
     """The times at which edges end, or None if the edge type has none."""
     outward: Bools | None = None
     """[positions] for direction BOTH, whether the edge is traversed from source to destination (each row has IN edges,
-    followed by OUT edges). None for other directions."""
+    followed by OUT edges). It is None for other directions."""
 
     @property
     def nodes(self) -> int:

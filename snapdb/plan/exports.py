@@ -117,7 +117,7 @@ class CopyToPlan(Plan):
     """The span of the path."""
     format: FileFormat
     writer: str
-    """The options of DuckDB's COPY in parentheses. Empty if DuckDB does not write the file."""
+    """The options of DuckDB's COPY in parentheses. The text is empty if DuckDB does not write the file."""
 
     def source(self) -> BoundQuery | None:
         return self.query

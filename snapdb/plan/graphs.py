@@ -539,7 +539,7 @@ def _same_name(table: Table, column: str, vertex: Name) -> Name:
 
 
 def _key_column(table: Table, name: Name) -> Column:
-    """Return the column of that name. BindError if it cannot be a key."""
+    """Return the column of that name. Raises BindError if it cannot be a key."""
     column = find_column(table, name)
     if not SqlType(column.type).is_key():
         raise BindError(
@@ -588,7 +588,7 @@ def _silent(labels: Sequence[LabelClause]) -> bool:
 
 
 def _named(table: Table, clauses: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
-    """Return the listed columns, each once. BindError if two of them have the same name."""
+    """Return the listed columns, each once. Raises BindError if two of them have the same name."""
     by_name: dict[str, Property] = {}
     for listed, alias in (item for properties in clauses for item in properties.columns):
         column, name = find_column(table, listed).name, alias or listed

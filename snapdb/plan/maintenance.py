@@ -199,7 +199,7 @@ def _bind_retention(statement: SetRetention | DropRetention, context: BindContex
 
 
 def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
-    """Return the graph of that name and its retention. BindError if either does not exist."""
+    """Return the graph of that name and its retention. Raises BindError if either does not exist."""
     graph = find_named(context.catalog.graph, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
         way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"

@@ -25,7 +25,7 @@ class PlanNode:
     key: Hashable = None
     """The key under which the measured numbers are set later, or None."""
     actual: dict[str, object] = field(default_factory=dict)
-    """The measured numbers, under the names of `estimates` and others. Empty if the operator did not run."""
+    """The measured numbers, under the names of `estimates` and others. They are empty if the operator did not run."""
 
     def walk(self) -> Iterator[PlanNode]:
         """Yield this node and its descendants, parents first."""

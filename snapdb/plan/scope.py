@@ -172,7 +172,7 @@ class BindContext:
         return tables
 
     def tables_under(self, snapshot: Snapshot) -> Mapping[str, Table]:
-        """Return the tables at a snapshot's version by case-folded name. CorruptError if a table is missing."""
+        """Return the tables at a snapshot's version by case-folded name. Raises CorruptError if a table is missing."""
         tables = self.tables_at(snapshot.version)
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:

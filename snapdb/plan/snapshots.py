@@ -200,7 +200,7 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
 def _check_tables(
     context: BindContext, graph: PropertyGraph, version: int, statement: CreateSnapshot
 ) -> Mapping[str, Table]:
-    """Return the tables at the version. BindError if they do not fit the graph."""
+    """Return the tables at the version. Raises BindError if they do not fit the graph."""
     tables = context.tables_at(version)
     if problem := next(misfits(graph, tables), None):
         raise BindError(
@@ -402,7 +402,7 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
 
 
 def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
-    """Bind the snapshot, resolved again. A NothingPlan if no part of it is relative, unless FULL rebuilds it."""
+    """Resolve the snapshot again. Returns a NothingPlan if no part of it is relative, unless FULL rebuilds it."""
     name = statement.name
     snapshot = find_named(context.catalog.snapshot, name)
     if not snapshot.pin.moves and not statement.full:

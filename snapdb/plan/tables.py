@@ -118,7 +118,7 @@ class InsertPlan(Plan):
     copies: tuple[str, ...] = ()
     """Parquet files to copy, as in CreateTablePlan."""
     new: NewFiles | None = None
-    """The files that the query reads, which are recorded as loaded. Only for COPY with NEW FILES ONLY."""
+    """The files that COPY with NEW FILES ONLY reads, which are recorded as loaded, or None for other statements."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query

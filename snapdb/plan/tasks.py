@@ -92,7 +92,7 @@ def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
 
 
 def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
-    """Bind the task after the change. A NothingPlan if the task is already in that state."""
+    """Bind the task after the change. Returns a NothingPlan if the task is already in that state."""
     task = find_named(context.catalog.task, statement.name)
     match statement.action:
         case "SET":

@@ -61,7 +61,7 @@ class SamplingOptions:
 
     @property
     def counts(self) -> NumNeighbors:
-        """The fanouts in PyG's form. Always a new object, because PyG's object caches its first result."""
+        """The fanouts in PyG's form. The object is always new, because PyG's object caches its first result."""
         given = self.num_neighbors
         return NumNeighbors(given.values, given.default) if isinstance(given, NumNeighbors) else NumNeighbors(given)
 

@@ -26,7 +26,7 @@ class Explain(Statement):
 
 
 def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
-    """Build EXPLAIN. ParseError if an option is specified twice."""
+    """Build EXPLAIN. Raises ParseError if an option is specified twice."""
     explained = first_tree(tree, "explained")
     options: set[str] = set()
     for leaf in [] if explained is None else [leaf for setting in trees(explained) for leaf in leaves(setting)]:

@@ -298,7 +298,7 @@ Finder = Callable[[Sequence[Token], Pairs], Iterator[Run]]
 
 
 def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...]:
-    """Fold each fragment of a statement's tokens into one token. ParseError if brackets do not match."""
+    """Fold each fragment of a statement's tokens into one token. Raises ParseError if brackets do not match."""
     pairs = partners(tokens)
     runs = sorted(find(tokens, pairs), key=lambda run: run.first)
     folded: list[Token] = []

@@ -77,7 +77,7 @@ _UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
 
 
 def _family_of(tokens: Sequence[Token]) -> Family | None:
-    """Return the family of a statement, or None for a query. ParseError if the statement is not supported."""
+    """Return the family of a statement, or None for a query. Raises ParseError if the statement is not supported."""
     leading = tokens[0].word
     if leading in _LEADING:
         family = load_family(_family(tokens, _LEADING[leading]))

@@ -239,7 +239,7 @@ class _RowCount(NamedTuple):
 
 
 def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
-    """Return the row counts of whole tables in a query. None under WITH, where the name may be that of a subquery.
+    """Return the row counts of whole tables in a query, or none under WITH, where a name may be that of a subquery.
 
     >>> text = "SELECT count(*) AS n FROM a AT (VERSION => 3) UNION ALL SELECT count(*) FROM b"
     >>> counts = find_counts(scan(text))

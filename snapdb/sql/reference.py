@@ -35,7 +35,7 @@ class Topic:
     summary: str
     """The first paragraph of the section as plain text."""
     grammar: str
-    """The grammar that parses the statements. Empty for statements of DuckDB."""
+    """The grammar that parses the statements. It is empty for statements of DuckDB."""
     rules: tuple[str, ...]
     """The grammar rules of the statements."""
     clauses: tuple[tuple[str, str], ...]

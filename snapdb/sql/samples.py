@@ -203,7 +203,7 @@ class CreateSampler(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Audit(Statement):
-    """AUDIT SAMPLE …."""
+    """AUDIT SAMPLE …, the check of a sampler's batches."""
 
     reads: ClassVar[bool] = True
 

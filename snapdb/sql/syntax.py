@@ -193,7 +193,7 @@ def has(tree: Tree, rule: str) -> bool:
 
 
 def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
-    """Return clauses in any order by rule. ParseError if a clause is repeated."""
+    """Return clauses in any order by rule. Raises ParseError if a clause is repeated."""
     # A grammar with at most one of each clause in any order would need a rule per permutation.
     given: dict[str, Tree] = {}
     for clause in clauses:
@@ -273,7 +273,7 @@ def message(tree: Tree) -> str | None:
 
 
 def number(tree: Tree) -> float:
-    """Return the number of a clause. ParseError if it is too large for a float."""
+    """Return the number of a clause. Raises ParseError if it is too large for a float."""
     text = "".join(leaves(tree))
     try:
         value = float(text)
@@ -285,7 +285,7 @@ def number(tree: Tree) -> float:
 
 
 def integer(tree: Tree, clause: str) -> int:
-    """Return the integer of a clause. ParseError if it is not an integer."""
+    """Return the integer of a clause. Raises ParseError if it is not an integer."""
     text = "".join(leaves(tree))
     try:
         return int(text)

@@ -376,7 +376,7 @@ _NO_ZONES = {"Factory", "localtime"}
 
 
 def cron(text: str, span: Span) -> str:
-    """Return the five fields and the zone of 'USING CRON …', in capitals and with single spaces. ParseError if invalid.
+    """Normalize the five fields and the zone of 'USING CRON …' to capitals and single spaces, or raise ParseError.
 
     >>> cron("using cron 0 3 * * mon-fri  Europe/Berlin", Span(0, 0))
     '0 3 * * MON-FRI Europe/Berlin'

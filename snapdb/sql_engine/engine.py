@@ -434,7 +434,7 @@ class SqlSession:
         return [_order_key(order["expression"]) for order in orders]
 
     def files_behind(self, path: str) -> tuple[str, ...]:
-        """Return the names of the files that a path or glob matches, in order. Empty if it matches none.
+        """Return the names of the files that a path or glob matches, in order, or none if it matches no file.
 
         Raises:
             InputError: A file name cannot be written in SQL.
@@ -498,7 +498,7 @@ def _run_apart(
         abandon: Called if the statement does not end. The statement and the cursor must not be used again.
 
     Raises:
-        InterruptException: DuckDB's, after a request to stop. Errors of the statement are raised too.
+        InterruptException: A stop was requested. Other errors of the statement are raised too.
     """
     done = threading.Event()
     rows: list[Any] = []

@@ -74,7 +74,7 @@ class History:
     losses: tuple[float, ...]
     """The mean loss over the seeds' labels, one per epoch."""
     scores: tuple[float, ...]
-    """The scores that `validate` returned, one per epoch. Empty without `validate`."""
+    """The scores that `validate` returned, one per epoch. They are empty without `validate`."""
     best: int
     """The epoch of the model's final weights: the one with the best score, or the last one without `validate`."""
     seconds: float

@@ -1,7 +1,7 @@
 """Metrics: accuracy, area under the ROC curve, average precision, ranks, mean reciprocal rank and hits at k.
 
-Every metric accepts tensors, arrays or lists, with the true targets first, and returns one float. `ranks` returns one
-rank per target. These are the inputs of `mean_reciprocal_rank` and `hits_at`.
+Every metric accepts tensors, arrays or lists, with the true targets first, and returns one float. The exception is
+`ranks`: it returns one rank per target, which is the input of `mean_reciprocal_rank` and `hits_at`.
 """
 
 from typing import Any

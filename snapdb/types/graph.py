@@ -33,8 +33,8 @@ class Segment:
     sha256: str
     """The hash of the file, in hexadecimal."""
     first: int = 0
-    """The row id of the first row; the following rows have consecutive ids. In a file of deletes, the oldest version. 0
-    in a file that belongs to no version yet."""
+    """The row id of the first row; the following rows have consecutive ids. In a file of deletes, it is the oldest
+    version. It is 0 in a file that belongs to no version yet."""
     columns: tuple[Column, ...] | None = None
     """The table's columns when the file was written, or None if they have not changed since."""
     until: int | None = None
@@ -79,7 +79,7 @@ class Version:
 
     version: int
     time: int
-    """Microseconds since 1970 UTC; increases with every version."""
+    """The commit time in microseconds since 1970 UTC, which increases with every version."""
     message: str | None
     tag: str | None
     author: str
@@ -95,7 +95,7 @@ class Tag:
     name: str
     version: int
     time: int
-    """The time of the version's commit: microseconds since 1970 UTC."""
+    """The commit time of the version, in microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True)

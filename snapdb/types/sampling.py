@@ -159,7 +159,7 @@ class Link:
 
     @property
     def known_types(self) -> tuple[EdgeType, ...]:
-        """The edge types that define existing destinations. Empty without EXCLUDE KNOWN."""
+        """The edge types that define existing destinations, or none without EXCLUDE KNOWN."""
         if self.negatives is None or self.negatives.known is None:
             return ()
         return self.negatives.among or (self.edge,)

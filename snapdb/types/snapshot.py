@@ -62,8 +62,8 @@ class Pin:
     tag: str | None = None
     """The tag that the snapshot follows, or None."""
     window: str | None = None
-    """The length of a window that ends at the latest event, as SQL: an INTERVAL or an integer. None if the window is
-    fixed."""
+    """The length of a window that ends at the latest event, as SQL: an INTERVAL or an integer. It is None for a
+    fixed window."""
 
     @property
     def moves(self) -> bool:

@@ -288,7 +288,7 @@ def _columns(
 
 
 def _bind_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQuery:
-    """Bind a SELECT from outside the statement. Its errors show its own text."""
+    """Bind a SELECT from outside the statement. Errors show the text of that SELECT."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
         raise BindError(

@@ -176,7 +176,7 @@ def _walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeEle
 
 
 def _find_weight(table: Table, name: Name) -> Column:
-    """Return the column of that name. BindError if it is not numeric."""
+    """Return the column of that name. Raises BindError if it is not numeric."""
     column = find_column(table, name)
     if not SqlType(column.type).is_weight():
         raise BindError(

@@ -97,7 +97,7 @@ def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
 
     Args:
         place: The span of the query.
-        outside: The query that was passed as seeds=, to which the errors then refer. Empty if ids were passed.
+        outside: The query that was passed as seeds=, to which the errors then refer. It is empty if ids were passed.
     """
     try:
         yield
@@ -165,7 +165,7 @@ class SeedColumns(NamedTuple):
     y: int | None
     """The targets: numbers, booleans, or arrays of them."""
     order: tuple[int, ...] = ()
-    """The columns of ORDER BY under IN ORDER. Empty without it, and for ids, whose order is preserved."""
+    """The columns of ORDER BY under IN ORDER. They are empty without IN ORDER, and for ids, whose order is preserved."""
     others: tuple[int, ...] = ()
     """Further columns in the order of their names: numbers, booleans, or arrays of them."""
 
