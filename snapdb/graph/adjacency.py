@@ -235,7 +235,7 @@ def _degrees(path: Path, values: Array, rows: RowArrays) -> Array:
 
 
 def serves_outgoing(edge: EdgeLayout) -> bool:
-    """Return whether the topology's OUT rows also serve an edge type, which selects all edges or all before a time.
+    """Return whether an edge type can use the topology's OUT rows: it selects all edges, or all before a time.
 
     In time-sorted rows, the later edges are last, in either direction.
     """

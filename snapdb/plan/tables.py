@@ -300,7 +300,7 @@ def _checked_default(context: BindContext, session: SqlSession, expression: str 
     if expression is None:
         return None
     check_repeatable(context.store.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
-    # The value is stored as text, so it is cast to the type that Parquet stores, and then to text.
+    # The default is stored as text, in the form in which Parquet stores the type.
     form = parquet_form(type_)
     try:
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]

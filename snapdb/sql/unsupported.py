@@ -169,7 +169,7 @@ def described_tag(token: Token) -> ParseError:
 
 
 def unknown_show(tokens: Sequence[Token], shown: Sequence[str]) -> ParseError:
-    """Return the error for a word after SHOW that is not a list."""
+    """Return the error for a word after SHOW that is not one of its lists."""
     token = tokens[1]
     hint = did_you_mean(token.text, shown) if token.kind == "word" else ""
     way = _described(tokens)

@@ -130,7 +130,7 @@ def _row_id(segments: Sequence[Segment]) -> str:
 _BITMAP = "snapdb deleted rows"
 """The SQL function that returns a bitmap. Its name has blanks, so that users do not call it by accident."""
 _LEAF = 1 << 20
-"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows that it evaluates, 128 KB in 10 µs.
+"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows that it evaluates, 128 KB in 10 us.
 Smaller bitmaps lead to a deeper tree, which costs as much per row, and to more calls per query. With 100M rows, a
 selective query took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, and a whole scan 3.1 s and 3.5 s."""
 _FEW = 4

@@ -11,7 +11,7 @@ _EPSILON = 1e-8
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015). Its steps equal those of `torch.optim.Adam` bit for bit, as torch computes each step.
+    """Adam (Kingma and Ba, 2015). Its steps equal those of `torch.optim.Adam` bit for bit: torch computes each step.
 
     The constructor of `torch.optim.Adam` imports `torch._dynamo`, which takes two seconds of processor time in each
     process, and is not needed without torch.compile.
