@@ -143,6 +143,7 @@ def _stop(text: str, group: str, start: int, stop: int) -> int:
             )
         return end + len(delimiter)
     if group == "open":
+        # The pattern matches an opening quote alone only if it has no closing quote.
         what, quote = ("quoted name", '"') if text[stop - 1] == '"' else ("string", "'")
         raise ParseError(f"unterminated {what}; end it with {quote}", span=Span(start, stop), code="unclosed-quote")
     return stop

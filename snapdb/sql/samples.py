@@ -265,6 +265,7 @@ _ID_TYPES: dict[str, IdType] = {"int64": "int64", "int32": "int32"}
 
 
 def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
+    # SEEDS and SEEDS EDGES are different rules of the grammar, so `once` does not detect that both are present.
     if "seeds" in given and "seed_edges" in given:
         later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))
         raise ParseError("SEEDS is specified twice; keep one", span=later, code="duplicate-clause")

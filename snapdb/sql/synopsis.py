@@ -129,6 +129,7 @@ class Grammar:
     def _defined(self, rules: Sequence[str]) -> list[str]:
         """Return the rules that statements use and that are too long to expand in place, in order of first use."""
         found: dict[str, None] = {}
+        # Breadth-first search, so that definitions follow in the order of their first use.
         waiting = [self.rules[rule] for rule in rules]
         while waiting:
             part = waiting.pop(0)

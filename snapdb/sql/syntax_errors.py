@@ -59,6 +59,7 @@ def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[To
         end, way = tokens[-1].span.stop, correct(Mistake(tokens, len(tokens), plain))
         wanted = "" if way and len(expected) > _LONG else f": expected {expected}"
         return ParseError(f"unexpected end of statement{wanted}{way}", span=Span(end, end), code="unexpected-end")
+    # The parser sees folded fragments, but the error must point to a token that the user wrote.
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
     unexpected = tokens[index]
     if way := correct(Mistake(tokens, index, plain)):

@@ -47,6 +47,7 @@ def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
     >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
     _Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
     """
+    # Placeholders are filled first, because paths may contain them.
     body = filled(text, values).text
     named = named_paths(body)
     moved = [(path.span, path.absolute(folder)) for path in named if path.absolute(folder) != path.path]
@@ -161,6 +162,7 @@ class _NamedPath(NamedTuple):
         '/data/[[]1]/in/*.csv'
         """
         start, rest = self._start(folder)
+        # Only the base is escaped: a directory may have wildcard characters in its name, but the rest may be a glob.
         return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
 
     def place(self, folder: str) -> str:
