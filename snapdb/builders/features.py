@@ -1,5 +1,4 @@
-"""The features of a snapshot's elements: found as an artifact, patched from the nearest one, or built from the tables.
-"""
+"""The features of a snapshot's elements: an existing artifact, the nearest one patched, or one built from the tables."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""The leader's event loop: loads the state, starts due runs or records why they are missed, and records how runs end.
-"""
+"""The leader's event loop: loads the state, starts due runs or records why they are missed, and records their ends."""
 
 import sqlite3
 from collections.abc import Mapping

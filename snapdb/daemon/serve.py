@@ -1,5 +1,4 @@
-"""The scheduler as a foreground process: waits for leadership, starts scheduled runs as the leader, notifies systemd.
-"""
+"""The scheduler as a foreground process: waits for leadership, starts scheduled runs as leader, notifies systemd."""
 
 import os
 import signal

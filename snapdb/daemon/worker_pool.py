@@ -1,5 +1,4 @@
-"""The pool of worker processes, which are started on demand and retired when idle, and the messages to and from them.
-"""
+"""The pool of worker processes, started on demand and retired when idle, and the messages to and from them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The click declarations of the subcommands. Each imports its implementation when it runs, and returns its exit code.
-"""
+"""The click declarations of the subcommands. Each imports its implementation when it runs, and returns an exit code."""
 
 import importlib
 import shutil

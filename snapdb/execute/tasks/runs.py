@@ -133,10 +133,10 @@ class Stop:
 class Watch:
     """Interrupts the statement in the block, repeatedly until it ends, when a stop is requested or the time is up::
 
-        with Watch(stop, 60.0) as watch:
-            watch.interrupt = db.interrupt
-            watch.check()
-            db.run(statement)
+    with Watch(stop, 60.0) as watch:
+        watch.interrupt = db.interrupt
+        watch.check()
+        db.run(statement)
     """
 
     def __init__(self, stop: Stop, seconds: float | None) -> None:

@@ -165,7 +165,7 @@ class SeedColumns(NamedTuple):
     y: int | None
     """The targets: numbers, booleans, or arrays of them."""
     order: tuple[int, ...] = ()
-    """The columns of ORDER BY under IN ORDER. They are empty without IN ORDER, and for ids, whose order is preserved."""
+    """The columns of ORDER BY under IN ORDER; empty without IN ORDER, and for ids, whose order is preserved."""
     others: tuple[int, ...] = ()
     """Further columns in the order of their names: numbers, booleans, or arrays of them."""
 
