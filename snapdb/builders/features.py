@@ -1,4 +1,4 @@
-"""The features of a snapshot's elements: an existing artifact, the nearest one patched, or one built from the tables."""
+"""The features of a snapshot's elements: an existing artifact, the nearest one patched, or one built from tables."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

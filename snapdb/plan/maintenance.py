@@ -231,12 +231,23 @@ def _bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
 
 def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
     """Bind the tables to vacuum, and the time for which unreferenced files are kept."""
-    table = None if statement.table is None else find_named(context.catalog.table, statement.table)
+    table = None if statement.table is None else _vacuumed(statement.table, context)
     grace = _HOUR if statement.retain is None else context.duration(statement.retain)
     if grace < 0:
         assert statement.retain is not None
         raise BindError("the interval of RETAIN must not be negative", span=statement.retain.span, code="out-of-range")
     return VacuumPlan(table, grace, statement.dry_run)
+
+
+def _vacuumed(name: Name, context: BindContext) -> Table:
+    """Return the table to vacuum. Options of VACUUM in other databases are names here, which BindError explains."""
+    try:
+        return find_named(context.catalog.table, name)
+    except BindError:
+        if name.text.upper() not in {"ANALYZE", "FREEZE", "FULL", "VERBOSE"}:
+            raise
+        message = f'table "{name}" does not exist, and VACUUM has no options; write VACUUM, or VACUUM table'
+        raise BindError(message, span=name.span, code="unknown-table") from None
 
 
 FAMILY = PlanFamily(

@@ -26,7 +26,7 @@ from snapdb.sql.syntax import (
     time_fragment,
     trees,
 )
-from snapdb.sql.unsupported import unknown_altered, unsupported
+from snapdb.sql.unsupported import unknown_altered
 from snapdb.types import by_word, did_you_mean
 from snapdb.types.snapshot import Keeps
 
@@ -220,10 +220,7 @@ def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for options of VACUUM in other databases, and for forms of ALTER PROPERTY GRAPH other than retention."""
-    if tokens[0].word == "VACUUM" and len(tokens) > 1 and tokens[1].word in {"ANALYZE", "FULL"}:
-        what, reason = f"VACUUM {tokens[1].word}", "VACUUM merges all small files and maintains statistics"
-        raise unsupported(what, reason, "write VACUUM, or VACUUM table", tokens[1].span)
+    """Raise for forms of ALTER PROPERTY GRAPH other than retention."""
     if tokens[0].word != "ALTER":
         return
     named = 3 if says(tokens, 1, "PROPERTY", "GRAPH") else 2
