@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 _Fields = Mapping[str, Array | Mapping[str, Array]]
-"""Arrays by name; sparse rows and composite ids have several, by the names of their parts."""
+"""Arrays by name. Sparse rows and composite ids consist of several arrays, one per part."""
 
 _APART = ("ids", "y_classes")
-"""Fields that PyG's loaders must not cut to a batch: they are stored by vertex type, beside the types."""
+"""Fields that PyG's loaders must not slice: they are stored by vertex type, outside the store of the type."""
 
 
 def pyg_package(wish: str) -> Any:
     """The module `torch_geometric.data`.
 
     Args:
-        wish: What needs it, for the message.
+        wish: The feature that needs PyG, for the error message.
 
     Raises:
         InputError: PyG is not installed.
@@ -50,7 +50,7 @@ def pyg_package(wish: str) -> Any:
 def save_pyg(
     path: Path, vertices: Mapping[str, _Fields], counts: Mapping[str, int], edges: Mapping[EdgeType, _Fields]
 ) -> None:
-    """Saves a graph as `Data` for one vertex type and one edge type, else as `HeteroData`, pickled by torch.
+    """Save a graph as `Data` if it has one vertex type and one edge type, else as `HeteroData`, with `torch.save`.
 
     Args:
         path: The file.
@@ -74,13 +74,13 @@ def save_pyg(
     for apart in _APART:
         if kept_whole := {name: fields[apart] for name, fields in vertices.items() if apart in fields}:
             data[apart] = kept_whole
-    # Its errors are those of the disk, where torch.save on a path raises a RuntimeError for a full one.
+    # An open file raises OSError for a full disk, where torch.save on a path raises a RuntimeError.
     with open(path, "wb") as file:
         torch.save(data, file)
 
 
 def _fill_graph(store: Any, fields: _Fields) -> None:
-    """Puts arrays into a store of PyG as tensors."""
+    """Store arrays as tensors in a PyG store."""
     for name, value in fields.items():
         store[name] = torch.from_numpy(value) if isinstance(value, np.ndarray) else _sparse(value)
 
@@ -99,7 +99,7 @@ def _sparse(csr: Mapping[str, Array]) -> Tensor:
 class FlowBlock:
     """A bipartite block: the edges along which one layer passes messages.
 
-    The destination nodes are the first ones of the source nodes, and these the first ones of the batch's nodes.
+    The destination nodes are a prefix of the source nodes, which are a prefix of the batch's nodes.
     """
 
     edge_index: Mapping[EdgeType, Tensor]
@@ -111,10 +111,10 @@ class FlowBlock:
 
 
 def to_blocks(batch: Batch) -> list[FlowBlock]:
-    """One block per hop, the outermost hop first, in the order in which the layers of a network are applied.
+    """Return one block per hop, outermost hop first, in the order in which the layers of a network are applied.
 
-    The edges are views of the batch's: those that PyG's `trim_to_layer` keeps for that layer or, under LAYOUT BLOCKS,
-    where each hop draws for all its destinations, the edges of that hop alone.
+    The edges are views of the batch's edges: the ones that PyG's `trim_to_layer` keeps for that layer or, under LAYOUT
+    BLOCKS, where each hop samples for all its destinations, only the edges of that hop.
     """
     hops = max((len(counts) for counts in batch.num_sampled_edges.values()), default=0)
     return [_block(batch, hops - layer) for layer in range(hops)]
@@ -138,13 +138,14 @@ def _block(batch: Batch, hops: int) -> FlowBlock:
 def to_pyg(batch: Batch) -> Any:
     """`torch_geometric.data.Data` for one node type and one edge type, else `HeteroData`.
 
-    Fields are those of NeighborLoader, except that `y` has the seeds' targets only; for seed edges they are those of
-    LinkNeighborLoader, in binary and in triplet mode. Ids are int64, which PyG's layers need, for every `ids` of the
-    batch. A batch whose nodes and edges have features of one name does not fit into a Data and becomes a HeteroData.
+    The fields are those of NeighborLoader, except that `y` has the seeds' targets only. For seed edges they are those
+    of LinkNeighborLoader, in binary and in triplet mode. Ids are int64, which PyG's layers require, whatever `ids` the
+    batch has. A batch whose nodes and edges have a feature with the same name does not fit into a Data and becomes a
+    HeteroData.
 
     Raises:
-        InputError: the batch has LAYOUT BLOCKS, whose hops PyG would add up.
-        InputError: a column of the seeds has the name of a feature that PyG keeps in the same place.
+        InputError: The batch has LAYOUT BLOCKS, whose hops PyG would add up.
+        InputError: A column of the seeds has the same name as a feature that PyG stores in the same place.
         InputError: PyG is not installed.
     """
     if batch.layout == "BLOCKS":
@@ -170,7 +171,7 @@ def to_pyg(batch: Batch) -> Any:
 
 
 def _with_int64(batch: Batch) -> Batch:
-    """The batch with node ids as int64."""
+    """The batch with int64 node ids."""
     return replace(
         batch,
         n_id=Held({name: ids.long() for name, ids in batch.n_id.items()}),
@@ -183,12 +184,12 @@ def _with_int64(batch: Batch) -> Batch:
 
 
 def _long(ids: Tensor | None) -> Tensor | None:
-    """The ids as int64, or None."""
+    """The ids as int64, or None if there are none."""
     return None if ids is None else ids.long()
 
 
 def _fits_data(batch: Batch) -> bool:
-    """Whether one store of PyG can hold the fields of nodes and edges: one type of each, without common names."""
+    """Whether one PyG store can hold the fields of nodes and edges: one type of each, without a common field name."""
     if not len(batch.n_id) == len(batch.edge_index) == 1:
         return False
     (of_nodes,), (of_edges,) = batch.features.values(), batch.edge_features.values()
@@ -196,13 +197,13 @@ def _fits_data(batch: Batch) -> bool:
 
 
 def _fill(store: Any, fields: Mapping[str, Any]) -> None:
-    """Puts the fields into a store of PyG."""
+    """Store the fields in a PyG store."""
     for name, value in fields.items():
         store[name] = value
 
 
 def _add_columns(store: Any, batch: Batch) -> None:
-    """Adds the other columns of the seed query to the seeds' store."""
+    """Add the other columns of the seed query to the store of the seeds' type."""
     if clash := [name for name in batch.seed_columns if name in store]:
         raise InputError(
             f"column {clash[0]!r} of SEEDS has the name of a feature in PyG's batch; select it AS another name",
@@ -212,7 +213,7 @@ def _add_columns(store: Any, batch: Batch) -> None:
 
 
 def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
-    """The fields that PyG keeps with a node type; seed fields are included for the seeds' type."""
+    """The fields that PyG stores with a node type. For the type of the seeds they include the seed fields."""
     fields: dict[str, Any] = dict(batch.features[name])
     seeds = name == batch.seed_type
     if "x" not in fields:
@@ -225,20 +226,20 @@ def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
 
 
 def _pairs(batch: Batch) -> dict[str, Any]:
-    """The fields that PyG keeps with the edge type of seed edges."""
-    # In binary mode without negatives, PyG's `edge_label` is the label that the user gave for the pair.
+    """The fields that PyG stores with the edge type of seed edges."""
+    # In binary mode without negatives, `edge_label` in PyG is the label that the user gave for the pair.
     labels = batch.y if batch.dst_neg_index is None and batch.y is not None else batch.edge_label
     fields = {"input_id": batch.input_id, "edge_label_index": batch.edge_label_index, "edge_label": labels}
     return _known(fields | {"edge_label_time": _of_pairs(batch, batch.seed_time), "y": batch.y})
 
 
 def _sources(batch: Batch) -> dict[str, Any]:
-    """The fields that PyG keeps with the source type of seed edges."""
+    """The fields that PyG stores with the source type of seed edges."""
     return _known({"src_index": batch.src_index, "seed_time": batch.seed_time})
 
 
 def _others(batch: Batch) -> dict[str, Any]:
-    """The fields that PyG keeps with the destination type of seed edges."""
+    """The fields that PyG stores with the destination type of seed edges."""
     columns = {"dst_pos_index": batch.dst_pos_index, "dst_neg_index": batch.dst_neg_index, "seed_time": batch.seed_time}
     return _known(columns)
 
@@ -249,7 +250,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
-    """[pairs] values of seed edges for each column of `edge_label_index`: negatives have those of their seed."""
+    """[pairs] values of seed edges for each column of `edge_label_index`. Negatives have the values of their seed."""
     if values is None or batch.dst_neg_index is None:
         return values
     drawn = batch.dst_neg_index.reshape(batch.batch_size, -1) >= 0
@@ -257,11 +258,11 @@ def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
 
 
 def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
-    """The fields that PyG keeps with an edge type."""
+    """The fields that PyG stores with an edge type."""
     fields: dict[str, Any] = {"edge_index": batch.edge_index[key], **batch.edge_features[key]}
     columns = {"edge_time": batch.edge_time, "edge_weight": batch.edge_weight, "e_id": batch.e_id}
     fields |= {name: column[key] for name, column in columns.items() if key in column}
-    if "edge_weight" in fields:  # layers multiply features by weights, and torch multiplies tensors of one dtype only
+    if "edge_weight" in fields:  # layers multiply features by weights, and torch requires that both have the same dtype
         fields["edge_weight"] = fields["edge_weight"].to(torch.get_default_dtype())
     fields["num_sampled_edges"] = list(batch.num_sampled_edges[key])
     return fields
@@ -270,7 +271,7 @@ def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
 def to_arrow(batch: Batch) -> dict[str | EdgeType, pa.Table]:
     """Arrow tables by node type (id, n_id, hop, features, y, …) and by edge type (neighbour, seed_side, hop, e_id, …).
 
-    `neighbour` and `seed_side` are row numbers of the node tables; `y` and `seed_time` are NULL for nodes that are no
+    `neighbour` and `seed_side` are row numbers of the node tables. `y` and `seed_time` are NULL for nodes that are not
     seeds. Seed edges and negatives are in the table "edge_label" (source, destination, edge_label, input_id, …).
     """
     tables: dict[str | EdgeType, pa.Table] = {name: pa.table(_node_columns(batch, name)) for name in batch.n_id}
@@ -303,7 +304,7 @@ def _label_columns(batch: Batch) -> dict[str, pa.Array]:
 
 
 def _padded(values: pa.Array, rows: int) -> pa.Array:
-    """The column, padded with NULLs to this number of rows."""
+    """The column, padded with NULLs to `rows` rows."""
     return pa.concat_arrays([values, pa.nulls(rows - len(values), values.type)])
 
 
@@ -318,7 +319,10 @@ def _edge_columns(batch: Batch, key: EdgeType) -> dict[str, pa.Array]:
 
 
 def _column(values: Tensor) -> pa.Array:
-    """A tensor as an Arrow array: rows of two dimensions are fixed-size lists, sparse rows structs of two lists."""
+    """A tensor as an Arrow array.
+
+    Two-dimensional rows become fixed-size lists, sparse rows become structs of two lists.
+    """
     if values.layout == torch.sparse_csr:
         pairs = (values.col_indices(), values.values())
         lists = [pa.LargeListArray.from_arrays(_column(values.crow_indices()), _column(part)) for part in pairs]

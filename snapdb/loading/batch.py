@@ -39,11 +39,11 @@ class Batch:
     reverse (OUT) has the key (destination, 'rev_' + edge, source). Every node type and edge type of the sampler has a
     key, even if the batch has no such node or edge.
 
-    Local ids count from 0 for each node type: seeds first, then the nodes of hop 1, of hop 2 and so on. Where edges
-    are seeds, their sources, destinations and negatives come first.
+    Local ids count from 0 for each node type: seeds first, then the nodes of hop 1, of hop 2 and so on. If edges are
+    seeds, their sources, destinations and negatives come first.
 
-    Columns of edges (`e_id`, `edge_features`, `edge_time`, `edge_weight`) and `user_ids` are read at first access.
-    All tensors are on the stream's device.
+    Edge columns (`e_id`, `edge_features`, `edge_time`, `edge_weight`) and `user_ids` are read at first access. All
+    tensors are on the stream's device.
 
     Examples:
         >>> import snapdb
@@ -68,30 +68,31 @@ class Batch:
     """
 
     seed_type: Any
-    """The node type (str) of the seeds, which are its first `batch_size` nodes; if edges are seeds, their EdgeType."""
+    """The node type (str) of the seeds, which are its first `batch_size` nodes, or their EdgeType if edges are
+    seeds."""
     batch_size: int
     """The number of seeds, without negatives."""
     input_id: Tensor
     """[batch_size] int64: the position of each seed in the seed set, which is in canonical order."""
     y: Tensor | None
     """[batch_size] or [batch_size, n]: the targets of the seeds, int64 (-1 for NULL) or float32 (NaN for NULL), from
-    the column y of SEEDS, else from TARGET of the graph. None if there is neither."""
+    the column y of SEEDS or else from the graph's TARGET. None if there is neither."""
     n_id: Mapping[str, Tensor]
     """Node type → [nodes] dense ids, int64, or int32 if the stream has `ids="int32"`. `ids` returns your own keys."""
     features: Mapping[str, Mapping[str, Tensor]]
     """Node type → feature → [nodes, width] in the feature's dtype. A sparse feature is a CSR tensor. Under TEMPORAL, a
     feature with a history has its value as of the seed's time."""
     edge_index: Mapping[EdgeType, Tensor]
-    """Edge type → [2, edges] local ids in the dtype of `n_id`, hop after hop. Row 0 is the neighbour, row 1 the node on
+    """Edge type → [2, edges] local ids in the dtype of `n_id`, hop by hop. Row 0 is the neighbour, row 1 the node on
     the side of the seeds: messages are passed from row 0 to row 1."""
     num_sampled_nodes: Mapping[str, list[int]]
-    """Node type → hops + 1 numbers: the seeds, then the nodes that each hop adds."""
+    """Node type → hops + 1 counts: the seeds, then the nodes that each hop adds."""
     num_sampled_edges: Mapping[EdgeType, list[int]]
     """Edge type → the number of edges of each hop."""
     index: tuple[int, int]
     """(epoch, number of the batch within the epoch), both from 0. The number counts over all ranks."""
     lineage: Mapping[str, Any]
-    """The origin of the batch as plain values, fit for JSON. `snapdb.replay` builds the batch again from it."""
+    """The origin of the batch as plain values for JSON. `snapdb.replay` builds the batch again from it."""
     e_id: Mapping[EdgeType, Tensor]
     """Edge type → [edges] int64: the id of each edge's row in its table."""
     edge_features: Mapping[EdgeType, Mapping[str, Tensor]]
@@ -107,7 +108,7 @@ class Batch:
     seed_time: Tensor | None = None
     """[batch_size] int64 times of the seeds, in the unit of `edge_time`. None if SEEDS has no column seed_time."""
     batch: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_TREES))
-    """Node type → [nodes] int64: the number, within the batch, of the seed to whose tree a node belongs. Empty unless
+    """Node type → [nodes] int64: the index, within the batch, of the seed whose tree the node belongs to. Empty unless
     the sampler has TEMPORAL."""
     seed_columns: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_SEED_COLUMN))
     """Column → [batch_size] or [batch_size, n], bool, int64, float32 or float64: the other columns of SEEDS."""
@@ -121,16 +122,16 @@ class Batch:
     dst_pos_index: Tensor | None = None
     """[batch_size] local ids of the seed edges' destinations. None unless edges are seeds."""
     dst_neg_index: Tensor | None = None
-    """[batch_size], or [batch_size, n] for n > 1 negatives per seed edge: local ids of the negatives, -1 where none was
-    left to draw. None without NEGATIVES."""
+    """[batch_size], or [batch_size, n] for n > 1 negatives per seed edge: local ids of the negatives, -1 for a negative
+    that could not be drawn. None without NEGATIVES."""
     negatives_missing: int = 0
     """The number of negatives that could not be drawn because too few destinations were left."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """NODES: a hop expands the nodes that the hop before added. BLOCKS: a hop expands all nodes so far, as in DGL."""
+    """NODES: a hop expands the nodes that the previous hop added. BLOCKS: a hop expands all nodes so far, as in DGL."""
     temporal: Temporal | None = None
-    """The TEMPORAL clause of the sampler. None without one."""
+    """The sampler's TEMPORAL clause, or None."""
     padding: bool = False
-    """True if this is one of the epoch's first batches again, for a rank that would have one fewer (`pad=True`)."""
+    """Whether the batch repeats one of the epoch's first batches, for a rank that would have one fewer (`pad=True`)."""
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
@@ -139,12 +140,12 @@ class Batch:
         return f"Batch({self.index}: {self._seeds()}{trees}; nodes: {nodes}; edges: {edges})"
 
     def _repr_html_(self) -> str:
-        """What notebooks show; nothing is read for it."""
+        """The HTML that notebooks show. It reads no data."""
         epoch, number = self.index
         return page(self, f"Batch {number} of epoch {epoch}: {self._seeds()}", _OPTIONAL)
 
     def _seeds(self) -> str:
-        """The seeds in words."""
+        """A description of the seeds."""
         if self.edge_label_index is None:
             return f"{self.batch_size} seeds of {self.seed_type}"
         words = f"{self.batch_size} {self.seed_type.edge} edges as seeds"
@@ -166,8 +167,8 @@ class Batch:
     def edge_age(self) -> Mapping[EdgeType, Tensor]:
         """Edge type → [edges] int64: the age of each edge at its seed's time, in the unit of `edge_time`.
 
-        Only edge types with EVENT TIME have a key, and only under TEMPORAL. The age of an edge without a time, which
-        every seed sees, is 2^63 - 1.
+        Only edge types with EVENT TIME have a key, and only under TEMPORAL. An edge without a time is visible to every
+        seed, and its age is 2^63 - 1.
         """
         timed = self.edge_time if self.seed_time is not None and self.batch else ()
         return Lazy({key: _Age(self, key) for key in timed}, _NO_AGE)
@@ -177,7 +178,7 @@ class Batch:
         """The attributes of the batch without keys, for a batch of one node type and one edge type.
 
         `batch.only.x` is `batch.x[type]`, `batch.only.edge_index` is `batch.edge_index[type]`, and so on. With several
-        types it raises BindError.
+        types, an attribute raises BindError.
         """
         return _Only(self)
 
@@ -185,16 +186,16 @@ class Batch:
         """Return your own keys of the nodes of a type: [nodes], in local order, as an Arrow array.
 
         Raises:
-            SnapdbError: The batch has no such node type. This error is a KeyError too.
+            SnapdbError: The batch has no such node type. It is also a KeyError.
         """
         return self.user_ids[node_type]
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
-        """Return the batch with all tensors on a device, columns of edges that are read later included.
+        """Return the batch with all tensors on a device, including edge columns that are read later.
 
         Args:
-            device: Such as 'cpu' or 'cuda:0'.
-            non_blocking: Only start copies from page-locked memory to a GPU, as `torch.Tensor.to` does.
+            device: A device name, such as 'cpu' or 'cuda:0'.
+            non_blocking: Whether copies from page-locked memory to a GPU are asynchronous, as in `torch.Tensor.to`.
         """
         return self.moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
@@ -205,7 +206,7 @@ class Batch:
     def to_pyg(self) -> Any:
         """Return the batch as PyG's NeighborLoader does: `Data` for one node type and one edge type, else `HeteroData`.
 
-        Local ids are int64, as PyG's layers need them. Edges as seeds give what LinkNeighborLoader returns.
+        Local ids are int64, as PyG's layers require. If edges are seeds, the result is that of LinkNeighborLoader.
 
         Raises:
             InputError: PyG is not installed, or the batch has LAYOUT BLOCKS.
@@ -215,17 +216,17 @@ class Batch:
     def to_blocks(self) -> list[adapters.FlowBlock]:
         """Return one bipartite block per layer of a network, in the order in which the layers are applied.
 
-        Under LAYOUT BLOCKS a block has the edges of its own hop only, as in DGL. Otherwise it has the edges of all
-        hops that its destinations need, as PyG's `trim_to_layer` keeps them.
+        Under LAYOUT BLOCKS a block has only the edges of its hop, as in DGL. Otherwise it has the edges of all hops
+        that its destinations need, as PyG's `trim_to_layer` keeps them.
         """
         return adapters.to_blocks(self)
 
     def to_arrow(self) -> dict[str | EdgeType, pa.Table]:
-        """Return one Arrow table per node type and per edge type, keyed as the mappings of the batch are."""
+        """Return one Arrow table per node type and per edge type, with the keys of the batch's mappings."""
         return adapters.to_arrow(self)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Yield the tensors in memory. Columns of edges, which are read at first access, are left out."""
+        """Yield the tensors in memory. Edge columns, which are read at first access, are left out."""
         optional = (getattr(self, name) for name in _OPTIONAL)
         yield from (self.input_id, *(tensor for tensor in optional if tensor is not None))
         yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values(), *self.seed_columns.values())
@@ -233,16 +234,16 @@ class Batch:
             yield from features.values()
 
     def audit(self) -> dict[str, int]:
-        """Check the batch against the rules of its sampler, as far as its own content allows.
+        """Check the batch against the rules of its sampler, as far as its content allows.
 
         Returns:
-            The number of violations of each rule, by its name: all 0 unless snapdb has a defect. AUDIT also checks the
-            snapshot.
+            The number of violations of each rule, by its name: all are 0 unless snapdb has a defect. The statement
+            AUDIT SAMPLE also checks the snapshot.
         """
         return audit.audit(self)
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
-        """Return the batch with `move` applied to each tensor; to columns of edges when they are read."""
+        """Return the batch with `move` applied to each tensor, and to edge columns when they are read."""
 
         def each(values: Mapping[_K, Tensor]) -> Mapping[_K, Tensor]:
             if isinstance(values, Lazy):
@@ -271,7 +272,7 @@ class Batch:
 class _Only:
     """A batch of one node type and one edge type, whose attributes need no key."""
 
-    # For editors and type checkers: __getattr__ reads them.
+    # These declarations are for editors and type checkers: __getattr__ reads the attributes.
     n_id: Tensor
     x: Tensor
     features: Mapping[str, Tensor]
@@ -318,13 +319,13 @@ class _Only:
 
 
 def _named(features: Mapping[_K, Mapping[str, Tensor]], name: str, hint: str) -> Mapping[_K, Tensor]:
-    """One feature of the types that have it."""
+    """The feature with this name, for the types that have one."""
     return Lazy({key: _Pick(named, name) for key, named in features.items() if name in named}, hint)
 
 
 @dataclass(frozen=True)
 class _Pick:
-    """Reads one feature."""
+    """A callable that reads one feature."""
 
     features: Mapping[str, Tensor]
     name: str
@@ -335,7 +336,7 @@ class _Pick:
 
 @dataclass(frozen=True)
 class _Age:
-    """Reads the ages of one type's edges."""
+    """A callable that reads the ages of one type's edges."""
 
     batch: Batch
     key: EdgeType
@@ -343,13 +344,13 @@ class _Age:
     def __call__(self) -> Tensor:
         batch, time = self.batch, self.batch.edge_time[self.key]
         assert batch.seed_time is not None
-        # The expanded node of an edge is in the tree of the seed whose time the age refers to.
+        # The expanded node of an edge is in the tree of the seed that defines the edge's age.
         tree = batch.batch[self.key.destination][batch.edge_index[self.key][1]]
         return torch.where(time == STATIC, FOREVER, batch.seed_time[tree] - time)
 
 
 def _collated(batches: list[Batch], **_: Any) -> None:
-    """Raise an error: a DataLoader of batch_size=1 or more would collate several batches into one."""
+    """Raise an error: a DataLoader with batch_size=1 or more would collate several batches into one."""
     raise InputError(
         "DataLoader must not collate batches, as each one is complete and has the number of seeds of BATCH; "
         "write DataLoader(…, batch_size=None)",

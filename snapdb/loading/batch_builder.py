@@ -29,13 +29,13 @@ Lineage = Mapping[str, object]
 
 
 class Meter(Protocol):
-    """Measures the work of a builder; its context managers run on any thread."""
+    """Measures the work of a builder. Its context managers run on any thread."""
 
     def building(self) -> AbstractContextManager[None]:
-        """Measures the time in which a batch, or the rest of one, is built."""
+        """Measure the time in which a batch, or the rest of one, is built."""
 
     def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
-        """Measures the time in which the subgraph of a batch is sampled."""
+        """Measure the time in which the subgraph of a batch is sampled."""
 
 
 class _NoMeter:
@@ -52,13 +52,13 @@ NO_METER = _NoMeter()
 
 
 class _SampledBatch(NamedTuple):
-    """A batch whose features are still to be fetched."""
+    """A batch whose features have not been fetched yet."""
 
     seeds: BatchSeeds
     entry: SamplerInput
     subgraph: Subgraph
     scratch: int
-    """The bytes of the scratch that it was sampled with; 0 where memory is not limited."""
+    """The bytes of the scratch memory that it was sampled with, or 0 if memory is not limited."""
     lineage: Lineage
 
 
@@ -69,14 +69,14 @@ class _TransformedBatch(NamedTuple):
 
 
 class BatchBuilder:
-    """Builds the batches of a source. Threads share it; each borrows a scratch while it samples a batch."""
+    """Builds the batches of a source. Threads share it. Each thread borrows scratch memory while it samples a batch."""
 
     def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
-        """Opens the sampler.
+        """Open the sampler.
 
         Raises:
-            InputError: the device is not available, or the scratch of one thread alone exceeds the memory limit.
-            SnapdbError: the snapshot does not support the sampler.
+            InputError: The device is not available, or the scratch of a single thread exceeds the memory limit.
+            SnapdbError: The snapshot does not support the sampler.
         """
         hints = source.hints
         spec = replace(source.spec, ids=options.ids or source.spec.ids)
@@ -88,14 +88,14 @@ class BatchBuilder:
         self.meter = meter
         self._fused, self._caches, self._zero_copy = hints.fused, source.cache, options.zero_copy
         self._open()
-        # Under a memory limit the first scratch is measured at once, so that a limit that is too small fails on
-        # opening.
+        # Under a memory limit the first scratch is measured at once, so that a limit that is too small fails when the
+        # stream is opened.
         if options.memory is not None:
             self._scratches.append(self.sampler.scratch())
             self.budget.made(0, scratch_bytes(self._scratches[0]))
 
     def _open(self) -> None:
-        """Opens the parts that are not sent to other processes."""
+        """Open the parts that are not sent to other processes."""
         self.cache = CacheHandle(self._caches, self.sampler, self.view.node_counts, self.seeds)
         self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
         self._expansion = SeedExpansion(self.view, self.spec, self.seeds)
@@ -108,44 +108,44 @@ class BatchBuilder:
         return self.sampler.on_gpu
 
     def visits(self, saved: Any = None) -> VisitedRounds:
-        """The rounds of rows before batch 0, or before the window that was saved."""
+        """The rounds of rows before batch 0, or before the saved window."""
         return VisitedRounds(self.spec, self.sampler.walks, saved)
 
     def sampled(self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds) -> _SampledBatch:
-        """The first step of a batch, its subgraph; runs on any thread.
+        """First step: sample the subgraph of a batch. Runs on any thread.
 
         Args:
             lineage: The lineage of the epoch's batches.
-            visits: The rounds of pool rows, where these depend on the batches before; else None.
+            visits: The rounds of pool rows if they depend on earlier batches, else None.
             seeds: The seeds of the batch.
         """
         with self.meter.building():
-            # Batches of other consumers change the rounds that this one reads, so they are sampled here too.
+            # Batches of other consumers change the rounds that this batch reads, so they are sampled here too.
             for other in seeds.between:
                 self.sample_only(visits, other)
             with self._about(seeds, visits):
                 return _SampledBatch(seeds, *self._sampled(visits, seeds), lineage)
 
     def fetched(self, sampled: _SampledBatch) -> Batch | _SampledBatch | _TransformedBatch:
-        """The second step, its features, which `send` and `receive` complete; runs on any thread."""
+        """Second step: fetch the features of a batch. `send` and `receive` complete it. Runs on any thread."""
         if not self._fused:
             return sampled
         with self.meter.building():
             with self._about(sampled.seeds):
                 batch = self._fetched(sampled)
             # A transform for the CPU runs here, in parallel. Batches for a GPU are transformed on the consumer's
-            # thread, whose CUDA stream the transform's kernels belong to.
+            # thread, because the transform's kernels belong to its CUDA stream.
             if self.transform is None or self.device.type != "cpu":
                 return batch
             return _TransformedBatch(self.receive(self.send(batch)))
 
     def sample_only(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> None:
-        """Samples a batch that is not yielded, for the rounds of the rows that it accesses."""
+        """Sample a batch that is not yielded, to record the rows that it accesses."""
         with self._about(seeds, visits):
             self._sampled(visits, seeds)
 
     def send(self, built: Batch | _SampledBatch | _TransformedBatch) -> SentBatch | _TransformedBatch:
-        """The batch with its features, whose copy to the device is started."""
+        """Start the copy of a batch with its features to the device."""
         if isinstance(built, _TransformedBatch):
             return built
         if isinstance(built, _SampledBatch):
@@ -154,27 +154,27 @@ class BatchBuilder:
         return self._transfer.send(built)
 
     def receive(self, sent: SentBatch | _TransformedBatch) -> Any:
-        """The batch for the consumer's thread, or the transform's result for it."""
+        """The batch, or the transform's result for it, for the consumer's thread."""
         if isinstance(sent, _TransformedBatch):
             return sent.value
         batch = self._transfer.receive(sent)
         return batch if self.transform is None else self._transformed(self.transform, batch)
 
     def room(self, threads: int, ahead: int, sharers: int, under_way: int) -> int:
-        """The number of batches that may be complete or in progress; frees the scratch of threads that must pause."""
+        """The number of batches that may be complete or in progress. Frees the scratch of threads that must pause."""
         many = self.budget.room(threads, ahead, sharers, under_way)
         self.free_scratch(min(many, threads))
         return many
 
     def free_scratch(self, threads: int) -> None:
-        """Frees the scratch of all but this many threads."""
+        """Free the scratch of all but `threads` threads."""
         while len(self._scratches) > threads:
-            with suppress(IndexError):  # a thread took it meanwhile
+            with suppress(IndexError):  # another thread took it first
                 self._scratches.pop()
 
     @contextmanager
     def _about(self, seeds: BatchSeeds, visits: VisitedRounds | None = None) -> Iterator[None]:
-        """Builds a batch within the block: on a side stream of the device, with errors that name the batch."""
+        """Build a batch within the block, on a side stream of the device. Errors name the batch."""
         try:
             with enough_memory(*seeds.index), self._transfer.working():
                 yield
@@ -185,7 +185,7 @@ class BatchBuilder:
             raise
 
     def _transformed(self, transform: Callable[[Batch], Any], batch: Batch) -> Any:
-        """The transform's result for a batch; notes on an error name the batch."""
+        """The transform's result for a batch. A note on an error names the batch."""
         try:
             return transform(batch)
         except Exception as error:
@@ -209,14 +209,14 @@ class BatchBuilder:
                 return self.sampler.sample(entry, seeds.number, scratch, rounds)
 
         subgraph = sample() if visits is None else visits.sampled(seeds.number, sample)
-        # Returned only after success: an error may leave a scratch half-written. It is measured before it is returned,
-        # as another thread may then be using it.
+        # The scratch is returned only after success because an error may leave it half-written. It is measured before
+        # it is returned because another thread may use it from then on.
         size = 0 if self.budget.limit is None else scratch_bytes(scratch)
         self._scratches.append(scratch)
         return entry, subgraph, size
 
     def _fetched(self, sampled: _SampledBatch) -> Batch:
-        """The batch with the rows of its features."""
+        """The batch with its node features."""
         batch = assemble(
             self.view,
             self.sampler,
@@ -240,7 +240,7 @@ class BatchBuilder:
 
     def __getstate__(self) -> dict[str, Any]:
         _check_picklable(self.transform)
-        # The sampler holds a snapshot's edges, which the other process maps for itself, and locks and threads cannot be
+        # The sampler holds a snapshot's edges, which the other process maps itself. Locks and threads cannot be
         # pickled.
         left = {"sampler", "cache", "meter", "_expansion", "_transfer", "_scratches"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
@@ -253,7 +253,7 @@ class BatchBuilder:
 
 
 def _bytes(batch: Batch, subgraph: Subgraph) -> int:
-    """The bytes that a batch keeps in memory: its tensors, and the positions by which the rest is read later."""
+    """The bytes that a batch occupies in memory: its tensors, and the positions by which the rest is read later."""
     tensors = [part for tensor in batch.tensors() for part in parts(tensor)]
     later = [values for drawn in subgraph.edges.values() for values in (drawn.position, drawn.weight)]
     size = sum(int(values.nbytes) for values in (*tensors, *later) if values is not None)
@@ -261,7 +261,7 @@ def _bytes(batch: Batch, subgraph: Subgraph) -> int:
 
 
 def _check_picklable(transform: Callable[[Batch], Any] | None) -> None:
-    """Raises InputError for a transform that cannot be sent to another process."""
+    """Raise InputError if a transform cannot be sent to another process."""
     try:
         ForkingPickler.dumps(transform)
     except Exception as error:

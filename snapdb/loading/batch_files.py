@@ -24,31 +24,32 @@ from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
 _Values: TypeAlias = Array | pa.Array
-"""Numbers as numpy arrays; the user's ids as Arrow arrays, as they may have any type."""
+"""Numbers as numpy arrays, and the user's ids, which may have any type, as Arrow arrays."""
 _CSR = ("indptr", "indices", "values")
-"""The names of a sparse tensor's three arrays."""
+"""The names of the three arrays of a sparse tensor."""
 
 
 class _ArrayFacts(NamedTuple):
     """The dtype and shape of an array."""
 
     type: str
-    """The name of its dtype in numpy, or in Arrow."""
+    """The name of the dtype in numpy or in Arrow."""
     shape: tuple[int, ...]
     arrow: bool = False
-    """Whether it is an Arrow array."""
+    """Whether the array is an Arrow array."""
 
 
 class _Flat(NamedTuple):
     """A batch as arrays and metadata.
 
     An array's name is its path in the batch: `edge_index/customer/bought/product` is batch.edge_index[("customer",
-    "bought", "product")]. A slash in a user's name is written %2F, and % as %25.
+    "bought", "product")]. A slash in a user's name is escaped as %2F, and % as %25.
     """
 
     values: dict[str, _Values]
     facts: dict[str, Any]
-    """The batch's other fields; the keys of its mappings under "keys", the shapes of sparse tensors under "sparse"."""
+    """The batch's other fields, with the keys of its mappings under "keys" and the shapes of sparse tensors under
+    "sparse"."""
 
     def arrays(self) -> dict[str, _ArrayFacts]:
         """The dtype and shape of each array."""
@@ -58,13 +59,13 @@ class _Flat(NamedTuple):
         """The batch that was flattened, byte for byte.
 
         Raises:
-            KeyError, RuntimeError, TypeError, ValueError: the pieces do not fit together.
+            KeyError, RuntimeError, TypeError, ValueError: The arrays and the metadata do not match.
         """
         fields: dict[str, Any] = {}
         for name, hint in _hints().items():
             if name in self.facts:
                 fields[name] = _field(hint, self.facts[name])
-            # Otherwise the field is newer than the file, and has its default.
+            # A missing field is newer than the file and keeps its default.
             elif name in self.facts["keys"] or name in self.values:
                 fields[name] = _gathered(self, name)
         return Batch(**fields)
@@ -78,7 +79,7 @@ def _array_facts(values: _Values) -> _ArrayFacts:
 
 
 def flatten(batch: Batch) -> _Flat:
-    """The arrays and metadata of a batch; edge columns and ids that were not read yet are read."""
+    """The arrays and metadata of a batch. Edge columns and ids that were not read yet are read."""
     flat = _Flat({}, {"keys": {}, "sparse": {}})
     for name, hint in _hints().items():
         value = getattr(batch, name)
@@ -90,7 +91,7 @@ def flatten(batch: Batch) -> _Flat:
 
 
 def _spread(flat: _Flat, path: str, value: Any) -> None:
-    """Puts a tensor, an Arrow array, or those of a mapping under its path."""
+    """Store a tensor, an Arrow array, or the arrays of a mapping under its path."""
     if isinstance(value, Mapping):
         flat.facts["keys"][path] = [_spelled(key) for key in value]
         for key in value:
@@ -105,12 +106,13 @@ def _spread(flat: _Flat, path: str, value: Any) -> None:
 
 
 def _gathered(flat: _Flat, path: str) -> Any:
-    """The tensor, array or mapping that was put under a path."""
+    """The tensor, array or mapping that is stored under a path."""
     if (keys := flat.facts["keys"].get(path)) is not None:
         return Held({_key(key): _gathered(flat, f"{path}/{key}") for key in keys})
     if (shape := flat.facts["sparse"].get(path)) is not None:
         indptr, indices, values = (tensor_of(flat.values[f"{path}/{part}"]) for part in _CSR)
-        # Invariants are checked here: a damaged file may hold indices out of the row, which kernels would follow.
+        # Invariants are checked here because a damaged file may contain indices beyond the row, which kernels would
+        # follow.
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=True)
     array = flat.values[path]
     return array if isinstance(array, pa.Array) else tensor_of(array)
@@ -136,23 +138,23 @@ def _fact(value: Any) -> Any:
 
 
 def _field(hint: Any, fact: Any) -> Any:
-    """A field without arrays from its JSON value."""
+    """A field without arrays, from its JSON value."""
     if get_origin(hint) is Mapping:
         edges = get_args(hint)[0] is EdgeType
         return Held({_key(key) if edges else key: item for key, item in fact.items()})
-    if hint is Any and isinstance(fact, list):  # seed_type, which is a node type otherwise
+    if hint is Any and isinstance(fact, list):  # seed_type of seed edges, which is a node type otherwise
         return EdgeType(*fact)
     return decode(hint, json.dumps(fact))
 
 
 def _spelled(key: str | EdgeType) -> str:
-    """A key of a batch's mapping, as a part of an array's path."""
+    """A key of a batch's mapping as a part of an array's path."""
     names = (key,) if isinstance(key, str) else key
     return "/".join(name.replace("%", "%25").replace("/", "%2F") for name in names)
 
 
 def _key(spelled: str) -> str | EdgeType:
-    """The key of a part of a path.
+    """The key that a part of a path encodes.
 
     >>> _key("50%25"), _key("customer/bought/product")
     ('50%', EdgeType(source='customer', edge='bought', destination='product'))
@@ -163,7 +165,7 @@ def _key(spelled: str) -> str | EdgeType:
 
 _Arrays = dict[str, Array]
 _FACTS = "facts"
-"""The name under which a file has the metadata, as JSON."""
+"""The name under which a file stores the metadata, as JSON."""
 
 
 class _Container(NamedTuple):
@@ -171,17 +173,17 @@ class _Container(NamedTuple):
 
     write: Callable[[Mapping[str, _Values], str, BinaryIO], object]
     read: Callable[[bytes], tuple[Mapping[str, Any], str]]
-    """Returns arrays and metadata; lists of Arrow stay columns, which `read` converts."""
+    """Returns arrays and metadata. Arrow lists remain columns, which `read` converts."""
 
 
 def write(format_: str, flat: _Flat, file: BinaryIO) -> None:
-    """Writes a batch into an open file."""
+    """Write a batch to an open file."""
     facts = json.dumps({"batch": flat.facts, "arrays": flat.arrays()})
     CONTAINERS[format_].write(flat.values, facts, file)
 
 
 def read(format_: str, content: bytes) -> _Flat:
-    """The content of a file; a damaged one raises what the format's reader raises."""
+    """The content of a file. Raises the errors of the format's reader if the file is damaged."""
     columns, text = CONTAINERS[format_].read(content)
     facts = json.loads(text)
     arrays = {name: _ArrayFacts(*fact) for name, fact in facts["arrays"].items()}
@@ -201,21 +203,21 @@ def _values(column: Any, fact: _ArrayFacts) -> _Values:
 
 
 def _flattened(column: pa.Array) -> pa.Array:
-    """The numbers in nested lists."""
+    """The numbers in nested lists, as a flat array."""
     while pa.types.is_large_list(column.type):
         column = column.flatten()
     return column
 
 
 def _numbers(values: _Values) -> Array:
-    """An array for a format of numbers alone: ids that are not integers become the bytes of an Arrow stream of them."""
+    """An array for a format that stores only numbers. Ids that are not integers become the bytes of an Arrow stream."""
     if isinstance(values, np.ndarray):
         return values
     if pa.types.is_integer(values.type) and not values.null_count:
         integers: Array = values.to_numpy()
         return integers
     sink = pa.BufferOutputStream()
-    # An Arrow stream keeps the exact type of ids, such as strings or decimals, in formats that have numbers only.
+    # An Arrow stream keeps the exact type of ids, such as strings or decimals, in formats that store only numbers.
     table = pa.table({"ids": values})
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -223,17 +225,18 @@ def _numbers(values: _Values) -> Array:
 
 
 def _row(values: Mapping[str, _Values], facts: str) -> pa.Table:
-    """A table of one row, with a list for each array."""
+    """A table of one row, with one list per array."""
     columns = {name: _listed(array) for name, array in values.items()}
     return pa.table({**columns, _FACTS: [facts]})
 
 
 def _listed(values: _Values) -> pa.Array:
-    """A column of one row that holds an array as a list, or nested lists for more dimensions."""
+    """A one-row column that contains an array as a list, or as nested lists for more dimensions."""
     if not isinstance(values, np.ndarray):
         return pa.LargeListArray.from_arrays(np.array([0, len(values)]), values)
     column, rows = pa.array(values.reshape(-1)), values.size
-    # The list offsets of each axis are computed from the shape, from the innermost axis outwards: no value is copied.
+    # The list offsets of each axis are computed from the shape, from the innermost axis outwards, so no value is
+    # copied.
     for axis in range(values.ndim - 1, -1, -1):
         rows = int(np.prod(values.shape[:axis], dtype=np.int64))
         column = pa.LargeListArray.from_arrays(np.arange(rows + 1) * values.shape[axis], column)
@@ -241,7 +244,7 @@ def _listed(values: _Values) -> pa.Array:
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """The table after a full validation: the offsets of a damaged file may lead out of its values."""
+    """The table after a full validation, because the offsets of a damaged file may point beyond its values."""
     table.validate(full=True)
     return table
 
@@ -254,20 +257,20 @@ def _columns(table: pa.Table) -> tuple[dict[str, pa.Array], str]:
 
 
 def _write_arrow(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    """Writes an Arrow IPC file."""
+    """Write an Arrow IPC file."""
     table = _row(values, facts)
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
 
 def _read_arrow(content: bytes) -> tuple[dict[str, pa.Array], str]:
-    """Reads an Arrow IPC file."""
+    """Read an Arrow IPC file."""
     with pa.ipc.open_file(pa.BufferReader(content)) as file:
         return _columns(file.read_all())
 
 
 def _write_parquet(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    # Features hardly repeat, so compression and dictionaries gain little, and statistics of one row serve no lookup.
+    # Features hardly repeat, so compression and dictionaries gain little, and statistics of one row help no lookup.
     pq.write_table(_row(values, facts), file, compression="none", use_dictionary=False, write_statistics=False)
 
 
@@ -276,41 +279,42 @@ def _read_parquet(content: bytes) -> tuple[dict[str, pa.Array], str]:
 
 
 def _write_npz(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    """Writes an uncompressed .npz file."""
+    """Write an uncompressed .npz file."""
     arrays: dict[str, Any] = {name: _numbers(array) for name, array in values.items()}
     np.savez(file, allow_pickle=False, **arrays, **{_FACTS: np.array(facts)})
 
 
 def _read_npz(content: bytes) -> tuple[_Arrays, str]:
-    """Reads an .npz file."""
+    """Read an .npz file."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        # By their full names: numpy resolves an array named "a.npy" to the file of an array "a".
+        # Members are read by their full names because numpy resolves an array named "a.npy" to the file of an array
+        # "a".
         arrays = {name: file[f"{name}.npy"] for name in file.files}
     return arrays, str(arrays.pop(_FACTS))
 
 
 def _write_safetensors(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    """Writes a safetensors file."""
+    """Write a safetensors file."""
     arrays = {name: np.ascontiguousarray(_numbers(array)) for name, array in values.items()}
     file.write(safetensors.numpy.save(arrays, {_FACTS: facts}))
 
 
 def _read_safetensors(content: bytes) -> tuple[_Arrays, str]:
-    """Reads a safetensors file."""
+    """Read a safetensors file."""
     header = int.from_bytes(content[:8], "little")  # the library reads metadata from files only, not from bytes
     metadata = json.loads(content[8 : 8 + header])["__metadata__"]
     return safetensors.numpy.load(content), metadata[_FACTS]
 
 
 def _write_pt(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    """Writes a file of torch.save."""
-    content = io.BytesIO()  # in memory first, as torch hides the error of a full disk
+    """Write a file with torch.save."""
+    content = io.BytesIO()  # in memory first, because torch hides the error of a full disk
     torch.save({**{name: tensor_of(_numbers(array)) for name, array in values.items()}, _FACTS: facts}, content)
     file.write(content.getbuffer())
 
 
 def _read_pt(content: bytes) -> tuple[_Arrays, str]:
-    """Reads a file of torch.save, without unpickling arbitrary objects."""
+    """Read a torch.save file without unpickling arbitrary objects."""
     tensors = torch.load(io.BytesIO(content), weights_only=True)
     facts = tensors.pop(_FACTS)
     return {name: tensor.numpy() for name, tensor in tensors.items()}, facts
@@ -323,4 +327,4 @@ CONTAINERS = {
     "safetensors": _Container(_write_safetensors, _read_safetensors),
     "pt": _Container(_write_pt, _read_pt),
 }
-"""Formats by name, which is also the extension of their files."""
+"""Formats by name, which is also the file extension."""

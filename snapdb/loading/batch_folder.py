@@ -17,25 +17,25 @@ from snapdb.types.text import counted
 
 
 class BatchWriter:
-    """Writes batches into a folder, one file each, on the threads that call it."""
+    """Writes batches to a folder, one file each, on the calling threads."""
 
     def __init__(self, folder: FolderWriter, format_: str) -> None:
         self._folder, self._format = folder, format_
         self._schema: dict[str, str] = {}
 
     def __call__(self, batch: Batch) -> int:
-        """Writes a batch's file; returns its size in bytes."""
+        """Write the file of a batch and return its size in bytes."""
         flat = flatten(batch)
         epoch, number = batch.index
         name = f"epoch-{epoch}/batch-{number:06d}.{self._format}"
         with open(self._folder.file(name), "wb") as file:
             write(self._format, flat, file)
-        # The schema of any batch: all batches of a stream have the same arrays.
+        # One schema describes every batch because all batches of a stream have the same arrays.
         self._schema = {path: fact.type for path, fact in flat.arrays().items()}
         return self._folder.wrote(name, epoch=epoch, batch=number, seeds=batch.batch_size)
 
     def finish(self, lineage: Mapping[str, Any], epochs: int) -> None:
-        """Publishes the folder with its manifest, once every batch is written."""
+        """Publish the folder with its manifest once every batch is written."""
         self._folder.finish(
             {
                 "kind": "batches",
@@ -49,7 +49,7 @@ class BatchWriter:
 
 @document_attributes
 class BatchFolder(Dataset[Batch]):
-    """The batches of an exported folder, epoch after epoch, byte for byte as the stream yielded them.
+    """The batches of an exported folder, epoch by epoch, byte for byte as the stream yielded them.
 
     It is a map-style torch Dataset: pass it to a DataLoader with `batch_size=None`, shuffled or not, with any number of
     workers. `read_batches` returns one.
@@ -59,11 +59,11 @@ class BatchFolder(Dataset[Batch]):
     """The lineage of the exported stream. `snapdb.replay` builds its batches again from the database."""
 
     def __init__(self, folder: Folder, *, verify: bool = True) -> None:
-        """List the batches of a folder. Programs call `read_batches`.
+        """List the batches of a folder. Call `read_batches` instead of this constructor.
 
         Args:
             folder: The folder with its manifest.
-            verify: Compare each file with its SHA-256 when it is read.
+            verify: Whether to compare each file with its SHA-256 when it is read.
 
         Raises:
             CorruptError: The manifest is damaged.
@@ -114,7 +114,7 @@ class BatchFolder(Dataset[Batch]):
         return len(self._names)
 
     def __getitem__(self, index: int) -> Batch:
-        """Return the batch at an index, from 0, counted over all epochs.
+        """Return the batch at an index, counted from 0 over all epochs.
 
         Raises:
             CorruptError: The file is missing or damaged.
@@ -154,21 +154,21 @@ def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchF
 
     Args:
         path: The folder.
-        verify: Compare each file with the SHA-256 in the manifest when it is read.
+        verify: Whether to compare each file with the SHA-256 in the manifest when it is read.
 
     Returns:
-        The batches, which are read when they are indexed.
+        The batches. Each is read when it is indexed.
 
     Raises:
-        InputError: There is no such folder, or it has no batches.
-        FormatError: A newer snapdb wrote it.
+        InputError: The folder does not exist or contains no batches.
+        FormatError: The folder was written by a newer snapdb.
         CorruptError: The manifest is damaged. Indexing raises it for a damaged file.
     """
     return BatchFolder(read_folder(path, "batches"), verify=verify)
 
 
 def _place(facts: Mapping[str, Any]) -> tuple[int, int] | None:
-    """(epoch, batch) of a file; None where its metadata has none."""
+    """(epoch, batch) of a file, or None if its metadata has none."""
     epoch, number = facts.get("epoch"), facts.get("batch")
     if type(epoch) is not int or type(number) is not int or min(epoch, number) < 0:
         return None

@@ -1,4 +1,4 @@
-"""Memory budgets: of a stream's batches and scratch, and of a database's caches."""
+"""Memory budgets for a stream's batches and scratch memory, and for a database's caches."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class MemoryBudget:
     """The bytes that a stream may use for the scratch of working threads and for batches, complete or in progress.
 
-    Both are measured: the first batch is built alone, later ones count as the largest so far. Where possible, one more
-    batch fits: the consumer's, whose buffers are reused for the next.
+    Both sizes are measured: the first batch is built alone, and later ones are assumed to be as large as the largest so
+    far. If possible, the budget leaves room for one more batch: the consumer's, whose buffers are reused for the next
+    one.
 
     >>> budget = MemoryBudget(1000)
     >>> budget.room(threads=4, ahead=8)
@@ -37,20 +38,20 @@ class MemoryBudget:
     """
 
     def __init__(self, limit: int | None) -> None:
-        """`limit` in bytes; None: no limit."""
+        """`limit` is in bytes, or None for no limit."""
         self.limit = limit
         self._batch = self._scratch = 0
 
     def made(self, batch: int, scratch: int) -> None:
-        """Records the size of a batch, and of the scratch that it was built with.
+        """Record the size of a batch and of the scratch that it was built with.
 
         Raises:
-            InputError: together they exceed the limit.
+            InputError: Together they exceed the limit.
         """
         self._batch, self._scratch = max(self._batch, batch), max(self._scratch, scratch)
         if self.limit is not None and batch + scratch > self.limit:
             parts = f"({_said(batch)}, and {_said(scratch)} for the scratch of its thread)"
-            # Scratch is there before the first batch is made.
+            # Scratch is allocated before the first batch is built.
             takes = (
                 f"{_said(batch + scratch)} {parts}"
                 if batch
@@ -64,29 +65,29 @@ class MemoryBudget:
             )
 
     def room(self, threads: int, ahead: int, sharers: int = 1, under_way: int = 0) -> int:
-        """The number of batches, at least 1, that may be complete or in progress, where `sharers` share the memory."""
+        """The number of batches, at least 1, that may be complete or in progress if `sharers` share the memory."""
         if self.limit is None:
             return ahead
         limit = self.limit // sharers
         fits = (many for many in range(ahead, 0, -1) if self._takes(many, threads) + self._batch <= limit)
         many = next(fits, 1) if self._batch else 1
-        # Batches in progress have not taken all their blocks yet: some of the free ones are meant for them.
+        # Batches in progress have not allocated all their blocks yet, so some of the free blocks are reserved for them.
         if buffers.free_bytes() > limit - self._takes(many, threads) + under_way * self._batch:
             buffers.release_free()
         return many
 
     def _takes(self, many: int, threads: int) -> int:
-        """The bytes of this many batches, and of the scratch of the threads that build them."""
+        """The bytes of `many` batches and of the scratch of the threads that build them."""
         return min(threads, many) * self._scratch + many * self._batch
 
 
 def scratch_bytes(scratch: Any) -> int:
-    """The bytes of a thread's working memory, as if all of it had been touched."""
+    """The bytes of a thread's scratch memory, as if all of it had been touched."""
     return sum(array.nbytes for array in _arrays(scratch) if array.base is None)
 
 
 def _arrays(value: Any) -> Iterator[Array]:
-    """The arrays in a value, at any depth."""
+    """The arrays in a value, at any depth of nesting."""
     if isinstance(value, np.ndarray):
         yield value
         return
@@ -96,7 +97,7 @@ def _arrays(value: Any) -> Iterator[Array]:
 
 
 def _said(size: int) -> str:
-    """A size for people, rounded up.
+    """A size as readable text, rounded up.
 
     >>> _said(512), _said(2_000_001), _said(3 * 10**9)
     ('512 B', '2.01 MB', '3.00 GB')
@@ -109,12 +110,12 @@ def _said(size: int) -> str:
 
 
 _SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")
-"""Parts of torch's messages for a failed allocation, which it raises as a RuntimeError."""
+"""Parts of the messages of torch's RuntimeError for a failed allocation."""
 
 
 @contextmanager
 def enough_memory(epoch: int, index: int) -> Iterator[None]:
-    """Builds a batch within the block; raises InputError where memory does not suffice."""
+    """Build a batch within the block and raise InputError if there is not enough memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -130,9 +131,9 @@ def enough_memory(epoch: int, index: int) -> Iterator[None]:
 
 # The memory budget of a database's caches, and the rows that a closed stream leaves to the next one.
 _STREAMS = count()
-"""Numbers streams within the process, as a database may be open twice in it."""
+"""Numbers the streams of this process, in which a database may be open twice."""
 _PATIENCE = 0.05
-"""Seconds of each attempt to take a lock, between which a thread checks whether it is to end."""
+"""Seconds per attempt to acquire a lock. Between attempts a thread checks whether it should end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,41 +144,45 @@ class Reservation:
     sharers: int
     """The number of processes that share the cache's memory."""
     room: int | None
-    """The bytes of this stream; None: no limit."""
+    """The bytes of this stream, or None for no limit."""
     rows: RowCache | None = None
-    """The rows that the previous stream left in these bytes, which this stream alone may inherit."""
+    """The rows that the previous stream left in this memory. Only this stream may inherit them."""
 
 
 class CacheBudget:
-    """The reserved memory of each cache, and the rows of closed streams. Threads share it; it is empty after a fork."""
+    """The reserved memory of each cache, and the rows of closed streams. Threads share it. It is empty after a fork."""
 
     def __init__(self) -> None:
         self._begin()
 
     def _begin(self) -> None:
-        """Initializes the budget without reservations."""
-        # Reentrant: a dropped stream returns its rows on the thread that collects it, which may hold the lock.
+        """Initialize the budget without reservations."""
+        # The lock is reentrant: a dropped stream returns its rows on the thread that collects it, which may hold the
+        # lock.
         self._guard = threading.RLock()
         self._reserved: dict[int, int] = {}
-        """By cache id, the bytes of open streams, and of the rows that closed ones left."""
+        """Cache id → the bytes of open streams and of the rows that closed streams left."""
         self._left: dict[int, Reservation] = {}
         self._dropped: set[int] = set()
         self._closed = False
         self._process = os.getpid()
 
     def reserve(self, cache: Cache, sharers: int = 1) -> Reservation:
-        """A reservation with the rows that a cache's last stream left, or with the memory that others do not use."""
+        """A reservation with the rows that a cache's last stream left, or with the memory that no stream uses."""
         with self._here():
             return self._left.pop(cache.id, None) or self._reserve(cache, sharers)
 
     def renew(self, reservation: Reservation, check: Callable[[], None]) -> Reservation:
-        """A new reservation for a stream to which the inherited rows are of no use; `check` as in `_here`."""
+        """A new reservation for a stream that cannot use the inherited rows. `check` is as in `_here`."""
         with self._here(check):
             self._free(reservation, reservation.room)
             return self._reserve(reservation.cache, reservation.sharers)
 
     def settle(self, reservation: Reservation, taken: int, check: Callable[[], None]) -> Reservation:
-        """The reservation reduced to the bytes that a stream uses; others get the rest. `check` as in `_here`."""
+        """The reservation reduced to the bytes that a stream uses.
+
+        Others can use the rest. `check` is as in `_here`.
+        """
         if reservation.room is None:
             return reservation
         with self._here(check):
@@ -185,7 +190,7 @@ class CacheBudget:
             return replace(reservation, room=taken)
 
     def give_back(self, reservation: Reservation, rows: RowCache) -> None:
-        """Leaves the rows of a stream that ends to the next one, unless another stream left some already."""
+        """Leave the rows of a stream that ends to the next one, unless another stream already left some."""
         with self._here():
             known = reservation.cache.id
             if self._closed or known in self._dropped or known in self._left or not rows.bytes:
@@ -194,19 +199,19 @@ class CacheBudget:
                 self._left[known] = replace(reservation, rows=rows)
 
     def drop(self, cache: Cache) -> None:
-        """Frees the rows that streams of a dropped cache left, or will leave."""
+        """Free the rows that streams of a dropped cache left or will leave."""
         with self._here():
             self._dropped.add(cache.id)
             if left := self._left.pop(cache.id, None):
                 self._free(left, left.room)
 
     def refill(self, cache: Cache, generation: int, check: Callable[[], None] = lambda: None) -> int:
-        """Draws the rows of a new generation where a stream left those of an earlier one; returns their number.
+        """Draw the rows of a new generation if a stream left those of an earlier one, and return their number.
 
-        `check` is called regularly; an exception that it raises ends the work.
+        `check` is called regularly, and an exception that it raises ends the work.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
+            CorruptError: A row extends beyond its arrays.
         """
         with self._here():
             left = self._left.pop(cache.id, None)
@@ -221,38 +226,38 @@ class CacheBudget:
             self.give_back(left, rows)
 
     def stream(self) -> str:
-        """A name for a stream, unique among processes and within this one."""
+        """A stream name that is unique across processes and within this one."""
         return f"{os.getpid()}-{next(_STREAMS)}"
 
     def close(self) -> None:
-        """Frees all rows that streams left."""
+        """Free all rows that streams left."""
         with self._here():
             self._closed = True
             self._left.clear()
 
     def _reserve(self, cache: Cache, sharers: int) -> Reservation:
-        """A reservation of at most a sharer's part of the cache's memory, and of what is left of it."""
+        """A reservation of at most one sharer's part of the cache's memory, and at most what is left of it."""
         if cache.room is None:
             return Reservation(cache, sharers, None)
         reserved = self._reserved.get(cache.id, 0)
-        # A later stream may find less: the memory of a cache is a limit for all streams together.
+        # A later stream may get less because the memory of a cache is a limit for all streams together.
         room = min(cache.room // sharers, cache.room - reserved)
         self._reserved[cache.id] = reserved + room
         return Reservation(cache, sharers, room)
 
     def _free(self, reservation: Reservation, room: int | None) -> None:
-        """Returns bytes to the cache's memory."""
+        """Return bytes to the cache's memory."""
         self._reserved[reservation.cache.id] = self._reserved.get(reservation.cache.id, 0) - (room or 0)
 
     @contextmanager
     def _here(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Holds the lock in the block; in a forked process the budget begins empty.
+        """Hold the lock in the block. In a forked process the budget starts empty.
 
         The garbage collector may end a stream while this thread holds the lock, and then waits for that stream's
         thread. Such a thread must not wait for the lock forever: it passes `check`, which raises an exception once the
-        thread is to end.
+        thread should end.
         """
-        # A fork copies the lock as it is, perhaps held by a thread that does not exist in the child.
+        # A fork copies the lock in its current state, perhaps held by a thread that does not exist in the child.
         if self._process != os.getpid():
             self._begin()
         guard = self._guard
@@ -266,7 +271,7 @@ class CacheBudget:
 
 @dataclass(frozen=True, slots=True)
 class CacheSource:
-    """The caches of a stream's sampler. A process other than the database's receives it with an empty budget."""
+    """The caches of a stream's sampler. If it is sent to another process, it arrives with an empty budget."""
 
     caches: tuple[Cache, ...]
     db_dir: DatabaseDir
@@ -274,7 +279,7 @@ class CacheSource:
 
     @property
     def first(self) -> Cache:
-        """The cache that is used: one in memory before one in a file, then the one with the most memory."""
+        """The cache to use: a cache in memory before one in a file, then the one with the most memory."""
         return min(self.caches, key=lambda cache: (cache.place == "FILE", cache.room is not None, -(cache.room or 0)))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Maintenance of a stream's row cache: one thread draws ahead the rows that batches will read."""
+"""Maintenance of a stream's row cache: one thread draws in advance the rows that batches will read."""
 
 from __future__ import annotations
 
@@ -32,18 +32,21 @@ from snapdb.types import CacheStats
 
 
 class CacheHandle:
-    """The handle of a stream's cache in this process: opened with the first batch, shared by DataLoader workers."""
+    """The handle of a stream's cache in this process.
+
+    It is opened with the first batch and shared by DataLoader workers.
+    """
 
     def __init__(
         self, source: CacheSource | None, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds
     ) -> None:
-        """`source` is None where the sampler has no cache."""
+        """`source` is None if the sampler has no cache."""
         self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
         self._maintainer: CacheMaintainer | None = None
         self._guards = {os.getpid(): threading.Lock()}
 
     def wanted(self) -> int:
-        """The most bytes that the cache can use in this process."""
+        """The maximum number of bytes that the cache can use in this process."""
         if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
             return 0
         _, workers = place_among_workers()
@@ -51,7 +54,7 @@ class CacheHandle:
         return size if room is None else min(size, room // workers)
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
-        """Call before a batch is sampled, from any thread; under SCOPE VISITED with the rounds of its rows."""
+        """Call before a batch is sampled, from any thread. Under SCOPE VISITED, pass the rounds of its rows."""
         maintainer = self._maintainer
         if self._source is not None and (maintainer is None or not maintainer.here):
             maintainer = self._opened(self._source)
@@ -59,12 +62,12 @@ class CacheHandle:
             maintainer.begin(batch, rounds)
 
     def stats(self) -> dict[str, Any] | None:
-        """The fields of `CacheStats` by name; None: no batch of this process has used a cache."""
+        """The fields of `CacheStats` by name, or None if no batch of this process has used a cache."""
         maintainer = self._maintainer
         return None if maintainer is None or not maintainer.here else asdict(maintainer.stats())
 
     def close(self) -> None:
-        """Leaves the rows to the next stream; no batch may be in progress."""
+        """Leave the rows to the next stream. No batch may be in progress."""
         with self._guard():
             maintainer, self._maintainer = self._maintainer, None
             if maintainer is not None:
@@ -72,7 +75,7 @@ class CacheHandle:
                 maintainer.close()
 
     def _opened(self, source: CacheSource) -> CacheMaintainer | None:
-        """Opens the maintainer in this process, once."""
+        """Open the maintainer in this process, once."""
         with self._guard():
             if self._maintainer is None or not self._maintainer.here:
                 _, workers = place_among_workers()
@@ -84,12 +87,16 @@ class CacheHandle:
             return self._maintainer
 
     def _guard(self) -> threading.Lock:
-        """The lock of this process: a fork copies locks as they are, perhaps held by a thread that is not copied."""
+        """The lock of this process.
+
+        A fork copies locks in their current state, perhaps held by a thread that is not copied.
+        """
         return self._guards.setdefault(os.getpid(), threading.Lock())
 
 
 _BACK = 128
-"""Batches begin in parallel, and so slightly out of order; one that is this far back belongs to another epoch."""
+"""The maximum distance between batches of one epoch: batches begin in parallel, and so slightly out of order. A batch
+that is further back belongs to another epoch."""
 _SECONDS = 1.0
 """Seconds between two reports."""
 
@@ -102,7 +109,8 @@ class CacheMaintainer:
     ) -> None:
         self._owner = os.getpid()
         self._filler = _Filler(source, source.budget.reserve(source.first, sharers), sampler, node_counts, seeds)
-        # The finalizer refers to the filler alone: a reference to the maintainer would keep it alive for good.
+        # The finalizer refers only to the filler: a reference to the maintainer would keep the maintainer alive
+        # forever.
         self._end = weakref.finalize(self, _end, self._filler, self._owner)
         try:
             self._filler.start()
@@ -111,7 +119,7 @@ class CacheMaintainer:
 
     @property
     def here(self) -> bool:
-        """Whether it belongs to this process: a fork copies it without the thread that fills it."""
+        """Whether the maintainer belongs to this process. A fork copies it without the thread that fills the cache."""
         return os.getpid() == self._owner
 
     @property
@@ -120,7 +128,7 @@ class CacheMaintainer:
         return self._filler.rows
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
-        """Call when a batch begins, from any thread; under SCOPE VISITED with the rounds of its rows."""
+        """Call when a batch begins, from any thread. Under SCOPE VISITED, pass the rounds of its rows."""
         self._filler.begin(batch, rounds)
 
     def stats(self) -> CacheStats:
@@ -128,20 +136,20 @@ class CacheMaintainer:
         return self._filler.stats()
 
     def close(self) -> None:
-        """Ends the thread, and leaves the rows to the next stream, once; no batch may be in progress."""
+        """End the thread and leave the rows to the next stream, once. No batch may be in progress."""
         self._end()
 
 
 def _open_maintainer(
     source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
 ) -> CacheMaintainer | None:
-    """The maintainer of a sampler's cache in this process; None: it has no cache, or uses torch, which reads none.
+    """The maintainer of a sampler's cache in this process. None if it has no cache, or uses torch, which reads none.
 
     Args:
         source: The caches of the sampler.
         sampler: The stream's sampler.
         node_counts: The number of nodes of each vertex type of the view.
-        seeds: The seeds of the stream, from which expected accesses follow.
+        seeds: The seeds of the stream, from which the expected accesses are computed.
         sharers: The number of processes that share the cache's memory.
     """
     if not source.caches or sampler.backend.name != "numba":
@@ -151,17 +159,17 @@ def _open_maintainer(
 
 
 def _end(filler: _Filler, owner: int) -> None:
-    """Ends the filler in the process that started it: a fork has no such thread."""
+    """End the filler in the process that started it. A fork does not have its thread."""
     if os.getpid() == owner:
         filler.end()
 
 
 class _ClosedError(Exception):
-    """Ends the thread's work, as the stream is closed."""
+    """Ends the thread's work because the stream is closed."""
 
 
 class _Filler(threading.Thread):
-    """The thread that opens the cache, and draws rows that are due until it is ended."""
+    """The thread that opens the cache and draws the rows that are due until it is ended."""
 
     def __init__(
         self,
@@ -187,10 +195,10 @@ class _Filler(threading.Thread):
         self._error: str | None = None
 
     def begin(self, batch: int, rounds: Rounds | None) -> None:
-        """Records the batch that begins, and wakes the thread when rows are due."""
+        """Record the batch that begins, and wake the thread when rows are due."""
         now = self._batch
         back = now is not None and batch < now - _BACK
-        # Called for every batch on the sampling threads, so it takes no lock: a lost update delays the thread by one
+        # Called for every batch on the sampling threads, so it acquires no lock: a lost update delays the thread by one
         # batch.
         if now is None or back or batch > now:
             self._rounds, self._batch = rounds, batch
@@ -198,11 +206,11 @@ class _Filler(threading.Thread):
                 self._woken.set()
 
     def stats(self) -> CacheStats:
-        """The state of the cache, with the error that ended its filling."""
+        """The state of the cache, including the error that ended its filling."""
         return replace(self.rows.stats(self._batch), error=self._error)
 
     def end(self) -> None:
-        """Ends the thread, writes the last report, and leaves the rows; to be called once."""
+        """End the thread, write the last report, and leave the rows to the next stream. Call it once."""
         self._ended = True
         self._woken.set()
         # The garbage collector may run this on the thread itself.
@@ -212,8 +220,8 @@ class _Filler(threading.Thread):
         self._source.budget.give_back(self._reservation, self.rows)
 
     def fail(self, error: Exception) -> None:
-        """Stops filling: batches draw what is missing. Warns once, and reports the error in the cache's state."""
-        with suppress(Warning):  # where warnings are errors, this thread could not report it
+        """Stop filling: batches draw the missing rows. Warns once, and reports the error in the cache's state."""
+        with suppress(Warning):  # if warnings are errors, this thread could not report it
             warnings.warn(
                 f"cache {self._reservation.cache.name} is disabled, and batches are built without it: {error}",
                 RuntimeWarning,
@@ -232,25 +240,25 @@ class _Filler(threading.Thread):
                 self.rows.fill(self._now, lambda: self._rounds, self._check)
         except _ClosedError:
             return
-        except Exception as error:  # batches do not depend on the cache, so no error of it may fail them
+        except Exception as error:  # batches do not depend on the cache, so its errors must not fail them
             self.fail(error)
 
     def _open(self) -> None:
-        """Inherits the rows of the last stream where they are valid, else chooses those that save the most reads."""
+        """Inherit the rows of the last stream if they are valid, else choose the rows that save the most reads."""
         budget, spec, walks = self._source.budget, self.rows.spec, self.rows.walks
         before, self._reservation = self._reservation.rows, replace(self._reservation, rows=None)
         # SAMPLE USING may override the sampler's fanouts or edge types.
         serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
         if before is None or not serves or not self.rows.inherit(before):
             if before is not None:
-                # Return its bytes first, so that the new rows fit into the same memory.
+                # Return the bytes of the old rows first, so that the new rows fit into the same memory.
                 before, self._reservation = None, budget.renew(self._reservation, self._check)
             self.rows.build(choose_rows(spec, walks, self._reservation.room, self._visits), self._allocate)
         self._reservation = budget.settle(self._reservation, self.rows.bytes, self._check)
         self._forget()
 
     def _allocate(self, size: int) -> UInt8s:
-        """Zeroed memory for rows, in a file without a name for a cache in a file; aligned to a cache line."""
+        """Zeroed memory for rows, aligned to a cache line. A cache in a file gets it in an unnamed file."""
         cache, db_dir = self._reservation.cache, self._source.db_dir
         if cache.place == "FILE":
             folder = Path(tempfile.gettempdir()) if db_dir.read_only else db_dir.path
@@ -260,7 +268,7 @@ class _Filler(threading.Thread):
         return memory[first : first + size]
 
     def _wait(self) -> None:
-        """Waits until rows are due, and writes reports meanwhile."""
+        """Wait until rows are due, and write reports meanwhile."""
         self._report()
         while not self._woken.wait(_SECONDS):
             self._report()
@@ -271,14 +279,14 @@ class _Filler(threading.Thread):
         return self._batch or 0
 
     def _check(self) -> None:
-        """Called regularly by long work, which ends with the stream and is reported while it lasts."""
+        """Called regularly by long work, so that the work ends with the stream and is reported while it runs."""
         if self._ended:
             raise _ClosedError
         if time.monotonic() >= self._next_report:
             self._report()
 
     def _report(self, *, last: bool = False) -> None:
-        """Writes a report, unless nothing has changed since the last one."""
+        """Write a report unless nothing has changed since the last one."""
         self._next_report = time.monotonic() + _SECONDS
         stats, db_dir = self.stats(), self._source.db_dir
         if db_dir.read_only or (stats == self._reported and not last):
@@ -288,7 +296,7 @@ class _Filler(threading.Thread):
         self._reported = stats
 
     def _forget(self) -> None:
-        """Removes the reports of streams that have ended; from now on this stream reports."""
+        """Remove the reports of streams that have ended. From now on this stream reports."""
         if not self._source.db_dir.read_only:
             CacheReports(self._source.db_dir).clear(self._reservation.cache.id)
 

@@ -26,19 +26,22 @@ _T = TypeVar("_T")
 GatherZeroCopy = Callable[[Tensor, Tensor], Tensor]
 """`gather_zero_copy` of `snapdb.kernels.triton_gather`, which needs Triton."""
 _CHUNK = 1 << 26
-"""Bytes of a feature that are copied to the device at a time."""
+"""Bytes of a feature that are copied to the device at once."""
 
 
 class SentBatch(NamedTuple):
-    """A batch whose copy to the device is started."""
+    """A batch whose copy to the device has started."""
 
     batch: Batch
     arrival: Any
-    """The CUDA event after which its tensors are complete; None: they are complete."""
+    """The CUDA event after which its tensors are complete, or None if they are complete."""
 
 
 class _Residents:
-    """The features that are resident on a device, or that it can read itself; uploaded at the first read."""
+    """The features that are resident on a device, or that the device can read from host memory.
+
+    Uploaded at the first read.
+    """
 
     def __init__(
         self,
@@ -47,17 +50,17 @@ class _Residents:
         room: int | None,
         zero_copy: GatherZeroCopy | None = None,
     ) -> None:
-        """`room` is the bytes that features may use on the device; None leaves a fifth of its memory free.
+        """`room` is the bytes that features may use on the device. None leaves a fifth of its memory free.
 
-        Features that do not fit are uploaded to page-locked memory, which the device reads by `zero_copy`; None:
-        threads read them.
+        Features that do not fit are uploaded to page-locked memory, which the device reads with `zero_copy`. If that is
+        None, threads read them.
         """
         self._features, self._device, self._room, self._zero_copy = features, device, room, zero_copy
         self._lock = threading.Lock()
         self._rows: dict[tuple[str, str], Tensor] | None = None
 
     def gathered(self, kind: str, name: str, ids: Tensor) -> Tensor | None:
-        """[n, width] rows of a feature on the device; None where threads read it."""
+        """[n, width] rows of a feature on the device, or None if threads read it."""
         rows = self.rows(kind, name)
         if rows is None:
             return None
@@ -66,8 +69,8 @@ class _Residents:
         return rows.index_select(0, ids)
 
     def rows(self, kind: str, name: str) -> Tensor | None:
-        """All rows of a feature, where the device can read them; None: threads read them."""
-        with self._lock:  # the first thread uploads, the others wait
+        """All rows of a feature if the device can read them, or None if threads read them."""
+        with self._lock:  # the first thread uploads while the others wait
             if self._rows is None:
                 self._rows = self._uploaded()
         return self._rows.get((kind, name))
@@ -78,13 +81,13 @@ class _Residents:
         for kind, named in self._features.items():
             for name, feature in named.items():
                 size = int(np.prod(feature.shape)) * feature.dtype.itemsize
-                # Rows of a sparse feature differ in length, and values of a feature with history depend on the seed.
+                # Rows of a sparse feature differ in length, and values of a feature with a history depend on the seed.
                 if not size or isinstance(feature, SparseReader | HistoryFeature):
                     continue
                 if size <= room:
                     uploaded[kind, name] = _upload(feature, device=self._device)
                     room -= size
-                # Page-locked memory cannot be swapped out, so at most half of what is free is taken.
+                # Page-locked memory cannot be swapped out, so at most half of the free memory is used.
                 elif self._zero_copy is not None and size <= available_memory() // 2:
                     uploaded[kind, name] = _upload(feature, pin_memory=True)
         return uploaded
@@ -102,12 +105,12 @@ class DeviceTransfer:
         *,
         zero_copy: bool = False,
     ) -> None:
-        """`node_types` are those of the batches; `room` is the bytes that resident features may use.
+        """`node_types` are those of the batches. `room` is the bytes that resident features may use.
 
-        `zero_copy`: the device reads features that do not fit there from page-locked memory.
+        If `zero_copy`, the device reads features that do not fit there from page-locked memory.
 
         Raises:
-            InputError: `zero_copy` needs a GPU, and Triton.
+            InputError: `zero_copy` requires a GPU and Triton, and one is missing.
         """
         self.device = device
         self._features = {name: view.node_features.get(name, {}) for name in node_types}
@@ -118,12 +121,12 @@ class DeviceTransfer:
         self._side: Any = None
         if self._backend is not None:
             self._side = self._backend.Stream(device) if device.type == "cuda" else self._backend.Stream()
-            # The sampler's tensors were made on that stream.
+            # The sampler's tensors were created on that stream.
             self._side.wait_stream(self._backend.current_stream(device))
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Runs the block's kernels on the side stream, so that they do not delay the consumer's."""
+        """Run the block's kernels on the side stream, so that they do not delay the consumer's."""
         if self._backend is None:
             yield
             return
@@ -133,26 +136,26 @@ class DeviceTransfer:
     def rows(
         self, kind: str, name: str, feature: Feature, nodes: Callable[[], Int64s], before: Int64s | None
     ) -> Tensor | None:
-        """[nodes, width] rows of a feature in the host's memory; None where it is resident, and `send` adds them.
+        """[nodes, width] rows of a feature in host memory, or None if it is resident, in which case `send` adds them.
 
         Args:
             kind: The node type.
             name: The feature's name.
             feature: The feature's reader.
-            nodes: Returns the dense ids in the host's memory.
-            before: [nodes] int64; of a feature with history the last value before this time is read.
+            nodes: A function that returns the dense ids in host memory.
+            before: [nodes] int64. Of a feature with a history, the last value before this time is read.
         """
         if before is not None and isinstance(feature, HistoryFeature):
             return tensor_of(feature.read(nodes(), before))
         return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
 
     def pinned(self, batch: Batch) -> Batch:
-        # A copy from pageable memory blocks the thread; from page-locked memory the GPU copies by itself (DMA).
-        """The batch in memory from which it is copied to the device: page-locked for a GPU."""
+        """The batch in the memory from which it is copied to the device: page-locked memory for a GPU."""
+        # A copy from pageable memory blocks the thread. From page-locked memory the GPU copies on its own (DMA).
         return batch.moved(ready) if self.device.type == "cuda" else batch
 
     def send(self, batch: Batch) -> SentBatch:
-        """The batch with resident features, whose copy to the device is started."""
+        """Start the copy of a batch, with its resident features, to the device."""
         with self.working():
             there = batch if self.device.type == "cpu" else batch.moved(partial(placed, device=self.device))
             there = replace(there, features=Held({kind: self._joined(there, kind) for kind in there.features}))
@@ -170,7 +173,8 @@ class DeviceTransfer:
         current.wait_event(sent.arrival)
         for tensor in sent.batch.tensors():
             for part in parts(tensor):
-                # Allocated on the side stream: keep the allocator from reusing it before the consumer's kernels ran.
+                # The tensor was allocated on the side stream: keep the allocator from reusing it before the consumer's
+                # kernels have run.
                 if part.is_cuda:
                     part.record_stream(current)
         return sent.batch
@@ -185,7 +189,7 @@ class DeviceTransfer:
 
 
 def one_ahead(source: Iterator[_T]) -> Iterator[_T]:
-    """The same items, each started before the previous one is yielded; an error is raised in its turn.
+    """Yield the same items, each started before the previous one is yielded. An error is raised in its item's turn.
 
     >>> begun = []
     >>> items = one_ahead(begun.append(i) or i for i in range(3))
@@ -207,8 +211,8 @@ def usable(name: str) -> torch.device:
     """The device of this name, after a check that tensors can be allocated on it.
 
     Raises:
-        ValueError: no device has such a name.
-        InputError: the device is not available.
+        ValueError: No device has such a name.
+        InputError: The device is not available.
     """
     try:
         device = torch.device(name)
@@ -227,15 +231,15 @@ def _room(device: torch.device) -> int:
     if device.type != "cuda":
         return 0
     free, total = torch.cuda.mem_get_info(device)
-    # The fifth stays free for the model, its gradients and the batches.
+    # The fifth is left for the model, its gradients and the batches.
     return max(0, free - total // 5)
 
 
 def _zero_copy(device: torch.device) -> GatherZeroCopy:
-    """The kernel by which a GPU reads page-locked memory.
+    """The kernel with which a GPU reads page-locked memory.
 
     Raises:
-        InputError: the device is no GPU, or Triton is not installed.
+        InputError: The device is not a GPU, or Triton is not installed.
     """
     if device.type != "cuda":
         raise InputError(
@@ -255,11 +259,11 @@ def _zero_copy(device: torch.device) -> GatherZeroCopy:
 
 
 def _upload(feature: Feature, **place: Any) -> Tensor:
-    """The whole feature as a tensor, copied in chunks: it may be larger than the host's free memory.
+    """The whole feature as a tensor, copied in chunks because it may be larger than the host's free memory.
 
     Args:
         feature: The feature's reader.
-        place: The destination as torch.empty takes it: `device` or `pin_memory`.
+        place: The destination as keyword arguments of torch.empty: `device` or `pin_memory`.
     """
     dtype = tensor_of(np.empty(0, feature.dtype)).dtype
     out = torch.empty(feature.shape, dtype=dtype, **place)

@@ -1,4 +1,4 @@
-"""The epochs of a seed set: the batches of each, the share of a rank, and the seeds of a batch."""
+"""The epochs of a seed set: the batches of each epoch, the share of a rank, and the seeds of a batch."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class BatchSeeds:
     index: tuple[int, int]
     """(epoch, batch within the epoch)."""
     number: int
-    """The global batch number, which draws depend on."""
+    """The global batch number, a part of the keys of draws."""
     ordinals: Int64s
     """The seeds, as ordinals of the seed set."""
     padding: bool = False
-    """Whether the batch is one of the epoch's first again, for a rank that would have one fewer."""
+    """Whether the batch repeats one of the epoch's first batches, for a rank that would have one fewer."""
     between: tuple[BatchSeeds, ...] = ()
-    """Under SCOPE VISITED, the batches of other consumers since this consumer's last one."""
+    """Under SCOPE VISITED, the batches of other consumers since this consumer's previous one."""
 
 
 class Epochs:
@@ -48,20 +48,20 @@ class Epochs:
         return batches_before(self.seeds.ids.size, self.spec, epoch)
 
     def share(self, epoch: int, start: int = 0) -> Share:
-        """This rank's batches of an epoch of which `start` were consumed before, over all ranks."""
+        """This rank's share of an epoch of which `start` batches were already consumed, over all ranks."""
         return self.sharing.share(self.batches(epoch), full_batches_in(self.seeds.ids.size, self.spec, epoch), start)
 
     def taken_last(self, at: Position) -> int:
-        """The global number of the batch that consumers took last at a position, or of the first that they take."""
+        """The global number of the last batch taken before a position, or of the first batch that is taken."""
         number, workers = place_among_workers()
         return self.before(at.epoch) + self.share(at.epoch, at.start).consumed(number + workers * max(0, at.taken - 1))
 
     def batch(self, epoch: int, index: int) -> BatchSeeds:
-        """This rank's batch of the epoch at an index; negative indices count from the end.
+        """This rank's batch of the epoch at an index. Negative indices count from the end.
 
         Raises:
-            IndexError: the rank has fewer batches.
-            TypeError: the index is no whole number.
+            IndexError: The rank has fewer batches.
+            TypeError: The index is not an integer.
         """
         if isinstance(index, bool) or not isinstance(index, int):
             raise TypeError(f"the index of a batch must be an integer from 0, found {index!r}")
@@ -71,24 +71,24 @@ class Epochs:
         return next(self.batches_at(epoch, [places[index]]))
 
     def batches_at(self, epoch: int, places: Iterable[int]) -> Iterator[BatchSeeds]:
-        """The batches at these places of an epoch; places beyond its end count from its start again."""
+        """The batches at these positions of an epoch. Positions beyond its end wrap around to its start."""
         order, size = self._ordinals(epoch), self.spec.batch_size
         batches, before = self.batches(epoch), self.before(epoch)
         for place in places:
-            # With `pad` places run past the end, and stand for the epoch's first batches again.
+            # With `pad`, positions beyond the end stand for the epoch's first batches again.
             again, index = divmod(place, batches)
             ordinals = order[index * size : (index + 1) * size]
             yield BatchSeeds((epoch, index), before + index, ordinals, padding=again > 0)
 
     def numbers(self, epoch: int, places: range) -> list[int]:
-        """The global numbers of the batches at these places of an epoch, as in `batches_at`."""
+        """The global numbers of the batches at these positions of an epoch, as in `batches_at`."""
         batches, before = self.batches(epoch), self.before(epoch)
         return [before + place % batches for place in places]
 
     def numbered(self, numbers: Iterable[int]) -> Iterator[BatchSeeds]:
         """The batches with these global numbers."""
         for number in numbers:
-            # A binary search for the epoch, as epochs of a SUBSET differ in length.
+            # The epoch is found by binary search because the epochs of a SUBSET differ in length.
             epoch = bisect_right(range(1, number + 2), number, key=self.before)
             yield from self.batches_at(epoch, [number - self.before(epoch)])
 
@@ -104,13 +104,13 @@ class Epochs:
 
 
 def place_among_workers() -> tuple[int, int]:
-    """(number, count) of the processes that share a rank's batches; (0, 1) outside of DataLoader workers."""
+    """(index, count) of the processes that share a rank's batches, or (0, 1) outside DataLoader workers."""
     worker = get_worker_info()
     return (0, 1) if worker is None else (worker.id, worker.num_workers)
 
 
 def worker_of(sharing: Sharing) -> dict[str, int] | None:
-    """The DataLoader worker and its rank, as a stream's state records them; None outside of a worker."""
+    """The DataLoader worker and its rank, as a stream's state records them. None outside a worker."""
     worker = get_worker_info()
     if worker is None:
         return None

@@ -17,7 +17,7 @@ from snapdb.sampling.subgraph import Ints
 
 
 def rows_of(feature: Feature, ids: Int64s) -> Tensor:
-    """[n, width] the rows of ids in the feature's dtype; a sparse CSR tensor for a sparse feature."""
+    """[n, width] the rows of `ids` in the feature's dtype. A sparse feature gives a sparse CSR tensor."""
     if not isinstance(feature, SparseReader):
         return tensor_of(feature.read(ids))
     csr = feature.read_sparse(ids)
@@ -25,7 +25,7 @@ def rows_of(feature: Feature, ids: Int64s) -> Tensor:
 
 
 def _csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, *, size: tuple[int, int]) -> Tensor:
-    """A sparse CSR tensor of arrays that are known to fit together, which are not checked again."""
+    """A sparse CSR tensor of arrays that are known to be consistent, and are not checked again."""
     return torch.sparse_csr_tensor(indptr, indices, values, size=size, check_invariants=False)
 
 
@@ -44,48 +44,52 @@ def parts(tensor: Tensor) -> tuple[Tensor, ...]:
 
 
 def placed(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on the device; a copy from page-locked memory to a GPU is only started."""
+    """The tensor on the device. A copy from page-locked memory to a GPU is asynchronous."""
     return tensor if tensor.device == device else tensor.to(device, non_blocking=tensor.is_pinned())
 
 
 def ready(tensor: Tensor) -> Tensor:
-    """The tensor in page-locked memory, or unchanged where it is on the GPU already."""
+    """The tensor in page-locked memory, or unchanged if it is already on the GPU."""
     return tensor if tensor.is_cuda else pinned(tensor)
 
 
 def host(values: Ints) -> Array:
-    """The values as a numpy array; waits for the GPU that computes them."""
+    """The values as a numpy array. Waits for the GPU that computes them."""
     found: Array = values.cpu().numpy() if isinstance(values, Tensor) else values
     return found
 
 
 def tensor_of(values: Array | Tensor) -> Tensor:
-    """The array as a tensor in the same memory, or a copy of a read-only array; a tensor is returned unchanged."""
+    """The array as a tensor that shares its memory, or as a copy if the array is read-only.
+
+    A tensor is returned unchanged.
+    """
     if isinstance(values, Tensor):
         return values
     return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 with warnings.catch_warnings():
-    # torch warns once per process that CSR tensors are in beta, and once that it does not check one from another
-    # process. Warning filters are not thread-safe, and batches are built on threads: so both warnings are spent here.
+    # torch warns once per process that CSR tensors are in beta, and once that it does not check a tensor from another
+    # process. Warning filters are not thread-safe, and batches are built on threads, so both warnings are triggered
+    # here.
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0], torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 1))
 
 
-# A mapping whose values are read at first access, and kept.
+# A mapping whose values are read at first access and then cached.
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
 class MissingEntryError(SnapdbError, KeyError):
-    """A batch has no entry under a key; the message has the reason, and the keys that exist."""
+    """A batch has no entry for a key. The message contains the reason and the existing keys."""
 
     code = "missing"
 
 
 class Held(dict[_K, _V]):
-    """A dict whose error for a missing key lists the keys that exist.
+    """A dict whose error for a missing key lists the existing keys.
 
     >>> Held(seven=7)["eight"]
     Traceback (most recent call last):
@@ -98,7 +102,7 @@ class Held(dict[_K, _V]):
 
 
 class Lazy(Mapping[_K, _V], Generic[_K, _V]):
-    """A mapping whose values are read at first access. Two threads may both read a value; both get the same one.
+    """A mapping whose values are read at first access. Two threads may both read a value, but they get the same object.
 
     >>> numbers = Lazy({"seven": lambda: 7}, "only seven is kept here")
     >>> numbers["seven"], "eight" in numbers
@@ -106,7 +110,7 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
     """
 
     def __init__(self, readers: Mapping[_K, Callable[[], _V]], hint: str) -> None:
-        """`hint` is the reason why a key may be absent, and the remedy."""
+        """`hint` is the reason why a key may be missing, and the remedy."""
         self._readers = dict(readers)
         self._kept: dict[_K, _V] = {}
         self._hint = hint
@@ -122,7 +126,7 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
         if key not in self._readers:
             found = ", ".join(map(_plain, self._readers)) or "none"
             raise MissingEntryError(f"{_plain(key)} does not exist here; available: {found}; {self._hint}")
-        # No lock: readers are pure, and setdefault is atomic, so that the first value is the one that all threads get.
+        # No lock is needed: readers are pure, and setdefault is atomic, so all threads get the first value.
         return self._kept.setdefault(key, self._readers[key]())
 
     def __contains__(self, key: object) -> bool:
@@ -138,11 +142,14 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
         return f"Lazy({', '.join(map(_plain, self._readers))})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as values, as another machine may not have the files; a value that cannot be read stays an error."""
+        """Pickle as values, because another machine may not have the files.
+
+        A value that cannot be read stays an error.
+        """
         return Lazy, ({key: _read(self, key) for key in self}, self._hint)
 
     def known(self, key: _K) -> _V | None:
-        """The value of a key if it was read before, else None; nothing is read."""
+        """The value of a key if it was read before, else None. Reads nothing."""
         return self._kept.get(key)
 
     def changed(self, change: Callable[[_V], _V]) -> Lazy[_K, _V]:
@@ -151,7 +158,7 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
 
 
 def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
-    """A reader of the value, or of the error with which it could not be read."""
+    """A reader that returns the value, or raises the error with which it could not be read."""
     try:
         return _Value(values[key])
     except CorruptError as error:
@@ -159,7 +166,7 @@ def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
 
 
 class _Unread(Generic[_V]):
-    """Raises the error with which a value could not be read: pickling a batch reads values that may never be used."""
+    """Raises the error with which a value could not be read. A pickled batch may contain values that are never used."""
 
     def __init__(self, error: CorruptError) -> None:
         self.error = error
@@ -169,7 +176,7 @@ class _Unread(Generic[_V]):
 
 
 class _Changed(Generic[_K, _V]):
-    """Reads a value and changes it."""
+    """A callable that reads a value and changes it."""
 
     def __init__(self, origin: Lazy[_K, _V], key: _K, change: Callable[[_V], _V]) -> None:
         self.origin, self.key, self.change = origin, key, change
@@ -179,7 +186,7 @@ class _Changed(Generic[_K, _V]):
 
 
 class _Value(Generic[_V]):
-    """Returns a known value."""
+    """A callable that returns a known value."""
 
     def __init__(self, value: _V) -> None:
         self.value = value

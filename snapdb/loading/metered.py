@@ -28,11 +28,11 @@ from snapdb.sampling.walks import Walk
 from snapdb.types import EdgeType, SampleSpec
 
 _REPEATS = 5
-"""Repetitions of a measurement, of which the shortest counts, as interference only makes others longer."""
+"""Repetitions of a measurement. The shortest counts because interference only makes a measurement longer."""
 _RECENT = 4
-"""Batches that are sampled again to compare samplers: a single one would fit in the processor's caches."""
+"""Batches that are sampled again to compare samplers. A single batch would fit into the processor's caches."""
 _ENOUGH = 0.25
-"""Seconds after which they are not sampled once more."""
+"""Seconds after which they are not sampled again."""
 
 
 class Recent(NamedTuple):
@@ -52,28 +52,28 @@ class _WorkMeter:
     def __init__(self, *, on_gpu: bool = False) -> None:
         self._guard, self._on_gpu = threading.Lock(), on_gpu
         self.inputs: deque[tuple[SamplerInput, int, Rounds | None]] = deque(maxlen=_RECENT)
-        """The sampler's input, the batch number and the rounds of rows, for each of the last few batches."""
+        """The sampler's input, the batch number and the rounds of rows for each of the last few batches."""
         self.reset()
 
     def reset(self) -> None:
-        """Resets the measurements."""
+        """Reset the measurements."""
         self.build_seconds = 0.0
-        """Seconds of building whole batches."""
+        """Seconds spent building whole batches."""
         self.sample_seconds = 0.0
-        """Seconds of sampling alone."""
+        """Seconds spent sampling."""
         self.sampled = 0
         """The number of batches that were sampled."""
         self.cpu_seconds = 0.0
-        """Seconds of processor time of building whole batches."""
+        """Processor seconds spent building whole batches."""
         self.threads: set[int] = set()
         """The threads that built a batch."""
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Measures the time in which a batch, or the rest of one, is built."""
+        """Measure the time in which a batch, or the rest of one, is built."""
         started, busy = time.perf_counter(), time.thread_time()
         yield
-        # Wall time minus processor time is waiting: for a disk, a lock or other processes.
+        # Wall time minus processor time is waiting time: for a disk, a lock or other processes.
         spent, worked = time.perf_counter() - started, time.thread_time() - busy
         with self._guard:
             self.build_seconds += spent
@@ -82,7 +82,7 @@ class _WorkMeter:
 
     @contextmanager
     def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> Iterator[None]:
-        """Measures the time in which the subgraph of a batch is sampled."""
+        """Measure the time in which the subgraph of a batch is sampled."""
         self.inputs.append((entry, number, rounds))
         started = time.perf_counter()
         yield
@@ -93,13 +93,13 @@ class _WorkMeter:
             self.sampled += 1
 
     def wait(self) -> None:
-        """Waits for the GPU: otherwise only the launches of its kernels would be timed."""
+        """Wait for the GPU. Otherwise only the launches of its kernels would be timed."""
         if self._on_gpu:
             torch.cuda.synchronize()
 
 
 class MeteredStream(BatchStream):
-    """The same batches, with `meter` measuring their cost since `start` was called."""
+    """The same batches, with a `meter` that measures their cost since `start` was called."""
 
     def __init__(self, source: StreamSource, options: StreamOptions) -> None:
         self.meter = _WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
@@ -110,15 +110,15 @@ class MeteredStream(BatchStream):
         self.start()
 
     def start(self) -> None:
-        """Resets the measurements."""
+        """Reset the measurements."""
         self.meter.reset()
         self._from_disk = _read_from_disk()
 
     def steps(self, patience: float) -> dict[tuple[EdgeType, int], float]:
-        """(key of a batch, hop) → seconds that drawing the edges of the last sampled batch takes.
+        """(key of a batch, hop) → seconds to draw the edges of the last sampled batch.
 
-        Batches are pure, so the cost of a step is the difference between sampling up to it and sampling up to the step
-        before. Empty where that would exceed `patience` seconds.
+        Batches are pure, so the cost of a step is the difference between sampling up to it and sampling up to the
+        previous step. Empty if the measurement would exceed `patience` seconds.
         """
         if not self.meter.inputs:
             return {}
@@ -137,7 +137,7 @@ class MeteredStream(BatchStream):
         return seconds
 
     def recent(self) -> Recent | None:
-        """The last few batches that were sampled; None: there was none."""
+        """The last few batches that were sampled, or None if there were none."""
         if not self.meter.inputs:
             return None
         (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
@@ -145,9 +145,9 @@ class MeteredStream(BatchStream):
         return Recent(number, rounds, tuple(subgraph.nodes for subgraph in again))
 
     def pages(self, cache: CacheReader | None) -> float:
-        """The mean bytes of whole pages of neighbours that one of `recent` reads beside a cache; numba only.
+        """The mean bytes of whole neighbour pages that one of the `recent` batches reads despite a cache. numba only.
 
-        This is for a topology that is not in memory.
+        It applies to a topology that is not in memory.
         """
         beside = copy.copy(self._plain)
         beside.cache = cache  # a lookup that counts neither hits nor misses
@@ -156,7 +156,7 @@ class MeteredStream(BatchStream):
         return sum(_pages_read(beside, subgraph, number, rounds) for subgraph in again) / len(self.meter.inputs)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
-        """Seconds that sampling one of `recent` takes in memory, for another statement or with a cache."""
+        """Seconds to sample one of the `recent` batches in memory, for another statement or with a cache."""
         other = copy.copy(self._plain)
         other.spec, other.cache = spec or other.spec, cache
         scratch, spent = other.scratch(), list[float]()
@@ -166,13 +166,13 @@ class MeteredStream(BatchStream):
         return min(spent)
 
     def waited(self) -> float:
-        """The mean seconds that sampling a batch since `start` waited for a disk; 0 where nothing was read from one."""
+        """The mean seconds that sampling a batch since `start` waited for a disk, or 0 if nothing was read from one."""
         if not self.meter.sampled or _read_from_disk() == self._from_disk:
             return 0.0
         return max(0.0, self.meter.sample_seconds / self.meter.sampled - self.seconds())
 
     def _each(self, sampler: NeighborSampler, scratch: Scratch) -> float:
-        """The mean seconds that one of the last few batches takes."""
+        """The mean seconds per batch, over the last few batches."""
         started = time.perf_counter()
         _, number, rounds = self.meter.inputs[-1]
         for entry, _, _ in self.meter.inputs:
@@ -196,15 +196,15 @@ class MeteredStream(BatchStream):
 
 
 def _short(walk: Any, hops: int) -> Any:
-    """The same walk without draws from a number of hops on."""
-    if hasattr(walk, "walk"):  # a walk of torch wraps one of numba
+    """The same walk, without draws from hop `hops` on."""
+    if hasattr(walk, "walk"):  # a torch walk wraps a numba walk
         return replace(walk, walk=_short(walk.walk, hops))
     counts = tuple(count if hop < hops else 0 for hop, count in enumerate(walk.fanout.counts))
     return replace(walk, fanout=replace(walk.fanout, counts=counts))
 
 
 def _read_from_disk() -> int:
-    """The bytes that this process has read from disks; 0 where the system does not report them."""
+    """The bytes that this process has read from disks, or 0 if the system does not report them."""
     with suppress(OSError):
         for line in Path("/proc/self/io").read_text().splitlines():
             if line.startswith("read_bytes:"):
@@ -213,11 +213,11 @@ def _read_from_disk() -> int:
 
 
 _AT_ONCE = 1 << 16
-"""Edges that are searched for in their records at a time: each needs as much memory as a record."""
+"""Edges that are looked up in their records at once. Each needs as much memory as a record."""
 
 
 def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
-    """The bytes of pages that a batch reads of topologies, without the rows that the sampler's cache has.
+    """The bytes of topology pages that a batch reads, without the rows that the sampler's cache has.
 
     The operating system counts the same for a file that is read page by page and is not in memory.
 
@@ -239,7 +239,7 @@ def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds
 def _missed(
     sampler: NeighborSampler, walk: Walk, subgraph: Subgraph, batch: int, rounds: Rounds | None
 ) -> Iterator[Int64s]:
-    """Positions of the edges that no cached row contains, hop after hop."""
+    """Positions of the edges that no cached row contains, hop by hop."""
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
     copies = None if cache is None else cache.copies(relation)
     for hop, blocks in enumerate(subgraph.hops):
@@ -260,7 +260,10 @@ def _missed(
 
 
 def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
-    """[edges] whether each edge of a block is in the record of its number; -1: it has no record."""
+    """[edges] whether each edge of a block is in the record with its number.
+
+    The number -1 means that it has no record.
+    """
     recorded = np.zeros(numbers.size, np.bool_)
     for low in range(0, numbers.size, _AT_ONCE):
         some = slice(low, low + _AT_ONCE)

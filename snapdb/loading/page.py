@@ -1,4 +1,4 @@
-"""The HTML of a batch for notebooks: seeds, shapes and dtypes of tensors, hops and lineage. Nothing is read for it."""
+"""The HTML of a batch for notebooks: seeds, shapes and dtypes of tensors, hops and lineage. It reads no data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Row = tuple[str, str, str, str, str, str]
 
 
 def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
-    """The batch as HTML; `optional` names its fields that are a tensor or None."""
+    """The batch as HTML. `optional` names the fields that are a tensor or None."""
     rows = [*_seeds(batch, optional), *_nodes(batch), *_edges(batch)]
     lineage = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in batch.lineage.items()]
     folded = html_table((Head("name"), Head("value")), lineage)
@@ -36,7 +36,7 @@ def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
 
 
 def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
-    """Rows for the tensors of seeds."""
+    """Rows for the seed tensors."""
     yield _row("seeds", "input_id", batch.input_id)
     for name in optional:
         if (tensor := getattr(batch, name)) is not None:
@@ -69,7 +69,7 @@ def _edges(batch: Batch) -> Iterator[_Row]:
 
 
 def _kept(values: Mapping[_K, Tensor], key: _K) -> Tensor | None:
-    """A tensor that was read already; None for one that would have to be read."""
+    """A tensor that was already read, or None if it would have to be read."""
     return values.known(key) if isinstance(values, Lazy) else values[key]
 
 

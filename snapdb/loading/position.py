@@ -1,4 +1,4 @@
-"""Positions of a stream's consumer, as they are saved and resumed, and the lineage that identifies a batch."""
+"""Positions of a stream's consumer, which are saved and resumed, and the lineage that identifies a batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stream_lineage(
         "rng": RNG_SCHEME,
         "seed": spec.seed,
         "generation": spec.generation,
-        # Entries that were introduced later are left out at their old default, so that lineages compare across
+        # Entries that were introduced later are left out if they have the old default, so that lineages compare across
         # releases.
         **({} if zeros is None else {"zero_weight": zeros}),
         **({} if spec.ids == "int64" else {"ids": spec.ids}),
@@ -48,23 +48,23 @@ def stream_lineage(
 
 
 _LATER = {"refresh": None, "generation": 0, "zero_weight": None}
-"""The values of fields that states of older releases do not have."""
+"""The values of fields that the states of older releases do not have."""
 _PINNED = ("snapshot", "graph", "version", "window", "definition")
 """The entries of a view's lineage that identify its snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a consumer: the epoch, and how much of it was taken."""
+    """The position of a consumer: the epoch, and how many of its batches were taken."""
 
     epoch: int = 0
     """The number of the epoch."""
     start: int = 0
-    """The number of batches that all ranks consumed before the rest was shared out."""
+    """The number of batches that all ranks consumed before the rest was divided among them."""
     taken: int = 0
-    """The number of batches of its share that the consumer has taken since."""
+    """The number of batches of its share that the consumer has taken since then."""
     begun: bool = False
-    """Whether an iteration took them: then the next iteration yields the next epoch."""
+    """Whether an iteration took them. If so, the next iteration yields the next epoch."""
     ended: bool = False
     """Whether that iteration has ended."""
 
@@ -82,11 +82,11 @@ class Position:
 
         Args:
             share: The rank's share of the epoch.
-            worker: The DataLoader worker that the consumer is, whose position does not determine those of the others.
+            worker: The DataLoader worker that is the consumer. Its position does not determine those of the other
+                workers.
         """
         consumed = share.consumed(self.taken) if worker is None else self.start
-        # A position at an epoch's end is saved as the start of the next one, so that resuming never yields an empty
-        # epoch.
+        # The end of an epoch is saved as the start of the next one, so that resuming never yields an empty epoch.
         over = self.ended or (worker is None and 0 < consumed == share.stop)
         place = {"epoch": self.epoch + 1, "consumed": 0} if over else {"epoch": self.epoch, "consumed": consumed}
         return place if worker is None else {**place, "worker": {**worker, "taken": 0 if over else self.taken}}
@@ -95,7 +95,7 @@ class Position:
 def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight | None) -> dict[str, Any]:
     """Everything that two streams must share to yield the same batches, as plain values for JSON.
 
-    `zeros` is the `zero_weight` of their samplers, which depends on the snapshot's weights too.
+    `zeros` is the `zero_weight` of their samplers, which also depends on the snapshot's weights.
     """
     drawing = {name: value for name, value in asdict(spec.drawing).items() if name != "zero_weight"}
     values = {
@@ -117,7 +117,7 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight 
         "generation": 0 if spec.refresh is None else spec.generation,
         "zero_weight": zeros,
     }
-    # A round trip through JSON makes tuples lists, so that a fresh identity equals one that was saved.
+    # A round trip through JSON turns tuples into lists, so that a new identity equals a saved one.
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
@@ -134,10 +134,10 @@ def loaded(
     batches_in: Callable[[int], int],
     worker: Mapping[str, int] | None,
 ) -> Position:
-    """The position in a saved state, for a stream of this identity.
+    """The position in a saved state, for a stream with this identity.
 
     Raises:
-        InputError: the state belongs to another stream or another DataLoader worker, or is not a state.
+        InputError: The state belongs to another stream or another DataLoader worker, or is not a state.
     """
     if not isinstance(state, Mapping):
         raise _refused(f"the state of a stream must be a result of state_dict(), found {state!r:.60}")
@@ -150,7 +150,7 @@ def loaded(
                 f"this state is of another stream: its {name} is {said[name]!r}, but here {here!r}; "
                 f"open the stream with the same arguments, or start again{_going_on(name, said, here)}"
             )
-    # In states of older releases, with `world_size`, each rank counted its own batches.
+    # States of older releases have `world_size`: there each rank counted its own batches.
     epoch, consumed, ranks = state.get("epoch"), state.get("consumed"), state.get("world_size", 1)
     if not (_epoch(epoch) and _count(consumed) and _count(ranks)):
         raise _refused(f"this state is damaged: epoch {epoch!r}, {consumed!r} batches consumed")
@@ -161,7 +161,7 @@ def loaded(
 
 
 def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
-    """The remedy where the snapshot was published again, or edges of weight 0 are no longer drawn."""
+    """The remedy if the snapshot was published again, or if edges of weight 0 are no longer drawn."""
     then = said[name]
     if name == "zero_weight" and then is None:
         return (
@@ -196,7 +196,7 @@ def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
 
 
 def _named(worker: Mapping[str, Any] | None) -> str:
-    """A DataLoader worker for messages."""
+    """The description of a DataLoader worker in messages."""
     if worker is None:
         return "no DataLoader worker"
     names = ("id", "num_workers", "rank", "world_size")
@@ -204,10 +204,10 @@ def _named(worker: Mapping[str, Any] | None) -> str:
 
 
 def checked_epoch(epoch: int) -> int:
-    """The epoch itself, once it is known to be valid.
+    """Return the epoch if it is valid.
 
     Raises:
-        ValueError: it is not the number of an epoch.
+        ValueError: It is not the number of an epoch.
     """
     if not _epoch(epoch):
         raise ValueError(f"an epoch must be an integer from 0 to 2^31 - 1, found {epoch!r}")
@@ -215,10 +215,10 @@ def checked_epoch(epoch: int) -> int:
 
 
 def checked_count(consumed: int, share: Share) -> int:
-    """The number of batches that a loop took of its rank's share, once it is known to be valid.
+    """Return the number of batches that a loop took of its rank's share, if it is valid.
 
     Raises:
-        ValueError: it is not a number, or the share has fewer batches.
+        ValueError: It is not a number, or the share has fewer batches.
     """
     most = len(share.places)
     if not _count(consumed) or consumed > most:
@@ -234,7 +234,7 @@ def _epoch(value: Any) -> TypeGuard[int]:
 
 
 def _count(value: Any) -> TypeGuard[int]:
-    """Whether a value is a whole number, at least 0."""
+    """Whether a value is a non-negative integer."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

@@ -1,4 +1,4 @@
-"""What a stream reads, its options, and how the batches of an epoch are shared among ranks."""
+"""The source of a stream, its options, and the division of an epoch's batches among ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How the batches of an epoch are shared among ranks; no field changes a batch or its number.
+    """The division of an epoch's batches among ranks. No field changes a batch or its number.
 
     Examples:
         >>> [list(Sharing(rank, 3).share(batches=8, full=7).places) for rank in range(3)]
@@ -34,13 +34,13 @@ class Sharing:
     """
 
     rank: int = 0
-    """The number of this process among the ranks, from 0."""
+    """The index of this process among the ranks, from 0."""
     world_size: int = 1
     """The number of ranks."""
     drop_last: bool = False
-    """Leave out a last batch of fewer seeds than BATCH, and the batches that not every rank would get."""
+    """Whether to leave out a last batch of fewer seeds than BATCH, and the batches that not every rank would get."""
     pad: bool = False
-    """Repeat the epoch's first batches for ranks that would have one fewer."""
+    """Whether to repeat the epoch's first batches for ranks that would have one fewer."""
 
     def __post_init__(self) -> None:
         for name, value in (("rank", self.rank), ("world_size", self.world_size)):
@@ -54,7 +54,7 @@ class Sharing:
             raise ValueError("drop_last and pad exclude each other; pass one of them")
 
     def words(self, batches: int) -> str:
-        """This rank among the others in words, of an epoch with this number of batches.
+        """A description of this rank's share of an epoch with this number of batches.
 
         >>> Sharing(2, 3).words(8)
         'rank 2 of 3, which have 2 or 3'
@@ -68,12 +68,12 @@ class Sharing:
 
         Args:
             batches: The number of batches of the epoch, over all ranks.
-            full: The number of those that have BATCH seeds.
+            full: The number of batches that have BATCH seeds.
             start: The number of batches that were consumed before, over all ranks.
         """
         stop = batches
         if self.drop_last:
-            # Every rank gets the same number of full batches: DDP deadlocks when one rank has a batch more.
+            # Every rank gets the same number of full batches because DDP deadlocks if one rank has one more.
             stop = start + max(0, full - start) // self.world_size * self.world_size
         elif self.pad:
             stop = start - (start - batches) // self.world_size * self.world_size
@@ -83,16 +83,16 @@ class Sharing:
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A rank's batches of the rest of an epoch."""
+    """A rank's share of the rest of an epoch."""
 
     places: range
-    """The numbers of the batches; those from `batches` on stand for the epoch's first ones again."""
+    """The numbers of the batches. Numbers from `batches` on stand for the epoch's first batches again."""
     batches: int
     """The number of batches of the epoch, over all ranks."""
     start: int
     """The number of batches consumed before, over all ranks."""
     stop: int
-    """The number of batches consumed when this share is done."""
+    """The number of batches that are consumed when this share is complete."""
 
     def consumed(self, taken: int) -> int:
         """The number of the epoch's batches that are consumed, over all ranks, once each rank has taken `taken`."""
@@ -100,7 +100,7 @@ class Share:
 
 
 Progress = Callable[[str, float | None], None]
-"""Called with a description of the work, and the share of it that is done; None: unknown."""
+"""Called with a description of the work and the share of it that is done, or None if the share is unknown."""
 
 _ALL_BATCHES = Sharing()
 _NUMBERS = ("threads", "prefetch", "memory", "max_threads")
@@ -109,26 +109,28 @@ _NUMBERS = ("threads", "prefetch", "memory", "max_threads")
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a stream builds and delivers its batches; no option but `ids` changes a batch."""
+    """How a stream builds and delivers its batches. No option except `ids` changes a batch."""
 
     threads: int | None = None
-    """Threads that build batches. None: one per core, or two if a GPU samples. 0: the thread that iterates."""
+    """Threads that build batches. None means one per core, or two if a GPU samples. 0 means the iterating thread."""
     prefetch: int | None = None
-    """Batches that may be complete or in progress at once. None: one more than there are threads."""
+    """Batches that may be complete or in progress at once. None means one more than the number of threads."""
     memory: int | None = None
-    """Bytes for scratch memory and for batches, complete or in progress. None: as many as threads and prefetch need."""
+    """Bytes for scratch memory and for batches, complete or in progress. None means no limit besides threads and
+    prefetch."""
     max_threads: int | None = None
-    """Upper bound of the number of threads if `threads` is None. None: the number of cores."""
+    """The maximum number of threads if `threads` is None. None means the number of cores."""
     ids: IdType | None = None
-    """Dtype of node ids in batches. None: that of the statement, else int64. The only option that changes a batch."""
+    """Dtype of node ids in batches. None means that of the statement, else int64. The only option that changes a
+    batch."""
     device: str | None = None
-    """Device of the batches' tensors. None: the device of the statement's ON clause, else the CPU."""
+    """Device of the batches' tensors. None means the device of the statement's ON clause, else the CPU."""
     zero_copy: bool = False
     """Whether the GPU reads features that exceed its memory from page-locked host memory."""
     transform: Callable[[Batch], object] | None = None
-    """A pure function of a batch. The stream yields its results instead of batches. None: it yields batches."""
+    """A pure function of a batch. The stream yields its results. If it is None, the stream yields batches."""
     progress: Progress | None = None
-    """Called with the progress of long work that precedes a batch. None: nothing is reported."""
+    """Called with the progress of long work that precedes a batch. None means that nothing is reported."""
     sharing: Sharing = _ALL_BATCHES
     """The rank of this process and how ranks share the batches."""
     follow: bool = False
@@ -159,7 +161,7 @@ class StreamOptions:
             )
 
     def of(self, source: StreamSource) -> StreamOptions:
-        """These options, with the threads of the hints and the memory of the statement where they are None."""
+        """These options, with the threads of the hints and the memory of the statement in place of None."""
         threads = source.hints.threads if self.threads is None else self.threads
         memory = source.spec.memory if self.memory is None else self.memory
         return replace(self, threads=threads, memory=memory, ids=self.ids or source.spec.ids)
@@ -169,7 +171,7 @@ class StreamOptions:
         if self.threads is not None:
             return self.threads
         most = cores() if self.max_threads is None else self.max_threads
-        # Threads only launch the kernels of a GPU, one at a time: two keep it busy.
+        # Threads only launch the kernels of a GPU, one at a time, so two threads keep it busy.
         return min(2, most) if on_gpu else max(1, most // processes)
 
     def ahead(self, threads: int) -> int:
@@ -183,26 +185,26 @@ def cores() -> int:
 
 
 class StreamSource(NamedTuple):
-    """An open snapshot with a seed set; its files stay until the lease is released."""
+    """An open snapshot with a seed set. Its files are kept until the lease is released."""
 
     view: GraphView
     seeds: Seeds
-    """In canonical order."""
+    """The seed set, in canonical order."""
     spec: SampleSpec
-    """The bound statement; EVERY AUTO is a number of batches, in its text too."""
+    """The bound statement, in which EVERY AUTO is replaced by a number of batches, in its text too."""
     hints: ExecutionHints = ExecutionHints()
     cache: CacheSource | None = None
-    """The caches of the sampler; None: the statement names no sampler, or it has none."""
+    """The caches of the sampler, or None if the statement names no sampler or the sampler has none."""
     lease: Lease | None = None
-    """Keeps the files of the view; None: the view is not of a database."""
+    """Keeps the files of the view. None if the view does not belong to a database."""
     published: Published | None = None
-    """The publication that the view is of; None: the view is not of a database."""
+    """The publication that the view shows. None if the view does not belong to a database."""
     refresh: Callable[[], StreamSource | None] | None = None
-    """Opens what was published since, and returns None where nothing was, which is cheap to find out."""
+    """Opens the newest publication, or returns None if there is no newer one, which is cheap to determine."""
     located: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Within it an error gets the place in the statement that it is about."""
+    """A context manager that adds to errors their position in the statement."""
 
     def release(self) -> None:
-        """Release the lease; a second call does nothing."""
+        """Release the lease. A second call has no effect."""
         if self.lease is not None:
             self.lease.release()

@@ -1,4 +1,4 @@
-"""A stream of batches: the epochs of a seed set, in an order that no thread, worker or device changes."""
+"""A stream of batches: the epochs of a seed set, in an order that does not depend on threads, workers or devices."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ from snapdb.sampling import NeighborSampler, Seeds
 from snapdb.types import Published, SampleSpec
 
 Given = TypeVar("Given", default=Batch)
-"""What a stream yields: batches, or what its transform returns for them."""
+"""The items of a stream: batches, or the transform's results for them."""
 
 _DEFAULTS = StreamOptions()
 
@@ -39,16 +39,17 @@ class BatchStream(IterableDataset[Given]):
     """The mini-batches of one seed set, epoch after epoch, as `db.stream` returns them.
 
     It is a torch IterableDataset: iterate over it, or pass it to a DataLoader with `batch_size=None`. Threads of the
-    stream sample and fetch batches ahead of the loop, in an order that no thread, worker or device changes.
+    stream sample and fetch batches ahead of the loop. The order of the batches does not depend on threads, workers or
+    devices.
 
-    An iteration is one epoch. The next iteration yields the next epoch, whether the last one was read to its end or
-    not; `set_epoch` chooses another. Ranks and DataLoader workers share an epoch: together they yield each batch once,
-    so that ranks may differ by one batch unless `drop_last` or `pad` is set. DataLoader workers are forked for each
-    epoch and do not advance the stream of the main process: call `set_epoch` before each epoch, or keep the workers
-    with `persistent_workers=True`.
+    An iteration yields one epoch. The next iteration yields the next epoch, even if the previous one was not read to
+    its end. `set_epoch` selects another epoch. Ranks and DataLoader workers share an epoch: together they yield each
+    batch once. The number of batches per rank may differ by one unless `drop_last` or `pad` is set. DataLoader workers
+    are forked for each epoch and do not advance the stream of the main process: call `set_epoch` before each epoch, or
+    keep the workers with `persistent_workers=True`.
 
-    All batches of an epoch are of one publication of the snapshot. Between epochs, `renew` or `follow` switches to the
-    newest one.
+    All batches of an epoch come from one publication of the snapshot. Between epochs, `renew` or `follow` switches to
+    the newest one.
 
     Examples:
         >>> import snapdb
@@ -71,16 +72,16 @@ class BatchStream(IterableDataset[Given]):
     """The rank of this process and how ranks share the batches of an epoch."""
 
     def __init__(self, source: StreamSource, options: StreamOptions = _DEFAULTS, meter: Meter = NO_METER) -> None:
-        """Open a stream at the start of epoch 0. Programs call `db.stream`.
+        """Open a stream at the start of epoch 0. Call `db.stream` instead of this constructor.
 
         Args:
-            source: An open snapshot with a seed set. The stream releases it when it is closed or switches to another;
-                if this raises an error, the caller releases it.
+            source: An open snapshot with a seed set. The stream releases it when it is closed or switches to another
+                one. If the constructor raises an error, the caller must release it.
             options: How batches are built and delivered.
             meter: Measures the work of building batches.
 
         Raises:
-            InputError: The device is not available, or the memory does not suffice.
+            InputError: The device is not available, or there is not enough memory.
             SnapdbError: The snapshot does not support the sampler.
         """
         super().__init__()
@@ -88,7 +89,7 @@ class BatchStream(IterableDataset[Given]):
         self._options, self._meter = options, meter
         self._workers = OrderedWorkers(source, options, meter)
         self._retired: list[OrderedWorkers] = []
-        """Workers of earlier publications, which iterations still read."""
+        """Workers of earlier publications that iterations still read."""
         self._process = os.getpid()
         self._position = Position()
         self._closed = False
@@ -110,12 +111,12 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def options(self) -> StreamOptions:
-        """The options in effect: arguments of `db.stream`, completed by clauses of the statement."""
+        """The options in effect: the arguments of `db.stream`, completed by clauses of the statement."""
         return self._workers.options
 
     @property
     def published(self) -> Published | None:
-        """The publication of the snapshot that the stream reads. None if the snapshot belongs to no database."""
+        """The publication of the snapshot that the stream reads. None if the snapshot does not belong to a database."""
         return self._workers.source.published
 
     @property
@@ -140,13 +141,13 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def lineage(self) -> dict[str, Any]:
-        """The lineage of the current epoch as plain values, fit for JSON. `snapdb.replay` builds its batches again."""
+        """The lineage of the current epoch as plain values for JSON. `snapdb.replay` builds its batches again."""
         return self._lineage(self._position.epoch)
 
     def __len__(self) -> int:
         """Return the number of batches of the current epoch for this rank.
 
-        Other ranks may have one more, and so may other epochs of a SUBSET.
+        Other ranks may have one more, and other epochs of a SUBSET may have a different number.
         """
         return self.length()
 
@@ -154,7 +155,7 @@ class BatchStream(IterableDataset[Given]):
         """Return the number of batches of an epoch for this rank.
 
         Args:
-            epoch: The number of the epoch, from 0. None: the current one.
+            epoch: The number of the epoch, from 0. Defaults to the current one.
         """
         epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
         return len(self._workers.epochs.share(epoch).places)
@@ -163,7 +164,7 @@ class BatchStream(IterableDataset[Given]):
         """Return a batch of the current epoch by its index among those of this rank, from 0.
 
         Raises:
-            InputError: The sampler has SCOPE VISITED, under which a batch depends on those before it.
+            InputError: The sampler has SCOPE VISITED, under which a batch depends on earlier batches.
             IndexError: This rank has fewer batches.
         """
         check_any_order(self.spec, "stream[i]")
@@ -172,7 +173,7 @@ class BatchStream(IterableDataset[Given]):
     def replayed(self, epoch: int, index: int) -> Given:
         """Return a batch of an epoch by its index among those of this rank, from 0.
 
-        Under SCOPE VISITED, all batches before it are sampled first.
+        Under SCOPE VISITED, all earlier batches are sampled first.
         """
         seeds, builder = self._workers.epochs.batch(epoch, index), self._workers.builder
         self._check_open()
@@ -183,17 +184,20 @@ class BatchStream(IterableDataset[Given]):
         """Return the batches of an epoch as a map-style torch Dataset, for samplers and shuffling DataLoaders.
 
         Args:
-            epoch: The number of the epoch, from 0. None: the current one.
+            epoch: The number of the epoch, from 0. Defaults to the current one.
 
         Raises:
-            InputError: The sampler has SCOPE VISITED, under which a batch depends on those before it.
+            InputError: The sampler has SCOPE VISITED, under which a batch depends on earlier batches.
         """
         check_any_order(self.spec, "map_style")
         epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
         return MapStyle(self.length(epoch), partial(self.replayed, epoch))
 
     def __iter__(self) -> Iterator[Given]:
-        """Yield the batches of one epoch, or the results of `transform`; after `load_state_dict`, the rest of one."""
+        """Yield the batches of one epoch, or the results of `transform`.
+
+        After `load_state_dict`, yield the rest of one epoch.
+        """
         self._check_open()
         at = self._position.following()
         if self._options.follow and at.starts:
@@ -201,13 +205,13 @@ class BatchStream(IterableDataset[Given]):
         self._position, workers = at, self._workers
         number, processes = place_among_workers()
         share = workers.epochs.share(at.epoch, at.start)
-        # DataLoader workers take batches in turn, as torch's DataLoader yields from its workers in turn: the order is
-        # that of one stream.
+        # DataLoader workers take batches in turn, as torch's DataLoader yields from its workers in turn, so the order
+        # is that of a single stream.
         places = share.places[number::processes]
         with workers.iterated(), reporting_compilation(self._options.progress):
             results = workers.results(self._lineage(at.epoch), at.epoch, places[at.taken :])
             sent: Iterator[Any] = map(workers.builder.send, results)
-            if self.device.type == "cuda":  # the copy overlaps with the consumer's work on the batch before
+            if self.device.type == "cuda":  # the copy overlaps with the consumer's work on the previous batch
                 sent = one_ahead(sent)
             try:
                 for taken in range(at.taken, len(places)):
@@ -222,9 +226,9 @@ class BatchStream(IterableDataset[Given]):
         """Switch to the newest publication of the snapshot at the start of the next epoch.
 
         A publication is a refreshed or replaced snapshot, a replaced sampler or a refreshed cache. The seed query runs
-        again. Epochs count on, and batches are those of a stream opened now, after `set_epoch`. An iteration in
-        progress keeps its publication, and so does the rest of an epoch after `load_state_dict`. If the snapshot or
-        the sampler was dropped, a RuntimeWarning reports it, and the stream is unchanged.
+        again. The numbers of epochs continue, and batches are those of a stream that is opened now and set to the same
+        epoch. An iteration in progress keeps its publication, and so does the rest of an epoch after `load_state_dict`.
+        If the snapshot or the sampler was dropped, a RuntimeWarning reports it, and the stream is unchanged.
 
         Returns:
             Whether there was a newer publication.
@@ -238,7 +242,7 @@ class BatchStream(IterableDataset[Given]):
         refresh = before.source.refresh
         if refresh is None or os.getpid() != self._process:
             raise _cannot_renew()
-        # The rest of an epoch stays on its publication, as all batches of an epoch are of one.
+        # The rest of an epoch stays on its publication, because all batches of an epoch come from one publication.
         source = refresh() if at.starts else None
         if source is None:
             return False
@@ -254,7 +258,7 @@ class BatchStream(IterableDataset[Given]):
         return True
 
     def set_epoch(self, epoch: int) -> None:
-        """Make this the current epoch: the next iteration yields it from its start.
+        """Set the current epoch, which the next iteration yields from its start.
 
         Args:
             epoch: The number of the epoch, from 0.
@@ -262,15 +266,16 @@ class BatchStream(IterableDataset[Given]):
         self._position = Position(position.checked_epoch(epoch))
 
     def state_dict(self, *, consumed: int | None = None) -> dict[str, Any]:
-        """Return the position of the training loop, as plain values fit for JSON: batches consumed, not batches built.
+        """Return the position of the training loop as plain values for JSON: batches consumed, not batches built.
 
-        The position counts the batches of the epoch over all ranks, each of which has consumed as many as this one. It
-        fits a stream of any number of threads, DataLoader workers and ranks. In a DataLoader worker it is the
-        worker's own.
+        The position counts the batches of the epoch over all ranks, and assumes that each rank has consumed as many as
+        this one. It can be loaded by a stream with any number of threads, DataLoader workers and ranks. In a DataLoader
+        worker it is the position of that worker only.
 
         Args:
             consumed: The number of batches that this rank's loop has consumed of the current epoch, or since a state
-                was loaded. Pass it if DataLoader workers read the stream. None: the batches taken from this object.
+                was loaded. Pass it if DataLoader workers read the stream. Defaults to the number of batches taken from
+                this object.
         """
         at = self._position
         share = self._workers.epochs.share(at.epoch, at.start)
@@ -283,28 +288,29 @@ class BatchStream(IterableDataset[Given]):
         """Resume at a saved position: the next iteration yields this rank's share of the rest of that epoch.
 
         Args:
-            state: The result of `state_dict`, also from other numbers of threads, workers and ranks.
+            state: The result of `state_dict`, from any number of threads, workers and ranks.
 
         Raises:
-            InputError: The state is of another seed set, sampler, snapshot, rng scheme or DataLoader worker.
+            InputError: The state belongs to another seed set, sampler, snapshot, rng scheme or DataLoader worker.
         """
         at = position.loaded(state, self._workers.identity, self._workers.epochs.batches, worker_of(self.sharing))
         self._workers.load(state)
         self._position = at
 
     def cache_stats(self) -> Mapping[str, Any] | None:
-        """Return the statistics of this process's cache: cache hits, misses, bytes saved and others, by name.
+        """Return the statistics of this process's cache: cache hits, cache misses, bytes saved and others, by name.
 
-        None if the sampler has no cache, or before the first batch. `snapdb.types.CacheStats` documents the fields.
+        Returns None if the sampler has no cache, or before the first batch. `snapdb.types.CacheStats` documents the
+        fields.
         """
         return self._workers.builder.cache.stats()
 
     def close(self) -> None:
-        """Stop the threads and release the snapshot's files. Batches that were yielded stay valid."""
+        """Stop the threads and release the snapshot's files. Batches that were yielded remain valid."""
         self._closed = True
         for workers in (self._workers, *self._retired):
             workers.end()
-        # Some free blocks stay for the next stream, whose first batches then cost no page faults.
+        # Some free blocks are kept for the next stream, so that its first batches cause no page faults.
         buffers.keep_free(self.threads + 1)
 
     def __enter__(self) -> Self:
@@ -320,20 +326,20 @@ class BatchStream(IterableDataset[Given]):
         return f"BatchStream({share} of {self.spec.batch_size} {kind}, epoch {self._position.epoch}{ranks})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """For DataLoader workers that are spawned: the database and the meter stay behind."""
+        """The state for DataLoader workers that are spawned, without the database and the meter."""
         options = replace(self._options, transform=None, progress=None)  # the builder has the transform
         return {**self.__dict__, "_options": options, "_meter": NO_METER, "_retired": []}
 
     def _received(self, at: Position, workers: OrderedWorkers, sent: Any) -> Given:
-        """The batch for the consumer, which is then at this position."""
+        """The batch for the consumer, whose position is then `at`."""
         given: Given = workers.builder.receive(sent)
         self._check_open()
         self._reach(at, workers)
         return given
 
     def _reach(self, at: Position, workers: OrderedWorkers) -> None:
-        """Move there, unless another iteration has overtaken this one."""
-        # Several iterations may run at once: only the one that the position belongs to advances it.
+        """Move to the position, unless another iteration has overtaken this one."""
+        # Several iterations may run at once: only the one that owns the position advances it.
         if workers is self._workers and at.epoch == self._position.epoch:
             self._position = at
             workers.forget(workers.epochs.taken_last(at))
@@ -348,10 +354,10 @@ class BatchStream(IterableDataset[Given]):
 
 
 class MapStyle(Dataset[Given], Generic[Given]):
-    """The batches of one epoch. Each is built when it is indexed, in the process that indexes."""
+    """The batches of one epoch. Each batch is built when it is indexed, in the indexing process."""
 
     def __init__(self, batches: int, batch: Callable[[int], Given]) -> None:
-        """`batch` builds the batch at an index below `batches`, always the same one."""
+        """`batch` builds the batch at an index below `batches`, and always returns the same one."""
         self._batches, self._batch = batches, batch
 
     def __len__(self) -> int:

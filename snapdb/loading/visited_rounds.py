@@ -1,8 +1,8 @@
 """Rounds of pool rows under REFRESH OTF SCOPE VISITED, which depend on the batches that accessed the rows.
 
-Rounds are frozen for a window of batches, which can be built in parallel and in any order. When all batches of a window
-are sampled, the rows that they accessed get the next window's number, and that window opens. So the batches of a window
-depend only on the rounds with which it begins.
+Rounds are frozen for a window of batches, which can be built in parallel and in any order. Once all batches of a window
+are sampled, the rows that they accessed get the number of the next window, and that window opens. The batches of a
+window thus depend only on the rounds at its start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Rows(NamedTuple):
 
     @property
     def name(self) -> tuple[Relation, int]:
-        """Their key in Rounds, which hops may share."""
+        """The key of the rows in Rounds, which hops may share."""
         return self.relation, self.slot
 
 
@@ -48,17 +48,17 @@ class _Window:
         self.next = {rows: values.copy() for rows, values in rounds.items()}
         """The rounds after the window, as far as its batches are sampled."""
         self.sampled: set[int] = set()
-        """The numbers of the batches that are sampled."""
+        """The numbers of the sampled batches."""
 
 
 class VisitedRounds:
     """The windows of a sampler, which open one after another. Threads share them."""
 
     def __init__(self, spec: SampleSpec, walks: Sequence[RelationWalk], saved: Any = None) -> None:
-        """Begins with batch 0, or with a saved window.
+        """Begin with batch 0, or with a saved window.
 
         Raises:
-            InputError: the saved window is damaged, or belongs to other rows.
+            InputError: The saved window is damaged, or belongs to other rows.
         """
         assert spec.refresh is not None
         self.every = spec.refresh.period
@@ -73,35 +73,38 @@ class VisitedRounds:
         self._changed = threading.Condition()
 
     def sampled(self, number: int, sample: Callable[[Rounds], Subgraph]) -> Subgraph:
-        """Samples a batch with its rounds, once all batches of earlier windows are sampled.
+        """Sample a batch with its rounds, once all batches of earlier windows are sampled.
 
-        Those must be sampled already, or be in progress on other threads.
+        Those batches must already be sampled, or be in progress on other threads.
         """
         subgraph = sample(self._opened(number // self.every))
         self._record_access(number, subgraph)
         return subgraph
 
     def fail(self) -> None:
-        """Records that a batch failed, so that no thread waits for it."""
+        """Record that a batch failed, so that no thread waits for it."""
         with self._changed:
             self._failed = True
             self._changed.notify_all()
 
     def missing(self, before: int) -> tuple[int, Iterator[int]]:
-        """The number of batches before this one that are not sampled, and their numbers, which may be very many."""
+        """The number of earlier batches that are not sampled yet, and an iterator over their numbers.
+
+        They may be many.
+        """
         self._failed = False
         numbers = range(self._last * self.every, before)
         done = sum(number in numbers for number in tuple(self._windows[self._last].sampled))
         return len(numbers) - done, self.unsampled(numbers)
 
     def unsampled(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Those of these batches that are not sampled yet."""
+        """The batches among `numbers` that are not sampled yet."""
         last = self._last
         done = frozenset(self._windows[last].sampled)
         return (number for number in numbers if number // self.every >= last and number not in done)
 
     def opens(self, number: int) -> int:
-        """The first batch of a batch's window; the batch depends on those before it."""
+        """The first batch of a batch's window. The batch depends on all batches before that one."""
         return number - number % self.every
 
     def knows(self, number: int) -> bool:
@@ -110,11 +113,11 @@ class VisitedRounds:
         return window in self._windows or window > self._last
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Keeps the rounds of these batches, and no longer those that were kept before."""
+        """Keep the rounds of these batches, and stop keeping those of the previous call."""
         self._kept = frozenset(number // self.every for number in numbers)
 
     def forget(self, before: int) -> None:
-        """Frees the rounds of the windows before this batch's, which are no longer read."""
+        """Free the rounds of the windows before this batch's, which are no longer read."""
         with self._changed:
             gone = {window for window in self._windows if window < min(before // self.every, self._last)}
             for window in gone - self._kept:
@@ -123,7 +126,7 @@ class VisitedRounds:
     def saved(self, number: int) -> dict[str, Any] | None:
         """The rounds of the last known window up to that of this batch, as plain values for JSON.
 
-        None where that is the first window, in which all rows are in round 0.
+        None if that is the first window, in which all rows are in round 0.
         """
         with self._changed:
             known = [window for window in self._windows if window <= number // self.every]
@@ -132,7 +135,7 @@ class VisitedRounds:
         return _packed(latest, rounds) if latest else None
 
     def _opened(self, window: int) -> Rounds:
-        """The rounds of a window, once it has opened."""
+        """The rounds of a window once it has opened."""
         with self._changed:
             while window not in self._windows:
                 if window < self._last:
@@ -150,14 +153,14 @@ class VisitedRounds:
             return self._windows[window].rounds
 
     def _record_access(self, number: int, subgraph: Subgraph) -> None:
-        """Marks the rows of all nodes that a batch expanded; the last batch of a window opens the next one."""
+        """Mark the rows of all nodes that a batch expanded. The last batch of a window opens the next window."""
         at = number // self.every
         window = self._windows.get(at)
-        # The window was complete: this batch is sampled again, and its accesses are recorded already.
+        # The window was complete: this batch is sampled again, and its accesses are already recorded.
         if window is None:
             return
         if at + 1 not in self._windows:
-            # Without the lock: all threads of the window write the same number, so their order does not matter.
+            # No lock is needed: all threads of the window write the same number, so their order does not matter.
             for rows in self._rows:
                 window.next[rows.name][self._expanded(subgraph, rows)] = at + 1
         with self._changed:
@@ -182,10 +185,10 @@ class VisitedRounds:
 
 
 def check_any_order(spec: SampleSpec, what: str) -> None:
-    """Checks that batches may be built in any order.
+    """Check that batches may be built in any order.
 
     Raises:
-        InputError: each batch depends on those before it.
+        InputError: Each batch depends on earlier batches.
     """
     if spec.in_order:
         raise InputError(
@@ -196,7 +199,7 @@ def check_any_order(spec: SampleSpec, what: str) -> None:
 
 
 def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
-    """The rows that each hop draws from; a hop that takes all edges, or none, has no rows."""
+    """The pool rows of each hop. A hop that takes all edges, or none, has no pool rows."""
     for walk in walks:
         for hop, count in enumerate(walk.fanout.counts):
             if count > 0:
@@ -204,7 +207,7 @@ def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
 
 
 def _on_host(values: Ints) -> Int64s:
-    """The ids in the host's memory."""
+    """The ids in host memory."""
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()
 
 
@@ -223,14 +226,14 @@ def _packed(window: int, rounds: Rounds) -> dict[str, Any]:
 
 
 def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], Int32s]]:
-    """The number of a saved window and its rounds; the first window where nothing was saved.
+    """The number of a saved window and its rounds, or the first window if nothing was saved.
 
     Args:
         saved: The result of `_packed`, or None.
-        nodes: The rows of the sampler, and how many each table has.
+        nodes: The keys of the sampler's rows, and the number of rows of each.
 
     Raises:
-        InputError: the saved window is damaged, or belongs to other rows.
+        InputError: The saved window is damaged, or belongs to other rows.
     """
     if saved is None:
         return 0, {rows: np.zeros(count, np.int32) for rows, count in nodes.items()}
@@ -238,7 +241,7 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
         window = saved["window"]
         texts = {(*names, slot): text for *names, slot, text in saved["rounds"]}
         expected = {(*relation.edge, relation.direction, slot): (relation, slot) for relation, slot in nodes}
-        # The state may come from a file that someone edited, or from a graph that has changed since.
+        # The state may come from an edited file, or from a graph that has changed since.
         if not isinstance(window, int) or not 0 < window < 2**31 or texts.keys() != expected.keys():
             raise ValueError("it has other rows")
         if saved["checksum"] != _checksum(window, saved["rounds"]):
@@ -253,7 +256,7 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
 
 
 def _checksum(window: int, rows: Any) -> int:
-    """The CRC-32 of the window, the names of rows and their texts: zlib's own covers each text alone."""
+    """The CRC-32 of the window, the names of rows and their texts. zlib's own checksum covers only a single text."""
     return zlib.crc32(json.dumps([window, rows]).encode())
 
 
@@ -263,9 +266,9 @@ def _text(values: Int32s) -> str:
 
 
 def _values(text: str, nodes: int, window: int) -> Int32s:
-    """The rounds of this number of rows, none later than the window."""
+    """The decoded rounds of `nodes` rows, none later than the window."""
     inflate = zlib.decompressobj()
-    # Decompression is limited to the expected size, as a damaged or forged state could expand without bound.
+    # Decompression is limited to the expected size because a damaged or forged state could expand without bound.
     plain = inflate.decompress(base64.b64decode(text, validate=True), 4 * nodes + 1)
     values = np.frombuffer(plain, "<i4").astype(np.int32)
     if values.size != nodes or (nodes and not 0 <= int(values.min()) <= int(values.max()) <= window):

@@ -44,7 +44,10 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         room: Callable[[int], int],
         finish: Callable[[Any], _O] | None = None,
     ) -> None:
-        """`finish` completes the result of `work`, perhaps on another thread; None: it is complete."""
+        """`finish` completes the result of `work`, perhaps on another thread.
+
+        None means that the result is complete.
+        """
         self._items = iter(items)
         self._room = room
         self._steps: _Steps[_I, _O] = _Steps(work, finish, threads)
@@ -72,12 +75,12 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         return outcome
 
     def close(self) -> None:
-        """Drops items that were not begun, and waits for the others: a batch takes milliseconds."""
+        """Drop items that were not begun, and wait for the others: a batch takes milliseconds."""
         self._closed = True
         self._end()
 
     def _end(self) -> None:
-        if os.getpid() != self._process:  # a fork copies no threads, and the locks as they are, perhaps held
+        if os.getpid() != self._process:  # a fork copies no threads, but copies the locks, which may be held
             return
         self._items = iter(())
         self._steps.stop()
@@ -85,13 +88,13 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         self._pending.clear()
 
     def __del__(self) -> None:
-        # The garbage collector may run this on one of the threads, and while it holds the lock of the steps: so it
+        # The garbage collector may run this on one of the threads, even while it holds the lock of the steps, so it
         # waits for neither.
         self._steps.abandoned = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self) -> None:
-        """Submits items until as many are in progress or complete as `room` allows."""
+        """Submit items until as many are in progress or complete as `room` allows."""
         room = self._room(sum(not future.done() for future in self._pending))
         while len(self._pending) < room:
             try:
@@ -103,7 +106,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
 
 
 class _Begun(NamedTuple, Generic[_O]):
-    """An item whose first step is done."""
+    """An item whose first step is complete."""
 
     place: int
     """Its position among all items."""
@@ -113,14 +116,15 @@ class _Begun(NamedTuple, Generic[_O]):
 
 
 class _Steps(Generic[_I, _O]):
-    """A queue of items whose work takes two steps, each on any thread.
+    """A queue of items whose work consists of two steps, each of which runs on any thread.
 
-    The second step of a batch copies its features. It is bound by memory bandwidth, which few threads exhaust. So while
-    there are first steps to do, only half of the threads do second ones: both kinds run concurrently, instead of all
-    threads waiting for memory at once. No thread is idle for it.
+    The second step of a batch copies its features. It is bound by memory bandwidth, which a few threads exhaust. While
+    there are first steps to run, only half of the threads run second steps, so that both kinds overlap instead of all
+    threads waiting for memory at once. No thread is idle because of this rule.
 
-    Features are nearly all of a batch's bytes. So at most one batch per thread has them, complete or in progress, and
-    the one that the consumer waits for; others wait as sampled subgraphs, which are a tenth of the size.
+    Features make up nearly all of a batch's bytes. Therefore at most one batch per thread has its features, complete or
+    in progress, in addition to the batch that the consumer waits for. The others wait as sampled subgraphs, which are a
+    tenth of the size.
     """
 
     def __init__(self, begin: Callable[[_I], Any], finish: Callable[[Any], _O] | None, threads: int) -> None:
@@ -130,10 +134,10 @@ class _Steps(Generic[_I, _O]):
         self._added = self._taken = self._finishing = self._finished = 0
         self._lock = threading.Lock()
         self.abandoned = False
-        """Whether results are no longer read: threads end after the steps in progress."""
+        """Whether results are no longer read. If so, threads end after the steps in progress."""
 
     def add(self, item: _I) -> Future[_O]:
-        """Queues an item, for which a thread must call `run`."""
+        """Queue an item, for which a thread must call `run`."""
         future: Future[_O] = Future()
         with self._lock:
             self._fresh.append((self._added, future, item))
@@ -141,13 +145,13 @@ class _Steps(Generic[_I, _O]):
         return future
 
     def take(self) -> bool:
-        """Counts the oldest result as taken; returns whether a thread must call `run` for a step that waited for it."""
+        """Count the oldest result as taken. Returns whether a thread must call `run` for a step that waited for it."""
         with self._lock:
             self._taken += 1
             return bool(self._begun)
 
     def run(self) -> None:
-        """Does steps until none is due; an item that this thread begins may be finished by another one."""
+        """Run steps until none is due. An item that this thread begins may be finished by another thread."""
         while True:
             with self._lock:
                 begun = self._next_begun()
@@ -166,7 +170,7 @@ class _Steps(Generic[_I, _O]):
                     self._finished += finishing
 
     def stop(self) -> None:
-        """Drops items that were not begun or not finished; their futures are cancelled."""
+        """Drop items that were not begun or not finished, and cancel their futures."""
         with self._lock:
             dropped = [item[1] for item in (*self._fresh, *self._begun)]
             self._fresh.clear()
@@ -175,7 +179,7 @@ class _Steps(Generic[_I, _O]):
             future.cancel()
 
     def _next_begun(self) -> _Begun[_O] | None:
-        """Removes and returns the item whose second step is due; None where a first step is due, or nothing."""
+        """Remove and return the item whose second step is due. None if a first step is due, or if no step is."""
         if not self._begun:
             return None
         first = min(self._begun)
@@ -188,7 +192,7 @@ class _Steps(Generic[_I, _O]):
         return first
 
     def _step(self, place: int, future: Future[_O], value: Any, *, finishing: bool) -> None:
-        """Does one step of an item, and queues or publishes its result."""
+        """Run one step of an item, and queue or publish its result."""
         try:
             value = self._finish(value) if finishing and self._finish is not None else self._begin(value)
         except BaseException as error:
@@ -202,21 +206,21 @@ class _Steps(Generic[_I, _O]):
 
 
 class OrderedWorkers:
-    """The threads and the builder over one source. A stream that switches to another publication gets new ones."""
+    """The threads and the builder for one source. A stream that switches to another publication gets new ones."""
 
     def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
-        """Opens the sampler; the caller releases the source where that fails.
+        """Open the sampler. If that fails, the caller releases the source.
 
         Raises:
-            InputError: the device is not available, or the memory does not suffice.
-            SnapdbError: the snapshot does not support the sampler.
+            InputError: The device is not available, or there is not enough memory.
+            SnapdbError: The snapshot does not support the sampler.
         """
         self.source, self.options = source, options.of(source)
         self.epochs = Epochs(source.seeds, source.spec, options.sharing)
         self.builder = BatchBuilder(source, self.options, meter)
         self.identity = identity(source.view, source.seeds, source.spec, self.builder.sampler.zero_weight)
         self._visits: VisitedRounds | None = None
-        """The rounds of pool rows under SCOPE VISITED; None: no batch was sampled yet."""
+        """The rounds of pool rows under SCOPE VISITED, or None if no batch was sampled yet."""
         self._maps: weakref.WeakSet[OrderedMap[BatchSeeds, Any]] = weakref.WeakSet()
         self._iterations: set[object] = set()
         self._retired = False
@@ -224,16 +228,17 @@ class OrderedWorkers:
 
     @property
     def threads(self) -> int:
-        """The number of threads in this process; DataLoader workers share the cores."""
+        """The number of threads in this process. DataLoader workers share the cores."""
         _, processes = place_among_workers()
         return self.options.threads_of(processes, on_gpu=self.builder.on_gpu)
 
     def results(self, lineage: Lineage, epoch: int, places: range) -> Iterator[Any]:
-        """The builder's results for the batches at these places of an epoch, in order."""
+        """The builder's results for the batches at these positions of an epoch, in order."""
         seeds, visits = self.epochs.batches_at(epoch, places), None
         if places and self.builder.spec.in_order:
             first, *others = self.epochs.numbers(epoch, places)
-            # With `pad`, the epoch's first batches come again at its end, when their windows would have been forgotten.
+            # With `pad`, the epoch's first batches are repeated at its end, when their windows would have been
+            # forgotten.
             again = {number for number in others if number < first}
             visits = self._knowing({first, *again})
             visits.keep(again)
@@ -252,27 +257,27 @@ class OrderedWorkers:
         return self.builder.fetched(self.builder.sampled(lineage, visits, seeds))
 
     def state(self, number: int) -> dict[str, Any]:
-        """The entries of `state_dict` that resuming from a batch needs, as plain values for JSON."""
+        """The entries of `state_dict` that are needed to resume at a batch, as plain values for JSON."""
         if not self.builder.spec.in_order:
             return {}
         return {"visits": None if self._visits is None else self._visits.saved(number)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Replaces the known rounds by those of a saved state.
+        """Replace the known rounds by those of a saved state.
 
         Raises:
-            InputError: the state is damaged.
+            InputError: The state is damaged.
         """
         self._visits = self.builder.visits(state.get("visits")) if self.builder.spec.in_order else None
 
     def forget(self, before: int) -> None:
-        """Frees rounds that only batches before this one need."""
+        """Free the rounds that only batches before this one need."""
         if self._visits is not None:
             self._visits.forget(before)
 
     @contextmanager
     def iterated(self) -> Iterator[None]:
-        """Marks the workers as in use within the block, so that they are not ended."""
+        """Mark the workers as in use within the block, so that they are not ended."""
         iteration = object()
         self._iterations.add(iteration)
         try:
@@ -283,19 +288,19 @@ class OrderedWorkers:
                 self.end()
 
     def pause(self) -> None:
-        """Frees scratch and returns the cache's rows, unless an iteration uses them."""
+        """Free scratch and return the cache's rows, unless an iteration uses them."""
         if not self._iterations:
             self._free()
 
     def retire(self) -> bool:
-        """Ends the workers, or lets their last iteration do so; returns whether one is in progress."""
+        """End the workers, or let their last iteration end them. Returns whether an iteration is in progress."""
         self._retired = True
         if not self._iterations:
             self.end()
         return bool(self._iterations)
 
     def end(self) -> None:
-        """Stops the threads and releases the source, once; batches that were yielded stay valid."""
+        """Stop the threads and release the source, once. Batches that were yielded remain valid."""
         for running in list(self._maps):
             running.close()
         self._free()
@@ -306,16 +311,16 @@ class OrderedWorkers:
         self.builder.free_scratch(0)
 
     def _knowing(self, numbers: Iterable[int]) -> VisitedRounds:
-        """The known rounds, where they include those of all these batches; else the rounds before batch 0."""
+        """The known rounds if they include those of all these batches, else the rounds before batch 0."""
         if self._visits is None or not all(map(self._visits.knows, numbers)):
             self._visits = self.builder.visits()
         return self._visits
 
     def _catch_up(self, visits: VisitedRounds, before: int) -> None:
-        """Samples the batches before this one that are not sampled yet."""
+        """Sample the batches before this one that are not sampled yet."""
         (many, missing), threads = visits.missing(before), self.threads
         seeds = self.epochs.numbered(missing)
-        # Only the rounds matter, so results are not kept: twice as many items as threads keep all of them busy.
+        # Only the rounds matter, so results are dropped. Twice as many items as threads keep all threads busy.
         sampled = self._map(partial(self.builder.sample_only, visits), seeds, threads, lambda under_way: 2 * threads)
         try:
             for count, _ in enumerate(sampled):
@@ -326,7 +331,7 @@ class OrderedWorkers:
                 sampled.close()
 
     def _with_others(self, visits: VisitedRounds, batches: Iterable[BatchSeeds]) -> Iterator[BatchSeeds]:
-        """The batches, each with those of other consumers since the one before."""
+        """The batches, each with the batches that other consumers took since the previous one."""
         after: int | None = None
         for seeds in batches:
             others = () if after is None else visits.unsampled(range(after, seeds.number))
@@ -341,7 +346,7 @@ class OrderedWorkers:
         room: Callable[[int], int],
         finish: Callable[[Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Maps batches on threads or, for 0 threads, lazily on the calling one."""
+        """Map batches on threads or, for 0 threads, lazily on the calling thread."""
         if threads == 0:
             begun = map(work, batches)
             return begun if finish is None else map(finish, begun)
@@ -364,6 +369,6 @@ class OrderedWorkers:
 
 
 def _release_in(process: int, source: StreamSource) -> None:
-    """Releases the source in the process that opened it; forked workers leave that to their parent."""
+    """Release the source in the process that opened it. Forked workers leave that to their parent."""
     if os.getpid() == process:
         source.release()
