@@ -1,4 +1,4 @@
-"""Neighbour sampling: seed order and expansion, and the samplers that turn seeds into subgraphs."""
+"""Neighbour sampling: seed order, seed expansion, and the samplers that turn seeds into subgraphs."""
 
 from snapdb.sampling.backends import numba_sampler, open_sampler
 from snapdb.sampling.sampler import NeighborSampler

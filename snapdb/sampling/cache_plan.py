@@ -1,4 +1,4 @@
-"""The plan of a neighbor pool cache: expected accesses of each node, and the rows that are worth their bytes."""
+"""The plan of a neighbor pool cache: the expected accesses of each node, and the rows that are worth their bytes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def expected_accesses(
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
 ) -> Accesses:
-    """The expected accesses at each hop over each relation, in one pass over the topology for each hop but the last.
+    """The expected accesses at each hop over each relation, in one pass over the topology for each hop except the last.
 
-    Neighbours count as drawn uniformly and independently, without regard to time and weight. `check` is called between
-    blocks of nodes; an exception that it raises ends the computation.
+    Neighbours are assumed to be drawn uniformly and independently, without regard to time and weight. `check` is called
+    between blocks of nodes, and an exception that it raises ends the computation.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: A row extends beyond its arrays.
     """
     new = _entering(spec, seeds, node_counts)
     met, accesses = new, {}
@@ -49,18 +49,18 @@ def expected_accesses(
                 accesses[walk.relation, hop] = frontier[walk.relation.expands]
                 if hop + 1 < spec.hops:
                     _hand_on(walk, hop, frontier, reached, check)
-        # Where nodes are shared, each is expanded once per batch: with independent arrivals, whose number has
-        # expectation m, the probability of at least one is 1 - exp(-m) (Poisson), and only nodes that are not in the
-        # batch yet are new.
+        # If nodes are shared, each is expanded once per batch. With independent arrivals, whose number has expectation
+        # m, the probability of at least one arrival is 1 - exp(-m) (Poisson), and only nodes that are not yet in the
+        # batch are new.
         new = reached if spec.disjoint else {name: -np.expm1(-many) * (1 - met[name]) for name, many in reached.items()}
         met = {name: before + new[name] for name, before in met.items()}
     return accesses
 
 
 def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) -> dict[str, Float64s]:
-    """[nodes] by type: the expected number of times that each node is a seed, an end or a negative of a batch.
+    """Vertex type → [nodes] the expected number of times that each node is a seed, an end or a negative of a batch.
 
-    Where nodes are shared by all seeds, a node counts at most once.
+    If nodes are shared by all seeds, a node counts at most once.
     """
     accesses = {name: np.zeros(count) for name, count in node_counts.items()}
     share = min(1.0, spec.batch_size / max(1, seeds.ids.size))
@@ -79,7 +79,7 @@ def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) ->
 def _hand_on(
     walk: Walk, hop: int, frontier: Mapping[str, Float64s], reached: Mapping[str, Float64s], check: Callable[[], None]
 ) -> None:
-    """Adds the accesses that a relation's frontier passes on to its neighbours."""
+    """Add the accesses that a relation's frontier passes on to its neighbours."""
     rows, relation = walk.for_one_pass().arrays.rows, walk.relation
     for low in range(0, rows.nodes, _AT_ONCE):
         check()
@@ -88,9 +88,9 @@ def _hand_on(
             raise damaged(relation)
 
 
-# The choice of rows: all that a sampler reads or, where these do not fit, a greedy knapsack by reads saved per byte.
+# The choice of rows: all rows that a sampler reads or, if they do not fit, a greedy knapsack by reads saved per byte.
 ALIGNMENT = 64
-"""Bytes to which each array is aligned in the cache's memory: a cache line."""
+"""The alignment in bytes of each array in the cache's memory: a cache line."""
 
 
 class _Array(NamedTuple):
@@ -110,22 +110,22 @@ class Layout(NamedTuple):
     nodes: _Array
     """[rows] the node of each row."""
     places: _Array
-    """[nodes] the row of each node; with spare entries, as snapshots grow when they are refreshed."""
+    """[nodes] the row of each node, with spare entries because snapshots grow when they are refreshed."""
     rows: _Array
     """The records of drawn rows, or the neighbours of whole rows."""
     facts: _Array
     """The scores of drawn rows, or the shifts of whole rows."""
     starts: _Array
-    """Where each whole row begins among the neighbours, and the last one ends; empty for drawn rows."""
+    """Where each whole row begins among the neighbours, and where the last one ends. Empty for drawn rows."""
 
     @property
     def bytes(self) -> int:
-        """The bytes of all arrays, padding included."""
+        """The bytes of all arrays, including padding."""
         return sum(array.bytes + -array.bytes % ALIGNMENT for array in self)
 
 
 class Choice(NamedTuple):
-    """The nodes whose rows of one kind a cache holds: drawn rows of a table, or whole rows where `table` is None."""
+    """The nodes whose rows of one kind a cache holds: drawn rows of a table, or whole rows if `table` is None."""
 
     walk: Walk
     table: RowTable | None
@@ -142,7 +142,7 @@ class Choice(NamedTuple):
         """The arrays that hold the chosen rows."""
         rows, many, table = self.walk.arrays.rows, self.nodes.size, self.table
         whole, real = np.dtype(np.int64), np.dtype(np.float64)
-        # A sixteenth more places than nodes: a refreshed snapshot with some new nodes can inherit the cache.
+        # A sixteenth more places than nodes, so that a refreshed snapshot with some new nodes can inherit the cache.
         nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
         if table is None:
             neighbors = _Array((int(self.lengths.sum()),), rows.indices.dtype)
@@ -153,7 +153,7 @@ class Choice(NamedTuple):
 
 
 def record_type(walk: Walk) -> np.dtype[Any]:
-    """The dtype of records of drawn rows, which must fit positions of edges and ids of neighbours."""
+    """The dtype of records of drawn rows, which must fit edge positions and neighbour ids."""
     rows = walk.arrays.rows
     wide = rows.indices.size + rows.delta.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
     return np.dtype(np.int64 if wide else np.int32)
@@ -162,13 +162,13 @@ def record_type(walk: Walk) -> np.dtype[Any]:
 def choose_rows(
     spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Accesses]
 ) -> tuple[Choice, ...]:
-    """The rows that a cache of `room` bytes holds; None: all rows.
+    """The rows that a cache of `room` bytes holds, or all rows if `room` is None.
 
-    Where not all fit, the value of a row is the number of edges that batches are expected to read of it, per byte; only
-    then are the expected accesses computed, by calling `visits`.
+    If not all rows fit, the value of a row is the number of edges that batches are expected to read from it, per byte.
+    Only then are the expected accesses computed, by calling `visits`.
     """
     choices = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
-    # Expected accesses cost passes over the topology: only a cache too small for all rows needs them.
+    # Expected accesses cost passes over the topology, and only a cache that is too small for all rows needs them.
     if room is None or _bytes(choices) <= room:
         return tuple(choices)
     known = visits()
@@ -187,13 +187,13 @@ def _bytes(choices: Sequence[Choice]) -> int:
 def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
     """The rows that are drawn, table by table."""
     for table in row_tables(spec, walks):
-        # Nodes of smaller degree have no pool row: they draw from their whole row.
+        # Nodes of smaller degree have no pool row: their edges are drawn from the whole row.
         nodes = np.flatnonzero(table.walk.adjacency.degrees() > aliased(spec, table.size))
         yield Choice(table.walk, table, nodes, np.full(nodes.size, table.size, np.int64))
 
 
 def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
-    """The rows that batches read whole: all without a refresh, else those of few edges."""
+    """The rows that batches read whole: all rows without a refresh, else the rows of few edges."""
     for walk in walks:
         degrees = walk.adjacency.degrees()
         nodes = np.flatnonzero((degrees > 0) & (degrees <= _longest_whole(spec, walk)))
@@ -201,7 +201,7 @@ def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
 
 
 def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object, ...]]:
-    """The kinds of rows that a sampler reads of any snapshot; caches of equal kinds can inherit each other's rows."""
+    """The kinds of rows that a sampler reads from any snapshot. Caches of equal kinds can inherit each other's rows."""
     drawn = {(table.walk.relation, table.slot, table.size) for table in row_tables(spec, walks)}
     return frozenset(drawn | {(walk.relation, _longest_whole(spec, walk)) for walk in walks})
 
@@ -210,7 +210,7 @@ def lengths_of(walk: Walk) -> Int64s:
     """[nodes] the number of positions of each whole row.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: A row extends beyond its arrays.
     """
     lengths = np.empty(walk.arrays.rows.nodes, np.int64)
     if not row_lengths(walk.arrays.rows, True, lengths):
@@ -219,7 +219,7 @@ def lengths_of(walk: Walk) -> Int64s:
 
 
 def _longest_whole(spec: SampleSpec, walk: Walk) -> int:
-    """The largest degree of nodes whose whole row is read at some hop."""
+    """The largest degree of nodes whose whole row is read at any hop."""
     return max((_read_whole(spec, walk, hop) for hop in range(spec.hops)), default=0)
 
 
@@ -238,7 +238,7 @@ def aliased(spec: SampleSpec, size: int) -> int:
 
 
 def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
-    """[rows] the expected number of edges that a batch reads of each row."""
+    """[rows] the expected number of edges that a batch reads from each row."""
     reads = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):
         if choice.walk.count(hop):
@@ -247,7 +247,7 @@ def _worth(spec: SampleSpec, choice: Choice, visits: Accesses) -> Float64s:
 
 
 def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
-    """[rows] the number of edges that a hop reads of each row at an access."""
+    """[rows] the number of edges that a hop reads from each row per access."""
     count = choice.walk.count(hop)
     if choice.table is None:
         degrees = choice.walk.adjacency.degrees()[choice.nodes]
@@ -265,18 +265,18 @@ def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
 
 
 def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:
-    """The rows of the greatest value per byte, as many as fit."""
+    """The rows with the greatest value per byte, as many as fit."""
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
         fixed = choice.only(slice(0, 0)).layout().bytes + len(Layout._fields) * ALIGNMENT
-        # Every batch looks up every node, so `places` has an entry for each: a fixed cost of the choice.
+        # Every batch looks up every node, so `places` has an entry for each node: a fixed cost of the choice.
         if fixed <= left:
             left -= fixed
             kept.append((choice, worth, _row_bytes(choice)))
     if not kept:
         return ()
     costs = np.concatenate([cost for _, _, cost in kept])
-    # A greedy knapsack: rows are small beside the cache, so it is within one row of the optimum.
+    # A greedy knapsack: rows are small compared to the cache, so the choice is within one row of the optimum.
     order = np.argsort(-np.concatenate([worth for _, worth, _ in kept]) / costs, kind="stable")
     taken = np.zeros(costs.size, np.bool_)
     taken[order[: np.searchsorted(np.cumsum(costs[order]), left, side="right")]] = True

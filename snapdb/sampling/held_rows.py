@@ -1,4 +1,4 @@
-"""The cached rows of one relation, and which of them stay valid when the snapshot is refreshed."""
+"""The cached rows of one relation, and the choice of those that stay valid when the snapshot is refreshed."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -26,21 +26,21 @@ class HeldRows:
     """The arrays of cached rows: row i belongs to nodes[i]."""
 
     walk: Walk
-    """The relation, on the snapshot that rows were read from."""
+    """The relation, on the snapshot that the rows were read from."""
     table: RowTable | None
-    """The table that rows are drawn from; None for whole rows."""
+    """The table that rows are drawn from, or None for whole rows."""
     nodes: Int64s
     """[rows] nodes, ascending."""
     places: Int32s
     """[nodes] the row of each node, or -1."""
     rows: Array
-    """[rows, width] records of drawn rows, or the neighbours of whole rows, one after another."""
+    """[rows, width] records of drawn rows, or the concatenated neighbours of whole rows."""
     facts: Array
-    """[rows, 2] scores of drawn rows, or shifts of whole rows; empty where there are none."""
+    """[rows, 2] scores of drawn rows, or shifts of whole rows. Empty if there are none."""
     starts: Int64s
-    """[rows + 1] where each whole row starts among the neighbours; empty for drawn rows."""
+    """[rows + 1] where each whole row starts among the neighbours. Empty for drawn rows."""
     spans: tuple[Span, ...]
-    """The ranges of drawn rows in use, or of whole rows still to be copied."""
+    """The ranges of drawn rows in use, or of whole rows that are still to be copied."""
     filled: int = 0
     """The number of rows that are filled."""
     edges: int = 0
@@ -48,12 +48,12 @@ class HeldRows:
 
     @property
     def drawn(self) -> CachedRows:
-        """The drawn rows as kernels read them."""
+        """The drawn rows in the form that kernels read."""
         return CachedRows(self.places, self.rows, self.facts)
 
     @property
     def whole(self) -> RowCopies:
-        """The whole rows as kernels read them."""
+        """The whole rows in the form that kernels read."""
         return RowCopies(self.places, self.facts, self.rows)
 
     @property
@@ -68,23 +68,23 @@ class HeldRows:
 
     @property
     def tags(self) -> Array:
-        """[rows] the round + 1 of each drawn row; 0: it is not filled."""
+        """[rows] the round + 1 of each drawn row, or 0 if it is not filled."""
         tags: Array = self.rows[:, TAG]
         return tags
 
     def moved(self, walk: Walk, spec: SampleSpec) -> "HeldRows | None":
-        """The same rows for the same relation of another snapshot, with those that differ there marked for refilling.
+        """The same rows for the same relation of another snapshot. Rows that differ there are marked for refilling.
 
-        Returns None where no rows or too few are still valid. No thread may be reading them.
+        Returns None if no row or too few rows are still valid. No thread may be reading them.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
+            CorruptError: A row extends beyond its arrays.
         """
         before, after = self.walk.arrays.rows, walk.arrays.rows
         # Cached positions stay valid only over the same base, and `places` must have an entry for each node.
         if not _same_base(self, walk) or not before.nodes <= after.nodes <= self.places.size:
             return None
-        # A delta grew beyond the positions that these records can store.
+        # The delta grew beyond the positions that these records can store.
         if self.table is not None and self.rows.dtype != record_type(walk):
             return None
         changed = _changed(self, walk)
@@ -105,7 +105,7 @@ def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[
 
 
 def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
-    """One choice's arrays as views of its memory."""
+    """The arrays of one choice, as views of its memory."""
     parts = []
     for array in layout:
         parts.append(memory[: array.bytes].view(array.dtype).reshape(array.shape))
@@ -116,13 +116,13 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
     if choice.table is None:
         np.cumsum(choice.lengths, out=starts[1:])
     else:
-        # Records of drawn rows have fixed places; a whole row's place is published when the row has been copied.
+        # Records of drawn rows have fixed places. The place of a whole row is published when the row has been copied.
         places[nodes] = np.arange(nodes.size)
     return HeldRows(choice.walk, choice.table, nodes, places, rows, facts, starts, ((0, nodes.size),))
 
 
 def _changed(held: HeldRows, walk: Walk) -> Bools:
-    """[rows] which nodes have other edges on the new snapshot, or edges at other positions."""
+    """[rows] whether each node has other edges on the new snapshot, or edges at other positions."""
     before, after, same_delta = held.walk.arrays.rows, walk.arrays.rows, _same_delta(held, walk)
     changed = np.zeros(held.nodes.size, np.bool_)
     parts = ((before.degrees, after.degrees), (before.live.words, after.live.words))
@@ -135,7 +135,7 @@ def _changed(held: HeldRows, walk: Walk) -> Bools:
 
 
 def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
-    """Marks changed whole rows of the same length for copying; rows of another length do not fit, and are lost."""
+    """Mark changed whole rows of the same length for copying. Rows of another length do not fit and are dropped."""
     held.places[held.nodes[changed]] = -1
     there, lengths = held.places[held.nodes] >= 0, np.diff(held.starts)
     lost = ~there & (lengths_of(walk)[held.nodes] != lengths)
@@ -146,7 +146,7 @@ def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
 
 
 def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: Bools) -> HeldRows | None:
-    """Marks changed drawn rows for redrawing; nodes that have few edges now lose their row."""
+    """Mark changed drawn rows for redrawing. Nodes that now have few edges lose their row."""
     lost = walk.adjacency.degrees()[held.nodes] <= few
     if lost.sum() * _LOST > lost.size:
         return None
@@ -158,7 +158,7 @@ def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed:
 
 
 def _same_base(held: HeldRows, walk: Walk) -> bool:
-    """Whether positions in the base still mean the same edges and, for rows drawn by weight, the same weights."""
+    """Whether positions in the base still refer to the same edges and, for rows drawn by weight, the same weights."""
     one, other = held.walk.arrays, walk.arrays
     pairs = [(one.rows.indptr, other.rows.indptr), (one.rows.indices, other.rows.indices)]
     if held.weighed:
@@ -167,7 +167,7 @@ def _same_base(held: HeldRows, walk: Walk) -> bool:
 
 
 def _same_delta(held: HeldRows, walk: Walk) -> bool:
-    """Whether positions in the delta still mean the same edges, and the same weights where they matter."""
+    """Whether positions in the delta still refer to the same edges and, if weights matter, to the same weights."""
     one, other = held.walk.arrays, walk.arrays
     pairs = [(one.rows.delta.indptr, other.rows.delta.indptr), (one.rows.delta.indices, other.rows.delta.indices)]
     if held.weighed:

@@ -39,7 +39,7 @@ def no_copies(kind: np.dtype[Any]) -> RowCopies:
 
 
 class CacheReader(Protocol):
-    """Cached rows as the threads that sample read them, while another thread may be filling them."""
+    """Cached rows as sampling threads read them, while another thread may be filling them."""
 
     def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
         """The drawn rows of one table of `row_tables`, or None."""
@@ -48,28 +48,28 @@ class CacheReader(Protocol):
         """The whole rows of a relation's adjacency, or None."""
 
     def count(self, counts: Int64s) -> None:
-        """Adds a batch's counts, on any thread: cache hits, cache misses, cached edges, edges read elsewhere."""
+        """Add the counts of a batch, on any thread: cache hits, cache misses, cached edges, edges read elsewhere."""
 
 
 class _Filled(NamedTuple):
-    """The work of filling rows."""
+    """The work done to fill rows."""
 
     rows: int
-    """Rows that were drawn; the others were of the wanted round already."""
+    """Rows that were drawn. The others already had the wanted round."""
     edges: int
-    """Edges that were read of the adjacency: those of the drawn rows or, under PRIORITY, all edges of their nodes."""
+    """Edges that were read from the adjacency: those of the drawn rows or, under PRIORITY, all edges of their nodes."""
 
 
 def fill_rows(
     table: RowTable, keys: RowKeys, nodes: Int64s, low: int, high: int, cached: CachedRows, draft: Draft
 ) -> _Filled:
-    """Redraws records low ≤ number < high that are not of the round of `keys`.
+    """Redraw the records low ≤ number < high that are not of the round of `keys`.
 
-    Record i belongs to nodes[i]. Batches may read meanwhile; only one thread may fill a table. `draft` is that thread's
-    working memory, initially `Draft()`.
+    Record i belongs to nodes[i]. Batches may read meanwhile, but only one thread may fill a table. `draft` is the
+    working memory of that thread, initially `Draft()`.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: A row extends beyond its arrays.
     """
     rows, edges, walk, size = 0, 0, table.walk, table.size
     rule = PoolRule(walk.method, size, size, size, table.above, table.few, walk.skips_zeros, _ZERO, _ZERO)
@@ -85,12 +85,12 @@ def fill_rows(
 
 
 def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
-    """Copies rows low ≤ number < high to their starts; returns the number of edges.
+    """Copy the rows low ≤ number < high to their starts and return the number of edges.
 
     Row i belongs to nodes[i], and has the length that `lengths_of` returns. Batches may read meanwhile.
 
     Raises:
-        CorruptError: a row leads out of its arrays, or does not fit.
+        CorruptError: A row extends beyond its arrays, or does not fit.
     """
     edges = filling.fill_copies(walk.arrays.rows, nodes, starts, low, high, copies)
     if edges < 0:
@@ -107,7 +107,7 @@ _LOOKED_AT = 2048
 
 
 class RowCache:
-    """The cache of one sampler's rows, which is empty until `build` or `inherit`."""
+    """The cache of one sampler's rows. It is empty until `build` or `inherit` is called."""
 
     def __init__(self, spec: SampleSpec, walks: Sequence[Walk]) -> None:
         self.spec, self.walks = spec, tuple(walks)
@@ -132,16 +132,16 @@ class RowCache:
             self._counts += counts
 
     def build(self, choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> None:
-        """Allocates memory for these rows, which `fill` then draws."""
+        """Allocate memory for these rows, which `fill` then draws."""
         self._hold(hold(choices, allocate))
 
     def inherit(self, before: RowCache) -> bool:
-        """Takes over the rows of another cache, which no thread may be reading, except those that differ here.
+        """Take over the rows of another cache, except the rows that differ here. No thread may be reading that cache.
 
-        Returns False where none or too few of them are valid for this sampler; `before` must not be used then.
+        Returns False if none or too few of its rows are valid for this sampler. `before` must not be used afterwards.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
+            CorruptError: A row extends beyond its arrays.
         """
         walks = {walk.relation: walk for walk in self.walks}
         held = []
@@ -157,7 +157,7 @@ class RowCache:
         return bool(held)
 
     def of_generation(self, generation: int) -> RowCache:
-        """A cache in the same memory, for drawn rows of another generation; this cache is empty afterwards.
+        """A cache in the same memory, for drawn rows of another generation. This cache is empty afterwards.
 
         No thread may be reading it.
         """
@@ -171,13 +171,13 @@ class RowCache:
         return other
 
     def fill(self, now: Callable[[], int], rounds: Callable[[], Rounds | None], check: Callable[[], None]) -> None:
-        """Draws the rows that are not those of batch `now()`, in the order of nodes, and copies whole rows.
+        """Draw the rows that are not of the round of batch `now()`, in the order of nodes, and copy whole rows.
 
-        Only one thread may call it, while others read. `check` is called between steps; an exception that it raises
+        Only one thread may call it, while others read. `check` is called between steps, and an exception that it raises
         ends the pass.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
+            CorruptError: A row extends beyond its arrays.
         """
         started = time.perf_counter()
         try:
@@ -198,10 +198,10 @@ class RowCache:
         rounds: Callable[[], Rounds | None],
         check: Callable[[], None],
     ) -> None:
-        """Redraws the stale records of one table, step by step."""
+        """Redraw the stale records of one table, step by step."""
         refresh = self.spec.refresh
         assert refresh is not None
-        # A pass over most pages of the files: read ahead, which random access would not gain from.
+        # The pass reads most pages of the files in order, so they are read ahead, which does not help random access.
         if not refresh.visited or rows.filled == 0:
             table = table._replace(walk=table.walk.for_one_pass())
         for low, high in _steps(rows.spans, _ROWS):
@@ -215,19 +215,19 @@ class RowCache:
             self._read += done.edges * table.walk.arrays.rows.indices.itemsize
 
     def _copy(self, rows: HeldRows, check: Callable[[], None]) -> None:
-        """Copies the whole rows that are still missing."""
+        """Copy the whole rows that are still missing."""
         walk, spans = rows.walk.for_one_pass() if rows.spans else rows.walk, rows.spans
         for low, high in _steps(spans, max(1, _EDGES * rows.nodes.size // max(1, rows.rows.size))):
             check()
             read = fill_copies(walk, rows.nodes, rows.starts, low, high, rows.whole)
-            # Progress is recorded after each step, so that a pass that is interrupted continues where it stopped.
+            # Progress is recorded after each step, so that an interrupted pass continues where it stopped.
             rows.spans = tuple((max(high, first), last) for first, last in spans if last > high)
             rows.filled += high - low
             rows.edges += read
             self._read += read * rows.rows.itemsize
 
     def stats(self, batch: int | None) -> CacheStats:
-        """The size, fill and use of the cache so far, as of a batch."""
+        """The size of the cache, its fill, and its use so far, as of a batch."""
         with self._guard:
             hits, misses, kept, read = self._counts.tolist()
         item = max((walk.arrays.rows.indices.itemsize for walk in self.walks), default=0)
@@ -249,7 +249,7 @@ class RowCache:
         )
 
     def _age(self, batch: int) -> float | None:
-        """The mean number of batches since drawn rows were last redrawn, over a sample of them."""
+        """The mean number of batches since drawn rows were last redrawn, estimated from a sample of the rows."""
         total = many = 0.0
         for rows in self._held:
             if rows.table is None or not rows.filled:
@@ -275,7 +275,7 @@ class RowCache:
         return row_keys(self.spec, table.walk.relation, hop, batch, rounds)
 
     def _hold(self, held: tuple[HeldRows, ...]) -> None:
-        """Replaces the arrays, and the views of them by key."""
+        """Replace the arrays and the views of them by key."""
         self._held = held
         self.bytes = sum(rows.bytes for rows in held)
         self._copies = {rows.walk.relation: rows.whole for rows in held if rows.table is None}
@@ -284,14 +284,14 @@ class RowCache:
 
 
 def _keyed(spec: SampleSpec) -> tuple[object, ...]:
-    """Everything but the snapshot that drawn rows depend on; empty where all rows are whole."""
+    """Everything except the snapshot that drawn rows depend on, or empty if all rows are whole."""
     if spec.refresh is None:
         return ()
     return spec.seed, spec.generation, spec.refresh, spec.drawing, spec.reuse_hops
 
 
 def _steps(spans: Iterable[Span], size: int) -> Iterator[Span]:
-    """The spans, cut into ranges of at most `size` rows."""
+    """The spans, divided into ranges of at most `size` rows."""
     for first, last in spans:
         for low in range(first, last, size):
             yield low, min(low + size, last)

@@ -1,4 +1,4 @@
-"""The numba back end: for each hop over each relation, the kernel that fits draws into the thread's scratch."""
+"""The numba back end: for each hop and relation, it calls the kernel that fits, which draws into a thread's scratch."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class NumbaBackend:
     on_gpu = False
 
     def __init__(self, view: GraphView, spec: SampleSpec) -> None:
-        """Opens the relations; errors are those of `open_sampler`."""
+        """Open the relations. Raises the errors of `open_sampler`."""
         self.walks = self.host_walks = open_walks(view, spec)
         self._disjoint, self._weighted = spec.disjoint, spec.drawing.method == "PRIORITY"
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """Working memory for one thread: at most 12 bytes per node of the snapshot, touched only where batches reach.
+        """Scratch memory for one thread: at most 12 bytes per node of the snapshot, touched only where batches need it.
 
         For disjoint trees it grows with the largest batch instead.
         """
@@ -90,7 +90,7 @@ class _NumbaSubgraph:
         return {relation: edges.position.size for relation, edges in self._edges.items()}
 
     def finish(self) -> tuple[dict[str, Int64s], dict[Relation, Edges], dict[str, Int64s] | None]:
-        """Nodes, edges and trees of the batch; nodes and trees are copied out of the scratch, which is reused."""
+        """The nodes, edges and trees of the batch. Nodes and trees are copied because the scratch is reused."""
         if self._batch.cache is not None:
             self._batch.cache.count(self._scratch.draft.reads)
         maps = self._scratch.nodes
@@ -141,23 +141,24 @@ class _Hop:
 
     @property
     def parts(self) -> tuple[int, int, int, int]:
-        """The parts of the draw keys of the whole hop."""
-        # With `reuse_hops` a node's key lacks the hop, so that it draws the same edges wherever it occurs in the batch.
+        """The parts of the draw keys that are common to the whole hop."""
+        # With `reuse_hops`, a node's key does not contain the hop, so that the node draws the same edges wherever it
+        # occurs in the batch.
         number = EVERY_HOP if self.spec.reuse_hops else self.number
         return self.spec.seed, self.batch, number, self.walk.relation.hash
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are left out; where all edges are taken, they are included."""
+        """Whether edges of weight 0 are left out. If all edges are taken, they are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def copies(self) -> RowCopies:
-        """The whole rows that a cache holds, perhaps none."""
+        """The whole rows that a cache holds, if any."""
         copies = None if self.cache is None else self.cache.copies(self.walk.relation)
         return no_copies(self.walk.arrays.rows.indices.dtype) if copies is None else copies
 
     def pool(self) -> NeighborPool:
-        """The keys, rule and cached rows of the neighbor pool; under FBL its rows are whole rows alone."""
+        """The keys, rule and cached rows of the neighbor pool. Under FBL its only rows are whole rows."""
         refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
         picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
         if refresh is None or not self.pooled:
@@ -187,9 +188,9 @@ class _Hop:
 
 
 def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
-    """The edges before the first hop, with Horvitz-Thompson weights where edges are `weighted`."""
+    """The edges before the first hop: none. `weighted` is whether edges have Horvitz-Thompson weights."""
     rows, weights = walk.arrays.rows, np.empty(0, np.float64) if weighted else None
-    # Positions outnumber nodes, so they may need int64 where ids are int32.
+    # There are more positions than nodes, so they may need int64 even if ids are int32.
     fits = rows.indices.size + rows.delta.indices.size <= np.iinfo(ids).max
     return Edges(np.empty((2, 0), ids), np.empty(0, ids if fits else np.int64), weights)
 
@@ -197,12 +198,13 @@ def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
 def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
     """The edges of earlier hops and of this one.
 
-    Chooses the kernel: `sample_uniform` for plain uniform draws, which relabels as it draws; else a draw by the pool,
-    or by the method's rule, and then relabeling.
+    Chooses the kernel: `sample_uniform` for plain uniform draws, which relabels while it draws. Otherwise the edges are
+    drawn from the pool, or by the method's rule, and then relabeled.
     """
     relation, cached = hop.walk.relation, hop.copies().places.size > 0
     frontier, reached = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
-    # The common case has a kernel of its own: no hop-sized draft, and neighbours are relabeled while they are cached.
+    # The common case has a separate kernel: it needs no draft of the hop, and relabels neighbours while they are in the
+    # cache.
     if isinstance(frontier, NodeMap) and not _touches(hop, frontier):
         hop = replace(hop, eligible=hop.eligible._replace(excluded=NO_PAIRS))
         if hop.walk.is_direct(hop.fanout) and not hop.pooled and not cached:
@@ -228,7 +230,7 @@ def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
 
 
 def _load(hop: _Hop, scratch: Scratch, edges: Edges, old: int) -> None:
-    """Writes the neighbour ids of edges from number `old` on."""
+    """Write the neighbour ids of the edges from index `old` on."""
     rows, relation, copies = hop.walk.arrays.rows, hop.walk.relation, hop.copies()
     node_count = scratch.nodes[relation.reaches].node_count
     positions, neighbors, row_nodes = edges.position[old:], edges.index[0, old:], edges.index[1, old:]
@@ -246,16 +248,16 @@ def _load(hop: _Hop, scratch: Scratch, edges: Edges, old: int) -> None:
 
 
 def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
-    """Draws from pool rows, or from whole rows under FBL, into the scratch's draft; returns the number of edges.
+    """Draw from pool rows, or from whole rows under FBL, into the scratch's draft and return the number of edges.
 
-    Neighbours become local ids, unless trees are disjoint.
+    Neighbours are relabeled to local ids, unless trees are disjoint.
     """
     walk, pool = hop.walk, hop.pool()
     frontier, reached = scratch.nodes[walk.relation.expands], scratch.nodes[walk.relation.reaches]
     local = LocalIds(reached.nodes, _NO_STAMPS, 0, reached.node_count)
     if isinstance(reached, NodeMap):
         reached.reserve((hop.high - hop.low) * min(hop.fanout, reached.node_count))
-        # The kernel stops where the draft is full and reports the room that it needs; doubling keeps restarts few.
+        # The kernel stops when the draft is full and returns the room that it needs. Doubling keeps restarts rare.
         local = reached.local_ids
     at, edges = hop.low, 0
     while at < hop.high:
@@ -269,7 +271,7 @@ def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
 
 
 def _draw_limited(hop: _Hop, scratch: Scratch) -> int:
-    """Draws from pool rows under bounds or weights into the scratch's draft; returns the number of edges."""
+    """Draw from pool rows under bounds or weights into the scratch's draft and return the number of edges."""
     walk, pool, frontier = hop.walk, hop.pool(), scratch.nodes[hop.walk.relation.expands].frontier
     limit = scratch.nodes[walk.relation.reaches].node_count
     at, edges = hop.low, 0
@@ -284,7 +286,7 @@ def _draw_limited(hop: _Hop, scratch: Scratch) -> int:
 
 
 def _draw(hop: _Hop, scratch: Scratch) -> int:
-    """Draws by the method's rule into the scratch's draft, which grows as needed; returns the number of edges."""
+    """Draw by the method's rule into the scratch's draft, which grows as needed, and return the number of edges."""
     walk, keys, rule = hop.walk, hop.keys(), hop.rule()
     frontier = scratch.nodes[walk.relation.expands].frontier
     at, edges = hop.low, 0
@@ -302,7 +304,7 @@ def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edge
     """`_expand` for uniform draws without replacement from whole rows, into arrays of exactly the right size."""
     walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
     rows, frontier, old = walk.arrays.rows, scratch.nodes[walk.relation.expands].nodes, before.position.size
-    # Counting first costs one read per row, which locates the rows for drawing too, and saves a copy of all edges.
+    # Counting first costs one read per row, which also locates the rows for drawing, and saves a copy of all edges.
     spans = buffers.empty((high - low, PLAIN_FIELDS if walk.plain else FIELDS), np.int64)
     new = count_edges(rows, fanout, frontier, low, high, spans)
     if new < 0:
@@ -320,7 +322,7 @@ def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edge
 
 
 def _count_misses(scratch: Scratch, row_nodes: Int64s) -> None:
-    """Counts a cache miss per node; `row_nodes` has each node once per edge, in order."""
+    """Count one cache miss per node. `row_nodes` has each node once per edge, in order."""
     if row_nodes.size:
         scratch.draft.reads[MISSES] += 1 + np.count_nonzero(np.diff(row_nodes))
         scratch.draft.reads[READ_EDGES] += row_nodes.size
@@ -341,10 +343,10 @@ def _longer(before: Edges, new: int) -> Edges:
 
 def _touches(hop: _Hop, frontier: NodeMap) -> bool:
     """Whether an expanded node is an end of an excluded pair on its side."""
-    # Most hops touch no excluded pair, and then draw by the kernels without bounds, which neither cut nor list rows.
+    # Most hops touch no excluded pair. They use the kernels without bounds, which neither cut nor list rows.
     row_nodes = hop.eligible.excluded.row_node
     if row_nodes.size == 0:
         return False
-    # A lookup of the pairs' stamps, of which there are few, instead of a search of the frontier.
+    # The stamps of the few pairs are looked up, instead of searching the frontier for each pair.
     places = frontier.stamps[row_nodes].astype(np.int64) - frontier.first_stamp
     return bool(((places >= hop.low) & (places < hop.high)).any())

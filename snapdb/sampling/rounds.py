@@ -1,7 +1,7 @@
 """Rounds of the neighbor pool: the round of each batch and row, the keys of rows, and the period of EVERY AUTO.
 
-A pool has one row per node and slot, redrawn in every round. A slot is a part of a row's key: the hop, or EVERY_HOP
-where a node has one row for all hops.
+A pool has one row per node and slot, which is redrawn in every round. A slot is a part of a row's key: the hop, or
+EVERY_HOP if a node has one row for all hops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Rounds = Mapping[tuple[Relation, int], Int32s]
 _NONE: Int32s = np.empty(0, np.int32)
 
 _folded = lru_cache(1 << 10)(fold_parts)
-"""`fold_parts` with memory, as every batch folds the same parts."""
+"""`fold_parts` with a cache, because every batch folds the same parts."""
 
 
 class RowTable(NamedTuple):
@@ -37,9 +37,9 @@ class RowTable(NamedTuple):
 
     walk: Walk
     slot: int
-    """The slot that their keys contain: a hop, or EVERY_HOP."""
+    """The slot in their keys: a hop, or EVERY_HOP."""
     size: int
-    """The number of edges in a row; only nodes with more edges, and more than `above`, have one."""
+    """The number of edges in a row. Only nodes with more edges than this, and more than `above`, have a row."""
     above: int
     """The degree up to which nodes have no row, from the refresh rule."""
 
@@ -50,13 +50,13 @@ class RowTable(NamedTuple):
 
 
 def slot_of(spec: SampleSpec, hop: int) -> int:
-    """The slot of a hop, which keys of rows and phases contain instead of the hop."""
+    """The slot of a hop, which the keys of rows and phases contain instead of the hop."""
     shared = spec.reuse_hops or (spec.refresh is not None and spec.refresh.shared)
     return EVERY_HOP if shared else hop
 
 
 def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
-    """The tables of pool rows that a sampler draws from, relation by relation; none under FBL."""
+    """The tables of pool rows that a sampler draws from, relation by relation. There are none under FBL."""
     refresh = spec.refresh
     if refresh is None:
         return ()
@@ -71,9 +71,9 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
-    """The round of a batch, and the elapsed share of it in units of 2^-32, by which nodes enter the next round.
+    """The round of a batch, and its elapsed share in units of 2^-32. The share determines the nodes in the next round.
 
-    Under SCOPE VISITED, where each node has its own round, the initial round of all nodes.
+    Under SCOPE VISITED, each node has its own round, and the result is the initial round of all nodes.
 
     >>> from fractions import Fraction
     >>> _round_at(Refresh("FCR", 50), 120)
@@ -85,14 +85,14 @@ def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
         return 0, 0
     if refresh.strategy == "FCR":
         return batch // refresh.period, 0
-    # Integer arithmetic: floats would lose the fraction of a round at large batch numbers.
+    # Integer arithmetic, because floats would lose the fraction of a round at large batch numbers.
     return divmod(batch * refresh.turned // refresh.period, 2**32)
 
 
 def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds: Rounds | None = None) -> RowKeys:
     """The keys of the rows that a batch draws from at one hop.
 
-    Under SCOPE VISITED `rounds` has each node's round, 0 where it has none.
+    Under SCOPE VISITED, `rounds` has the round of each node, 0 for a node without one.
     """
     assert spec.refresh is not None
     slot, kind = slot_of(spec, hop), relation.hash
@@ -107,12 +107,12 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
 _TURN = 4
 """The number of cache passes per round under OTF: between two passes, one row in this many is redrawn.
 
-Each pass reads nearly every page of the topology; until the next pass batches draw the rows that are due themselves: on
-average one row in four times this many."""
+Each pass reads nearly every page of the topology. Until the next pass, batches draw the rows that are due themselves:
+on average one row in four times this many."""
 
 
 def next_pass(refresh: Refresh | None, batch: int) -> int | None:
-    """The next batch at which a cache is checked for rows of an older round; None: there are no pool rows.
+    """The next batch at which a cache is checked for rows of an older round, or None if there are no pool rows.
 
     >>> from fractions import Fraction
     >>> next_pass(Refresh("FCR", 50), 120), next_pass(Refresh("OTF", 80, share=Fraction(1, 2)), 120)
@@ -126,14 +126,14 @@ def next_pass(refresh: Refresh | None, batch: int) -> int | None:
 
 
 def ahead(refresh: Refresh, batch: int) -> int:
-    """The batch for which a pass draws rows: halfway to the next pass, where rows are redrawn one after another."""
+    """The batch for which a pass draws rows: halfway to the next pass if rows are redrawn one after another."""
     following = next_pass(refresh, batch)
     assert following is not None
     return batch if refresh.at_once else (batch + following) // 2
 
 
 def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
-    """[rows] the batch at which each row entered its round; under OTF it depends on the node's phase.
+    """[rows] the batch at which each row entered its round. Under OTF it depends on the node's phase.
 
     >>> from fractions import Fraction
     >>> phases = np.array([0, 2**31], np.uint64)
@@ -148,7 +148,7 @@ def begun(refresh: Refresh, rounds: Int64s, phases: UInt64s) -> Float64s:
     return np.maximum(first, 0.0)
 
 
-# The period of EVERY AUTO, and the variance of neighbor pools: draws from one row are correlated.
+# The period of EVERY AUTO, and the variance of neighbor pools, which arises because draws from one row are correlated.
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One hop of a batch over one relation, with estimates of its size."""
@@ -158,18 +158,18 @@ class _Step:
     hop: int
     count: int
     edges: int
-    """The most edges that it draws."""
+    """The maximum number of edges that it draws."""
 
 
 def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
-    """The number of batches of EVERY AUTO, where the first epoch has `batches`.
+    """The number of batches of EVERY AUTO, for a first epoch of `batches` batches.
 
-    Between two draws of a row, batches draw as many edges as all rows hold, and no row is drawn twice in an epoch: so
-    drawing rows never reads more than is drawn from them. OTF redraws a row once in period / share batches. Where only
-    visits redraw rows, the period is the epoch.
+    Between two draws of a row, batches draw as many edges as all rows hold, and no row is drawn twice in an epoch.
+    Drawing rows therefore never reads more edges than batches draw from them. OTF redraws a row once in period / share
+    batches. If only visits redraw rows, the period is the epoch.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: A row extends beyond its arrays.
     """
     refresh = spec.refresh
     if refresh is None or refresh.visited:
@@ -208,13 +208,13 @@ def _entering(spec: SampleSpec) -> Counter[str]:
 
 
 def _all_edges(view: GraphView, relation: Relation, nodes: int, trees: int) -> int:
-    """The largest number of edges that this many nodes can have."""
+    """The maximum number of edges that this many nodes can have."""
     degrees = view.adjacency(relation).degrees()
     return min(nodes * int(degrees.max(initial=0)), int(degrees.sum()) * trees)
 
 
 def _held(view: GraphView, spec: SampleSpec, refresh: Refresh, steps: tuple[_Step, ...]) -> int:
-    """The number of edges in rows that batches can access; relations that no seed reaches may not be opened."""
+    """The number of edges in the rows that batches can access. Relations that no seed reaches may not be opened."""
     tables = {
         (step.relation, slot_of(spec, step.hop), refresh.row_size(step.fanout, step.count))
         for step in steps
@@ -232,8 +232,8 @@ _Numbers = int | float | Int64s | Float64s
 def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
     """The correlation of the means of two draws from one row of a node of this degree.
 
-    A draw of `fanout` edges takes `kept` from the row's `size` and the others from outside of the row; None: all from
-    the row. A node without more edges than the fanout is taken whole, without variance: its correlation is 0.
+    A draw of `fanout` edges takes `kept` from the row's `size` edges, or all if it is None, and the rest from outside
+    the row. If a node has no more edges than the fanout, all are taken, without variance, and the correlation is 0.
 
     >>> [_draw_correlation(40, size, 10).item() for size in (20, 40)], _draw_correlation(40, 20, 10, 0).item()
     ([0.3333333333333333, 0.0], 0.0)
@@ -248,9 +248,9 @@ def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None
 
 
 def variance_factor(degree: _Numbers, size: int, fanout: int, draws: _Numbers, kept: int | None = None) -> Float64s:
-    """The variance of the mean over `draws` draws from one row, relative to as many independent draws by FBL.
+    """The variance of the mean over `draws` draws from one row, relative to as many independent draws under FBL.
 
-    The mean of n draws of variance V and pairwise correlation r has variance V / n · (1 + (n-1) r).
+    The mean of n draws with variance V and pairwise correlation r has variance V / n · (1 + (n-1) r).
 
     >>> round(variance_factor(40, 20, 10, 20).item(), 2)
     7.33

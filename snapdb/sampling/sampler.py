@@ -1,4 +1,4 @@
-"""The neighbor sampler: one loop over hops and relations, whose edges a numba or a torch back end draws.
+"""The neighbor sampler: a loop over hops and relations, for which a numba or a torch back end draws the edges.
 
 The back ends return the same arrays, bit for bit (docs/adr/0003).
 """
@@ -39,7 +39,7 @@ class RelationWalk(Protocol):
 
 
 class SampleRequest(NamedTuple):
-    """The input of one batch's draws, which follow from it alone: the cache only makes them faster."""
+    """The input of one batch's draws. It determines them completely: the cache only makes them faster."""
 
     spec: SampleSpec
     entry: SamplerInput
@@ -47,19 +47,19 @@ class SampleRequest(NamedTuple):
     number: int
     """The global batch number."""
     rounds: Rounds | None = None
-    """The rounds of rows, under REFRESH OTF SCOPE VISITED; None: round 0."""
+    """The rounds of rows, under REFRESH OTF SCOPE VISITED. None means round 0."""
     cache: CacheReader | None = None
-    """The cache in which rows are looked up first; it never changes a batch."""
+    """The cache in which rows are looked up first. It never changes a batch."""
 
 
 class _PartialSubgraph(Protocol):
     """The subgraph of one batch, to which hops are added."""
 
     def enter(self, group: SeedGroup, *, each: bool) -> Ints:
-        """Adds vertices, and returns their local ids; with `each`, duplicates get a local id each."""
+        """Add vertices and return their local ids. With `each`, every duplicate gets its own local id."""
 
     def expand(self, place: int, hop: int, low: int, high: int) -> None:
-        """Draws the edges of one hop over the walk at a place, for the nodes with local ids low ≤ id < high."""
+        """Draw the edges of one hop over the walk at index `place`, for the nodes with local ids low ≤ id < high."""
 
     def node_counts(self) -> dict[str, int]:
         """The number of nodes so far, per vertex type."""
@@ -72,7 +72,7 @@ class _PartialSubgraph(Protocol):
 
 
 class SamplerBackend(Protocol):
-    """Opened relations, and how their edges are drawn. Threads share it."""
+    """Opened relations and the code that draws their edges. Threads share it."""
 
     @property
     def name(self) -> Backend: ...
@@ -84,17 +84,17 @@ class SamplerBackend(Protocol):
 
     @property
     def host_walks(self) -> tuple[Walk, ...]:
-        """The same relations as arrays in the host's memory."""
+        """The same relations as arrays in host memory."""
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """Working memory for one thread."""
+        """Scratch memory for one thread."""
 
     def begin(self, batch: SampleRequest, walks: Sequence[RelationWalk], scratch: Scratch) -> _PartialSubgraph:
         """An empty subgraph, whose edges are drawn over these walks."""
 
 
 class NeighborSampler:
-    """Samples the neighbourhoods of seeds in one snapshot. Threads share it, each with its own scratch.
+    """Samples the neighbourhoods of seeds in one snapshot. Threads share it, each with its own scratch memory.
 
     A batch is a pure function of the statement, the batch number and the input.
     """
@@ -104,11 +104,11 @@ class NeighborSampler:
         ends = [] if spec.link is None else [spec.link.edge.destination]
         reached = [name for walk in self.walks for name in (walk.relation.expands, walk.relation.reaches)]
         self.node_types = tuple(dict.fromkeys([spec.seed_type, *ends, *reached]))
-        """The seed type, that of seed edges' destinations, then the others in the order in which walks name them."""
+        """The seed type, the type of the seed edges' destinations, then the other types in the order of the walks."""
         self.relations = tuple(walk.relation for walk in self.walks)
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
         self.cache: CacheReader | None = None
-        """The cache in which rows are looked up first; it never changes a batch."""
+        """The cache in which rows are looked up first. It never changes a batch."""
 
     @property
     def on_gpu(self) -> bool:
@@ -117,37 +117,37 @@ class NeighborSampler:
 
     @property
     def zero_weight(self) -> ZeroWeight | None:
-        """The rule for edges of weight 0; None: there are none, so that the rule does not matter."""
+        """The rule for edges of weight 0, or None if there are none and the rule does not matter."""
         return "NEVER" if any(walk.skips_zeros for walk in self.walks) else None
 
     def scratch(self) -> Scratch:
-        """Working memory for one thread."""
+        """Scratch memory for one thread."""
         return self.backend.scratch(self._node_counts)
 
     def sample(self, entry: SamplerInput, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
-        """The sampled neighbourhood of an input: arrays, or tensors on a GPU.
+        """Sample the neighbourhood of an input. Returns arrays, or tensors on a GPU.
 
         Args:
             entry: The seeds of the batch.
             batch: The global batch number.
-            scratch: The calling thread's working memory; its contents never change a batch.
-            rounds: The rounds of rows, under REFRESH OTF SCOPE VISITED; None: round 0.
+            scratch: The calling thread's scratch memory. Its contents never change a batch.
+            rounds: The rounds of rows, under REFRESH OTF SCOPE VISITED. None means round 0.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
-            IndexError: an id of the input is not in the snapshot.
+            CorruptError: A row extends beyond its arrays.
+            IndexError: An id of the input is not in the snapshot.
         """
         spec = self.spec
         _check(entry, self._node_counts)
         partial = self.backend.begin(SampleRequest(spec, entry, batch, rounds, self.cache), self.walks, scratch)
-        # Vertex seeds get a local id each, even where a vertex occurs twice, so that row i of a model's output belongs
-        # to seed i.
+        # Each vertex seed gets its own local id, even if a vertex occurs twice, so that row i of a model's output
+        # belongs to seed i.
         each = not spec.disjoint and spec.link is None and len(entry.groups) == 1
         entered = tuple(partial.enter(group, each=each) for group in entry.groups)
         nodes = [dict.fromkeys(self.node_types, 0), partial.node_counts()]
         edges = [dict.fromkeys(self.relations, 0)]
         # All relations of a hop expand the same frontier: nodes[-2:] are the counts before and after the previous hop,
-        # and are appended to only when every relation is done.
+        # and nothing is appended to `nodes` until every relation is done.
         for hop in range(spec.hops):
             for place, walk in enumerate(self.walks):
                 low, high = (counts[walk.relation.expands] for counts in nodes[-2:])
@@ -166,7 +166,7 @@ class NeighborSampler:
 
 
 def _check(entry: SamplerInput, node_counts: Mapping[str, int]) -> None:
-    """Raises IndexError where an id or a tree of the input is out of range."""
+    """Raise IndexError if an id or a tree of the input is out of range."""
     seeds = entry.ordinals.size
     for i, group in enumerate(entry.groups):
         who = "seeds" if len(entry.groups) == 1 else f"seeds of group {i}, of type {group.type},"

@@ -1,4 +1,4 @@
-"""A thread's working memory: maps from vertices to local ids, and drafts of hops, reused from batch to batch."""
+"""A thread's scratch memory: maps from vertices to local ids, and drafts of hops, reused from batch to batch."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from snapdb.kernels.draw.relabel import LocalIds, TreeLocalIds, enter_again, rel
 from snapdb.kernels.draw.scores import Candidates
 
 _LIMIT = 2**31 - 1
-"""The greatest stamp. Stamps are int32: half the bytes of the map that every sampled edge touches at random."""
+"""The greatest stamp. Stamps are int32, which halves the size of the map that every sampled edge accesses at random."""
 
 
 class _Nodes:
@@ -26,31 +26,31 @@ class _Nodes:
 
     @property
     def frontier(self) -> Frontier:
-        """The nodes as kernels that draw read them."""
+        """The nodes in the form that kernels read when they draw."""
         return Frontier(self.nodes, self.trees)
 
     def start(self) -> None:
-        """Forgets the last batch in O(1): its stamps are less than the new first one."""
+        """Forget the last batch in O(1): its stamps are less than the new first stamp."""
         self.first_stamp += self.count
         self.count = 0
 
 
 class NodeMap(_Nodes):
-    """The map of nodes that all seeds share, as visited stamps. Memory is touched only where batches reach."""
+    """The map of nodes that all seeds share, as visited stamps. Memory is touched only where batches need it."""
 
     def __init__(self, node_count: int) -> None:
-        super().__init__(node_count, node_count + 1, 0)  # one slot is the kernel's spare
+        super().__init__(node_count, node_count + 1, 0)  # the extra slot is for the kernel
         self.stamps = np.zeros(node_count, np.int32)
 
     @property
     def local_ids(self) -> LocalIds:
-        """The map as kernels that relabel read it."""
+        """The map in the form that kernels read when they relabel."""
         return LocalIds(self.nodes, self.stamps, self.first_stamp, self.node_count)
 
     def reserve(self, edges: int) -> None:
-        """Ensures that this many more edges, each perhaps a new node, do not overflow a stamp."""
+        """Ensure that `edges` more edges, each perhaps to a new node, do not overflow a stamp."""
         most = min(self.count + edges, self.nodes.size)
-        # Stamps run out after about 2^31 nodes: only then is the whole array cleared, and the batch's nodes stamped
+        # Stamps run out after about 2^31 nodes. Only then is the whole array cleared, and the batch's nodes are stamped
         # again.
         if self.first_stamp + most > _LIMIT:
             self.first_stamp = 1
@@ -58,19 +58,22 @@ class NodeMap(_Nodes):
             self._stamp(0)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
-        """The local ids of these nodes; known ones keep theirs."""
+        """The local ids of these nodes. Known nodes keep theirs."""
         self.reserve(ids.size)
         local = np.array(ids, np.int64)
         self.count = relabel(local, 0, ids.size, self.local_ids, self.count)
         return local
 
     def enter_each(self, ids: Int64s) -> Int64s:
-        """A new local id for each of these nodes, even duplicates; later edges to a vertex lead to its first one."""
+        """A new local id for each of these nodes, even for duplicates.
+
+        Later edges to a vertex get its first local id.
+        """
         before, room = self.count, self.stamps.size + ids.size + 1
         local = self.enter(ids, self.trees)
         if self.count == before + ids.size:
             return local
-        # Duplicates get local ids too, so `nodes` may need more entries than there are vertices.
+        # Duplicates also get local ids, so `nodes` may need more entries than there are vertices.
         if self.nodes.size < room:
             self.nodes = np.concatenate([self.nodes[:before], np.empty(room - before, np.int64)])
             self.reserve(ids.size)
@@ -80,17 +83,20 @@ class NodeMap(_Nodes):
         return np.arange(before, self.count, dtype=np.int64)
 
     def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
-        """Replaces dense ids by local ids."""
+        """Replace dense ids by local ids."""
         self.reserve(neighbors.size)
         self.count = relabel_all(neighbors, self.local_ids, self.count)
 
     def _stamp(self, first: int) -> None:
-        """Stamps nodes[first:] again; the first of duplicates wins, as numpy keeps the last of reversed assignments."""
+        """Stamp nodes[first:] again.
+
+        The first of duplicates wins, because numpy keeps the last of reversed assignments.
+        """
         self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.first_stamp
 
 
 class _TreeNodeMap(_Nodes):
-    """The map of (tree, vertex) pairs; it grows with batches, and its int64 stamps do not run out."""
+    """The map of (tree, vertex) pairs. It grows with batches, and its int64 stamps do not run out."""
 
     def __init__(self, node_count: int) -> None:
         super().__init__(node_count, 1 << 10, 1 << 10)
@@ -98,11 +104,11 @@ class _TreeNodeMap(_Nodes):
 
     @property
     def local_ids(self) -> TreeLocalIds:
-        """The map as kernels that relabel read it."""
+        """The map in the form that kernels read when they relabel."""
         return TreeLocalIds(self.nodes, self.trees, self.table, self.first_stamp)
 
     def reserve(self, edges: int) -> None:
-        """Makes room for this many more edges, each perhaps a new node."""
+        """Make room for `edges` more edges, each perhaps to a new node."""
         size = self.nodes.size
         while size < self.count + edges:
             size *= 2
@@ -112,27 +118,27 @@ class _TreeNodeMap(_Nodes):
             np.concatenate([values[: self.count], np.empty(size - self.count, np.int64)])
             for values in (self.nodes, self.trees)
         )
-        # Twice as many slots as nodes keeps probe sequences short; a grown table is rehashed.
+        # Twice as many slots as nodes keep probe sequences short. A grown table is rehashed.
         self.table = np.zeros(2 * size, np.int64)
         enter_again(self.local_ids, self.count)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
-        """The local ids of these nodes; nodes that a tree already has keep theirs."""
+        """The local ids of these nodes. Nodes that are already in a tree keep theirs."""
         local = np.array(ids, np.int64)
         self.renumber(local, np.array(trees, np.int64), np.arange(ids.size))
         return local
 
     def renumber(self, neighbors: Int64s, trees: Int64s, row_nodes: Int64s) -> None:
-        """Replaces dense ids by local ids; each node is in the tree of the node that it was drawn for."""
+        """Replace dense ids by local ids. Each node is in the tree of the node that it was drawn for."""
         self.reserve(neighbors.size)
         self.count = relabel_in_trees(neighbors, trees, row_nodes, self.local_ids, self.count)
 
 
 class Draft:
-    """Growing buffers for the edges of a hop, whose number is known only when they are drawn."""
+    """Growing buffers for the edges of a hop, whose number is known only after they are drawn."""
 
     def __init__(self, *, weighted: bool = False) -> None:
-        """`weighted`: edges are drawn with Horvitz-Thompson weights."""
+        """`weighted` is whether edges are drawn with Horvitz-Thompson weights."""
         self._weighted = weighted
         self.arrays = _draft(0, 0, weighted, np.zeros(4, np.int64))
 
@@ -142,20 +148,20 @@ class Draft:
         return self.arrays.reads
 
     def reserve(self, edges: int, row: int) -> None:
-        """Makes room for this many edges, keeping the existing ones, and for rows of that length."""
+        """Make room for `edges` edges, keeping the existing ones, and for rows of length `row`."""
         old = self.arrays
         held, longest = old.positions.size, old.candidates.places.size
         if edges <= held and row <= longest:
             return
         self.arrays = _draft(_grown(held, edges), _grown(longest, row), self._weighted, old.reads)
-        # The first four arrays are the columns of edges, which the next kernel call continues; the rest is working
+        # The first four arrays are the columns of edges, which the next kernel call continues. The rest is working
         # memory.
         for new, drawn in zip(self.arrays[:4], old[:4], strict=True):
             new[: drawn.size] = drawn
 
 
 def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
-    """New arrays for this many edges, and for rows of that length."""
+    """New arrays for `edges` edges and for rows of length `row`."""
     scores = np.empty(row, np.uint64)
     places, ties, heap = (np.empty(row, np.int64) for _ in range(3))
     return DraftArrays(
@@ -171,17 +177,20 @@ def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
 
 
 def _grown(size: int, needed: int) -> int:
-    """A size that holds `needed`: at least doubled when it grows, so that copies cost O(1) per edge."""
+    """A size of at least `needed`. It at least doubles when it grows, so that copies cost O(1) per edge."""
     return size if needed <= size else max(needed, 2 * size, 1 << 10)
 
 
 class Scratch:
-    """The working memory of one thread for any number of batches. Threads must not share it."""
+    """The scratch memory of one thread for any number of batches. Threads must not share it."""
 
     def __init__(self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False) -> None:
-        """`disjoint`: nodes belong to trees, and memory grows with batches, not with the snapshot.
+        """Allocate scratch memory.
 
-        `weighted`: edges are drawn with Horvitz-Thompson weights.
+        Args:
+            node_counts: The number of nodes of each vertex type.
+            disjoint: Whether nodes belong to trees. Memory then grows with batches, not with the snapshot.
+            weighted: Whether edges are drawn with Horvitz-Thompson weights.
         """
         self.nodes: Mapping[str, NodeMap | _TreeNodeMap] = {
             name: _TreeNodeMap(count) if disjoint else NodeMap(count) for name, count in node_counts.items()
@@ -189,7 +198,7 @@ class Scratch:
         self.draft = Draft(weighted=weighted)
 
     def start(self) -> None:
-        """Forgets the last batch."""
+        """Forget the last batch."""
         self.draft.reads[:] = 0
         for nodes in self.nodes.values():
             nodes.start()

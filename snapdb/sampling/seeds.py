@@ -1,4 +1,4 @@
-"""Seeds of a batch: the seed order of an epoch, and seed expansion into a sampler's input, negatives included."""
+"""Seeds of a batch: the seed order of an epoch, and the expansion of seeds into a sampler's input, with negatives."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from snapdb.types import Link, Negatives, Relation, SampleSpec, SeedOrder
 
 @dataclass(frozen=True, slots=True)
 class _Slices:
-    """The cut of a seed set into slices, one per epoch; an order of all seeds lasts for `count` epochs."""
+    """The division of a seed set into slices, one per epoch. An order of all seeds lasts for `count` epochs."""
 
     seeds: int
     """The number of seeds."""
     size: int
-    """The number of seeds in every slice but the last, which may be shorter."""
+    """The number of seeds in every slice except the last, which may be shorter."""
     count: int
     """The number of slices."""
 
@@ -62,13 +62,13 @@ class _Slices:
 
 
 def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: Fraction | None = None) -> Int64s:
-    """The ordinals of an epoch's seeds in order: of the whole seed set, or of a `subset` share of it.
+    """The ordinals of an epoch's seeds in order, for the whole seed set or for a `subset` share of it.
 
-    SHUFFLE draws a new order each epoch, FIXED keeps that of epoch 0, IN ORDER is that of the seed query's rows. With a
-    subset an order lasts until all of its slices have been used.
+    SHUFFLE draws a new order for each epoch, FIXED keeps the order of epoch 0, and IN ORDER uses the row order of the
+    seed query. With a subset, an order lasts until all of its slices have been used.
 
     Raises:
-        ValueError: the order is IN ORDER, and the seeds have no query order.
+        ValueError: The order is IN ORDER, but the seeds have no query order.
 
     >>> import numpy as np
     >>> people = Seeds("person", np.arange(8), y=None, query_order=None)
@@ -86,7 +86,7 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
         case "FIXED":
             return shuffle(seed_order_key(seed, 0), seeds.ids.size)[taken]
         case "IN ORDER":
-            # Seeds are in canonical order: only the rows of the seed query define another one.
+            # Seeds are in canonical order. Only the rows of the seed query define another order.
             if seeds.query_order is None:
                 raise ValueError(
                     "IN ORDER is not supported for these seeds, which have no query order; use SHUFFLE or FIXED"
@@ -100,7 +100,7 @@ def batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
 
 
 def full_batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The number of an epoch's batches that have BATCH seeds: all batches, or all but the last."""
+    """The number of batches of an epoch that have BATCH seeds: all batches, or all except the last."""
     return _Slices.of(seeds, spec.subset).taken(epoch) // spec.batch_size
 
 
@@ -108,21 +108,21 @@ def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
     """The global number of an epoch's first batch, which is the number of batches of all earlier epochs."""
     slices, size = _Slices.of(seeds, spec.subset), spec.batch_size
     full, last = slices.batches(0, size), slices.batches(slices.count - 1, size)
-    # Closed form instead of a sum over epochs, as a resumed stream may start at any of them.
+    # Closed form instead of a sum over epochs, because a resumed stream may start at any epoch.
     rounds, rest = divmod(epoch, slices.count)
     return rounds * ((slices.count - 1) * full + last) + rest * full
 
 
-# Seed expansion: the seeds of a batch, the ends and negatives of seed edges, and the edges to exclude.
+# Seed expansion: the seeds of a batch, the ends and negatives of seed edges, and the excluded edges.
 class SeedExpansion:
-    """The expansion of a seed set's batches into sampler inputs. It has no state: threads share it."""
+    """The expansion of a seed set's batches into sampler inputs. It has no state, so threads share it."""
 
     def __init__(self, view: GraphView, spec: SampleSpec, seeds: Seeds) -> None:
-        """Opens the adjacencies that negatives are drawn from, where the statement draws any.
+        """Open the adjacencies that negatives are drawn from, if the statement draws any.
 
         Raises:
-            BindError: known edges depend on times, and the seeds have none.
-            ValueError: the statement has seed edges, and the seeds are vertices, or the other way round.
+            BindError: Known edges depend on times, but the seeds have none.
+            ValueError: The statement has seed edges but the seeds are vertices, or the other way round.
         """
         if (spec.link is None) != (seeds.ends is None):
             raise ValueError("seeds must have ends if, and only if, the sampler's seeds are edges")
@@ -138,7 +138,7 @@ class SeedExpansion:
         For seed edges the groups are sources, destinations and, with NEGATIVES, the drawn negatives.
 
         Raises:
-            CorruptError: the row of a source leads out of its arrays.
+            CorruptError: The row of a source extends beyond its arrays.
         """
         seeds = self._seeds
         times = None if seeds.time is None else seeds.time[ordinals]
@@ -153,13 +153,14 @@ class SeedExpansion:
         drawn = self._draws.draw(source, ordinals, times, epoch)
         drawn_there = drawn >= 0
         negatives = SeedGroup(edge.destination, drawn[drawn_there], np.repeat(trees, drawn_there.sum(axis=1)))
-        # Sources with too few candidates leave slots empty: `places` maps each slot to its rank among the drawn ones.
+        # Sources with too few candidates leave slots empty: `places` maps each slot to its rank among the drawn
+        # candidates.
         places = np.where(drawn_there, np.cumsum(drawn_there).reshape(drawn_there.shape) - 1, -1)
         return SamplerInput((*groups, negatives), ordinals, times, excluded, places)
 
 
 def _excluded(link: Link, source: Int64s, destination: Int64s, trees: Int64s) -> ExcludedEdges | None:
-    """The pairs of ends to exclude; between different vertex types no edge of this type leads back."""
+    """The pairs of ends to exclude. Between different vertex types, no edge of this type leads back."""
     if link.exclude == "NONE":
         return None
     if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
@@ -172,7 +173,7 @@ _NONE = np.empty(0, np.int64)
 _MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
 _LAST = 2**63 - 1
 _HELD = 1 << 22
-"""Edges of sources that are read at once; a single source may have more."""
+"""The number of source edges that are read at once. A single source may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +183,15 @@ class _Candidates:
     count: int
     """The number of candidates."""
     ids: Int64s
-    """[candidates] the dense id of each; empty: the numbers themselves."""
+    """[candidates] the dense id of each candidate. Empty if the numbers are the dense ids."""
     born: Born
-    """When candidates begin to exist."""
+    """The times at which candidates begin to exist."""
     weights: Float64s | None
     """[candidates] weights, or None for uniform draws."""
 
     @staticmethod
     def of(view: GraphView, type_: str, *, timed: bool, weighted: bool) -> _Candidates:
-        """The candidates of a vertex type, from the snapshot's vertices, their births and their weights."""
+        """The candidates of a vertex type, from the snapshot's vertices, their birth times and their weights."""
         alive = view.alive[type_]
         ids = _NONE if alive is None else np.flatnonzero(alive)
         count = view.node_counts[type_] if alive is None else ids.size
@@ -207,7 +208,7 @@ class _Candidates:
         return _Candidates(count, ids, order, np.ascontiguousarray(weights if alive is None else weights[ids]))
 
     def numbers(self, ids: Int64s) -> Int64s:
-        """[ids] the candidate numbers of dense ids, or -1 for vertices that are no candidates."""
+        """[ids] the candidate numbers of dense ids, or -1 for vertices that are not candidates."""
         if not self.ids.size and self.count:
             return ids
         places = np.searchsorted(self.ids, ids)
@@ -216,20 +217,20 @@ class _Candidates:
 
 
 class _NegativeDraws:
-    """Draws the negatives of seed edges. It has no state: threads share it."""
+    """Draws the negatives of seed edges. It has no state, so threads share it."""
 
     def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
-        """Opens the known edges of sources.
+        """Open the known edges of sources.
 
         Args:
             view: The snapshot.
             link: The seed edges' type.
-            asked: The number of negatives, and what is excluded.
-            seed: The number of REPEATABLE.
-            timed: Whether seeds have times: a vertex that is not born by then is no candidate.
+            asked: The number of negatives and the rule for excluded ones.
+            seed: The seed from REPEATABLE.
+            timed: Whether seeds have times. A vertex that is born after a seed's time is not a candidate.
 
         Raises:
-            BindError: known edges depend on times, and the seeds have none.
+            BindError: Known edges depend on times, but the seeds have none.
         """
         if asked.known in ("BEFORE", "AT") and not timed:
             raise BindError(
@@ -246,19 +247,19 @@ class _NegativeDraws:
             self._mode = _MODES[asked.known]
 
     def draw(self, sources: Int64s, ordinals: Int64s, times: Int64s | None, epoch: int) -> Int64s:
-        """[seeds, count] dense ids of destinations, or -1 where too few candidates are left.
+        """[seeds, count] dense ids of destinations, or -1 if too few candidates are left.
 
         Args:
             sources: [seeds] dense ids.
-            ordinals: [seeds] the places in the seed set.
+            ordinals: [seeds] ordinals in the seed set.
             times: [seeds] the seeds' times, if they have any.
-            epoch: The epoch, as each draws other negatives.
+            epoch: The epoch. Each epoch draws different negatives.
 
         Raises:
-            CorruptError: a row leads out of its arrays.
+            CorruptError: A row extends beyond its arrays.
         """
         numbers = np.full((sources.size, self.count), -1, np.int64)
-        # A tuple, as a bare uint64 makes numba's dispatch slow: see `kernels/rng.py`.
+        # A tuple, because a bare uint64 makes numba's dispatch slow: see `kernels/rng.py`.
         prefix = (fold_parts(self._seed, Domain.NEG, epoch),)
         moments = _NONE if times is None else times
         distinct, rows = np.unique(sources, return_inverse=True)
@@ -280,7 +281,7 @@ class _NegativeDraws:
     def _fill(
         self, prefix: tuple[np.uint64], ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
     ) -> None:
-        """Draws the slots of some seeds, uniformly or by weight."""
+        """Draw the slots of some seeds, uniformly or by weight."""
         every = self._candidates
         if every.weights is None:
             draw_by_rank(prefix, ordinals, moments, rows, known, every.born, every.count, out)
@@ -290,7 +291,7 @@ class _NegativeDraws:
         draw_by_race(prefix, ordinals, moments, rows, known, born, ids, every.weights, out)
 
     def _parts(self, sources: Int64s) -> Iterator[tuple[int, int, Known]]:
-        """Ranges of the sources with the known edges of each, in bounded memory."""
+        """Ranges of the sources, with the known edges of each range, in bounded memory."""
         if not self._known:
             yield 0, sources.size, Known(EVER, np.zeros(sources.size + 1, np.int64), _NONE, _NONE, _NONE)
             return
@@ -310,7 +311,7 @@ class _NegativeDraws:
             low = high
 
     def _listed(self, spans: Sequence[Int64s], bounds: Int64s) -> Known:
-        """The neighbours of located rows over all known edge types, each row sorted by candidate."""
+        """The neighbours in located rows over all known edge types, each row sorted by candidate."""
         parts = [self._entries(known, located) for known, located in zip(self._known, spans, strict=True)]
         keys, since, until = (np.concatenate([part[i] for part in parts]) for i in range(3))
         if self._mode == EVER:
@@ -321,9 +322,9 @@ class _NegativeDraws:
         return self._rows(keys[order], bounds, since[order], until[order] if lasts else _NONE)
 
     def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """One type's edges of located rows: keys row * (limit + 1) + number + 1, and their times of begin and end.
+        """One type's edges of located rows: keys row * (limit + 1) + number + 1, and their begin and end times.
 
-        Edges without a time are static, and an event lasts until the next time unit: so types of all kinds can be
+        Edges without a time are static, and an event lasts until the next time unit, so that types of all kinds can be
         mixed.
         """
         positions = np.empty(int(spans[:, DEGREE].sum()), np.int64)
@@ -332,8 +333,8 @@ class _NegativeDraws:
         if neighbors.size and not 0 <= int(neighbors.min()) <= int(neighbors.max()) < self._limit:
             raise CorruptError(DAMAGED, code="damaged-snapshot")
         rows = np.repeat(np.arange(spans.shape[0]), spans[:, DEGREE])
-        # One integer sorts by row and then by candidate. Neighbours that are no candidates have number -1, so they come
-        # first in their row.
+        # One integer sorts by row and then by candidate. Neighbours that are not candidates have number -1, so they
+        # come first in their row.
         keys = rows * (self._limit + 1) + self._candidates.numbers(neighbors) + 1
         if self._mode == EVER:
             return keys, _NONE, _NONE
@@ -342,7 +343,7 @@ class _NegativeDraws:
         return keys, since, until
 
     def _rows(self, keys: Int64s, bounds: Int64s, since: Int64s, until: Int64s) -> Known:
-        """Sorted keys of `_entries` as rows, without neighbours that are no candidates."""
+        """Sorted keys of `_entries` as rows, without neighbours that are not candidates."""
         numbers = keys % (self._limit + 1) - 1
         there = numbers >= 0
         if not there.all():

@@ -1,4 +1,4 @@
-"""The values of sampling: seeds, a sampler's input, and the relabeled subgraph."""
+"""The data types of sampling: seeds, a sampler's input, and the relabeled subgraph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,8 @@ from snapdb.arrays import Array, Int64s
 from snapdb.types import EdgeType, Relation
 
 Ints: TypeAlias = Any
-"""Integers as a numpy array, or a torch tensor where a GPU samples: int64, or int32 where the statement's ids are."""
+"""Integers as a numpy array, or as a torch tensor if a GPU samples: int64, or int32 if the statement's ids are
+int32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +23,27 @@ class Seeds:
     """
 
     type: str
-    """The vertex type; for seed edges, that of their sources."""
+    """The vertex type. For seed edges, the vertex type of their sources."""
     ids: Int64s
     """[seeds] dense ids of vertices, or ids of edges."""
     y: Array | None
-    """[seeds] targets from the seed query, by ordinal; None: the graph's TARGET, if any."""
+    """[seeds] targets from the seed query, by ordinal. None means that the graph's TARGET applies, if any."""
     query_order: Int64s | None
-    """[seeds] ordinals in the order of the query's rows, for IN ORDER; None otherwise."""
+    """[seeds] ordinals in the order of the query's rows, for IN ORDER. None otherwise."""
     time: Int64s | None = None
-    """[seeds] each seed's time, in the unit of event times; None where the query returns none."""
+    """[seeds] each seed's time, in the unit of event times. None if the query returns no times."""
     ends: tuple[Int64s, Int64s] | None = None
-    """For seed edges: [seeds] dense ids of their sources, and of their destinations."""
+    """For seed edges: ([seeds] dense ids of their sources, [seeds] dense ids of their destinations)."""
     columns: Mapping[str, Array] = field(default_factory=dict)
     """The other columns of the query: name → [seeds] or [seeds, n]."""
 
     def digest(self) -> str:
-        """The SHA-256 of the seed set in its canonical order, with all columns of its query."""
+        """The SHA-256 of the seed set in its canonical order, including all columns of its query."""
         digest = sha256(f"{self.type}\0{self.ids.size}".encode())
         for values in (self.ids, self.y, self.query_order, self.time, *(self.ends or (None, None))):
             digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
         for name, values in self.columns.items():
-            # Names and dtypes are digested too: columns of equal bytes may mean different values.
+            # Names and dtypes are included because columns of equal bytes may have different values.
             digest.update(f"{name}\0{values.dtype}\0".encode())
             digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
@@ -55,7 +56,7 @@ class SeedGroup(NamedTuple):
     ids: Int64s
     """[vertices] dense ids."""
     trees: Int64s
-    """[vertices] the index in the batch of the seed that each belongs to."""
+    """[vertices] the index, in the batch, of the seed that each vertex belongs to."""
 
 
 class ExcludedEdges(NamedTuple):
@@ -67,15 +68,15 @@ class ExcludedEdges(NamedTuple):
     destination: Int64s
     """[pairs] dense ids of destinations."""
     trees: Int64s
-    """[pairs] the seed of each pair: a disjoint tree excludes the pairs of its own seed only."""
+    """[pairs] the seed of each pair. A disjoint tree excludes only the pairs of its seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerInput:
-    """The sampler's input for one batch: a seed is a vertex, or an edge with its ends and negatives."""
+    """The sampler's input for one batch. A seed is a vertex, or an edge with its ends and negatives."""
 
     groups: tuple[SeedGroup, ...]
-    """The vertices to add, in the order of their local ids: for seed edges sources, destinations, negatives."""
+    """The vertices to add, in the order of their local ids. For seed edges: sources, destinations, negatives."""
     ordinals: Int64s
     """[seeds] ordinals in the seed set."""
     times: Int64s | None = None
@@ -83,7 +84,8 @@ class SamplerInput:
     excluded: ExcludedEdges | None = None
     """Edges that must not be sampled, or None."""
     negatives: Int64s | None = None
-    """[seeds, n] for seed edges with negatives: the place of each in the last group, or -1 where none was left."""
+    """[seeds, n] for seed edges with negatives: the index of each negative in the last group, -1 for one that could not
+    be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +103,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """All edges that a batch drew over one relation, hop after hop, each hop in emission order."""
+    """All edges that a batch drew over one relation, hop by hop, each hop in emission order."""
 
     index: Ints
     """[2, edges] local ids: neighbours in row 0, expanded nodes in row 1."""
     position: Ints
     """[edges] the position of each edge in the relation's Adjacency."""
     weight: Any = None
-    """[edges] float64 Horvitz-Thompson weights, under PRIORITY; None otherwise."""
+    """[edges] float64 Horvitz-Thompson weights under PRIORITY, else None."""
 
     def block(self, relation: Relation, start: int, stop: int) -> Block:
         """The edges start ≤ e < stop, as views."""
@@ -117,24 +119,28 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """The sampled neighbourhood of some seeds; local ids count per vertex type, seeds first, then by appearance."""
+    """The sampled neighbourhood of some seeds.
+
+    Local ids count per vertex type, seeds first, then by first appearance.
+    """
 
     nodes: Mapping[str, Ints]
-    """Vertex type → [nodes] dense ids by local id. Every vertex type of the sampler has an entry, perhaps empty."""
+    """Vertex type → [nodes] dense ids by local id. Every vertex type of the sampler has an entry, which may be
+    empty."""
     hops: tuple[tuple[Block, ...], ...]
-    """Per hop, the seeds' own first, one block for each relation in sampling order."""
+    """For each hop, the seeds' hop first, one block per relation in sampling order."""
     nodes_per_hop: Mapping[str, tuple[int, ...]]
-    """Vertex type → the number of new nodes at the seeds and at each hop: hops + 1 numbers."""
+    """Vertex type → hops + 1 counts: the seeds, then the new nodes of each hop."""
     edges: Mapping[Relation, Edges]
-    """The same edges by relation, in sampling order; the blocks of `hops` are views of them."""
+    """The same edges by relation, in sampling order. The blocks of `hops` are views of them."""
     entered: tuple[Ints, ...] = ()
     """For each group of the input, the local ids of its vertices."""
     trees: Mapping[str, Ints] | None = None
-    """For disjoint trees: vertex type → [nodes] the index in the batch of the seed whose tree a node is in; else
+    """For disjoint trees: vertex type → [nodes] the index, in the batch, of the seed whose tree a node is in. Otherwise
     None."""
 
 
 def vertex_input(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> SamplerInput:
-    """The input of vertices as seeds, each the root of its own tree; ordinals default to 0, 1, …"""
+    """The input of vertices as seeds, each the root of its own tree. Ordinals default to 0, 1, …"""
     places = np.arange(ids.size, dtype=np.int64)
     return SamplerInput((SeedGroup(kind, ids, places),), places if ordinals is None else ordinals, times)

@@ -1,6 +1,6 @@
 """The torch back end: operators over whole hops, on any device, without loops over nodes or edges.
 
-Positions refer to the flat rows of its walks' adjacency; values read by position equal numba's.
+Positions refer to the flat rows of its walks' adjacency. Values that are read by position equal numba's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Backend, Relation, SampleSpec
 
 _LOOKED_THROUGH = 1 << 24
-"""Edges per chunk where whole rows are searched, which bounds memory."""
+"""Edges per chunk when whole rows are searched, which bounds memory."""
 
 
 class TorchBackend:
@@ -37,18 +37,17 @@ class TorchBackend:
     name: Backend = "torch"
 
     def __init__(self, view: GraphView, spec: SampleSpec, device: str = "cpu", room: int | None = None) -> None:
-        """Copies the rows of the relations to the device; further errors are those of `open_sampler`.
+        """Copy the rows of the relations to the device. Also raises the errors of `open_sampler`.
 
         Args:
             view: The snapshot.
             spec: The statement.
             device: The name of the device.
-            room: The bytes that rows may use there; None leaves a fifth of a GPU's memory free.
+            room: The bytes that rows may use there. None leaves a fifth of a GPU's memory free.
 
         Raises:
-            InputError: a uniform draw without replacement or a row of a neighbor pool is larger than 1,024, or the rows
-                do
-                not fit.
+            InputError: A uniform draw without replacement or a row of a neighbor pool is larger than 1,024, or the rows
+                do not fit.
         """
         _check(spec)
         self.device = torch.device(device)
@@ -62,7 +61,7 @@ class TorchBackend:
         return self.device.type == "cuda"
 
     def scratch(self, node_counts: Mapping[str, int]) -> Scratch:
-        """No working memory: torch allocates what a batch needs."""
+        """Empty scratch memory: torch allocates the memory that a batch needs."""
         return Scratch({})
 
     def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _TorchSubgraph:
@@ -72,29 +71,29 @@ class TorchBackend:
 
 @dataclass(slots=True)
 class _Numbered:
-    """The nodes of one vertex type in a batch; a node's place is its local id."""
+    """The nodes of one vertex type in a batch. The position of a node is its local id."""
 
     base: int
     """The number of dense ids."""
     nodes: Tensor
     """[nodes] dense ids."""
     trees: Tensor
-    """[nodes] the tree of each; empty where trees are not disjoint."""
+    """[nodes] the tree of each node. Empty if trees are not disjoint."""
 
     @property
     def count(self) -> int:
         return self.nodes.numel()
 
     def append(self, nodes: Tensor) -> Tensor:
-        """New local ids for these nodes, duplicates included."""
+        """New local ids for these nodes, including duplicates."""
         low = self.count
         self.nodes = torch.cat((self.nodes, nodes))
         return torch.arange(low, self.count, device=nodes.device)
 
     def meet(self, nodes: Tensor, trees: Tensor) -> Tensor:
-        """The local ids of these nodes of trees; new ones are numbered by first appearance."""
+        """The local ids of these nodes of trees. New nodes are numbered by first appearance."""
         if trees.numel():
-            # (tree, vertex) as one integer, so that one sort relabels pairs too.
+            # (tree, vertex) as one integer, so that one sort also relabels pairs.
             local, new = number(self.trees * self.base + self.nodes, trees * self.base + nodes)
             self.trees = torch.cat((self.trees, trees[new]))
         else:
@@ -142,8 +141,7 @@ class _TorchSubgraph:
     def _hidden_from(self, walk: TorchWalk) -> Hidden | None:
         """The excluded pairs of a walk, or None.
 
-        Where all edges have times and the bound is exclusive, the seed edges are outside of their trees' bounds
-        already.
+        If all edges have times and the bound is exclusive, the seed edges are already outside their trees' bounds.
         """
         excluded, temporal = self._batch.entry.excluded, self._spec.temporal
         if excluded is None or excluded.source.size == 0 or walk.relation.edge != excluded.edge:
@@ -176,7 +174,7 @@ class _TorchSubgraph:
         self._edges[walk.relation].append(part)
 
     def finish(self) -> tuple[dict[str, Ints], dict[Relation, Edges], dict[str, Ints] | None]:
-        """Nodes, edges and trees as tensors on a GPU, or as arrays where they are in the host's memory."""
+        """Nodes, edges and trees, as tensors on a GPU or as arrays in host memory."""
         ids = torch.int64 if self._spec.ids == "int64" else torch.int32
         edges = {}
         for relation, parts in self._edges.items():
@@ -204,11 +202,12 @@ class _TorchSubgraph:
         return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)
 
     def _drawn(self, how: HopDraws, frontier: Frontier, hidden: Hidden | None) -> Drawn:
-        """The edges drawn for a frontier; rows that must be searched are processed in chunks."""
+        """The edges drawn for a frontier. Rows that must be searched are processed in chunks."""
         walk, limits = how.walk, self._limits
         eligible = stretches(walk, frontier, limits)
         listed = _listed(walk, frontier, limits, hidden)
-        # Scored and listed rows are read whole, and their edges as tensors at once could exceed the device's memory.
+        # Scored and listed rows are read whole, and tensors of all their edges at once could exceed the device's
+        # memory.
         if is_scored(how.drawing, walk):
             sizes = (eligible if how.kept is None else stretches(walk, frontier, None)).degrees
         else:
@@ -227,25 +226,25 @@ class _TorchSubgraph:
 
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The parts concatenated; None where there are none."""
+    """The concatenated parts, or None if there are none."""
     tensors = [part for part in parts if part is not None]
     return torch.cat(tensors) if tensors else None
 
 
 def _values(tensor: Tensor | None) -> Ints:
-    """The tensor, or a numpy array in the same memory where that is the host's."""
+    """The tensor, or a numpy array that shares its memory if that is host memory."""
     return tensor.numpy() if tensor is not None and tensor.device.type == "cpu" else tensor
 
 
 def _listed(walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Tensor | None:
-    """[nodes] which nodes' eligible edges are not contiguous, so that they are listed; None: no node's."""
+    """[nodes] whether each node's eligible edges are not contiguous and must be listed, or None if no node's are."""
     if limits is not None and (walk.until is not None or walk.born is not None):
         return torch.ones_like(frontier.nodes, dtype=torch.bool)
     return None if hidden is None else hidden.may_meet(frontier)
 
 
 def _room(device: torch.device) -> int | None:
-    """The bytes that rows may use of a GPU's memory, a fifth of which stays free for batches; None on the CPU."""
+    """The bytes of a GPU's memory that rows may use, leaving a fifth free for batches. None on the CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
@@ -253,7 +252,7 @@ def _room(device: torch.device) -> int | None:
 
 
 def _check(spec: SampleSpec) -> None:
-    """Raises InputError for draws that would take too long: comparisons grow with the square of the fanout."""
+    """Raise InputError for draws that would take too long, because comparisons grow with the square of the fanout."""
     most = max((count for fanout in spec.fanouts for count in fanout.counts), default=0)
     if spec.refresh is not None and (size := spec.refresh.size(most)) > MOST:
         raise InputError(

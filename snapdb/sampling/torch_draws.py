@@ -40,7 +40,7 @@ class HopKeys:
     """The keys of one hop over one edge type."""
 
     seed: int
-    """The number of REPEATABLE."""
+    """The seed from REPEATABLE."""
     batch: int
     """The global batch number."""
     hop: int
@@ -48,7 +48,7 @@ class HopKeys:
     edge_type: int
     """`Relation.hash`."""
     ordinals: Tensor | None
-    """[trees] the seeds' ordinals, where trees are disjoint; else None."""
+    """[trees] the seeds' ordinals if trees are disjoint, else None."""
 
     def picks(self, frontier: Frontier) -> Tensor:
         """[nodes] the pick key of each node."""
@@ -59,7 +59,7 @@ class HopKeys:
         return self._of_nodes(fresh_prefix(self.seed, self.batch, self.hop, self.edge_type), frontier)
 
     def _of_nodes(self, prefix: np.uint64, frontier: Frontier) -> Tensor:
-        """The prefix extended by each node and, where trees are disjoint, by its tree's ordinal."""
+        """The prefix extended by each node and, if trees are disjoint, by its tree's ordinal."""
         keys = fold(_word(prefix), frontier.nodes)
         return keys if self.ordinals is None else fold(keys, self.ordinals[frontier.trees])
 
@@ -89,7 +89,7 @@ def _turned(now: np.uint64, later: np.uint64, turns: np.uint64, share: np.uint64
 
 
 def _word(key: np.uint64) -> int:
-    """The key as an int64 of the same bits."""
+    """The key as an int64 with the same bits."""
     return signed(int(key))
 
 
@@ -102,7 +102,7 @@ class Kept(NamedTuple):
     size: int
     """The number of edges in a row."""
     above: int
-    """The largest degree of nodes that have no pool row."""
+    """The largest degree of nodes without a pool row."""
     few: int
     """Under PRIORITY, nodes with at most this many edges of positive weight have no pool row either."""
     picks: int
@@ -117,17 +117,17 @@ class _Rows(NamedTuple):
     positions: Tensor
     """[rows, size] positions, ascending."""
     bounds: tuple[Tensor, Tensor] | None
-    """Under PRIORITY: [rows] the score of the last edge in each row, and of the first edge outside of it."""
+    """Under PRIORITY: [rows] the score of the last edge in each row, and of the first edge outside it."""
     at: tuple[Tensor, Tensor] | None
-    """Under PRIORITY: [rows] the positions of these two edges."""
+    """Under PRIORITY: [rows] the positions of the last edge in each row and of the first edge outside it."""
 
 
 def _draw_from_rows(
     walk: TorchWalk, fanout: int, kept: Kept, frontier: Frontier, eligible: Eligible, keys: HopKeys, *, weigh: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """[rows, fanout] ranks among the eligible edges of nodes that have more, and Horvitz-Thompson weights.
+    """[rows, fanout] ranks among the eligible edges of nodes with more than `fanout`, and Horvitz-Thompson weights.
 
-    Row by row: picks from the eligible edges of the pool row, then the residual draw from the others.
+    Each row has picks from the eligible edges of the pool row, then the residual draw from the other edges.
     """
     rows = _rows(walk, kept, frontier, weigh=weigh)
     held, counts = _held(rows, eligible)
@@ -136,7 +136,7 @@ def _draw_from_rows(
     fresh = floyd(keys.fresh(frontier), eligible.degrees - taken, int(left.max()), left)
     both = torch.cat((chosen, past(chosen, fresh)), 1)
     slots = torch.arange(fanout, device=both.device)
-    # Rows with fewer picks close up: their residual draws follow at once, so that every row has `fanout` ranks.
+    # Rows with fewer picks are compacted: their residual draws follow at once, so that every row has `fanout` ranks.
     delivered = both.gather(1, torch.where(slots < taken[:, None], slots, slots + (kept.picks - taken)[:, None]))
     if not weigh:
         return delivered, None
@@ -144,26 +144,26 @@ def _draw_from_rows(
 
 
 def _held(rows: _Rows, eligible: Eligible) -> tuple[Tensor, Tensor]:
-    """The ranks of the pool rows' eligible edges, padded with FAR, and [frontier] how many each node has."""
+    """The ranks of the pool rows' eligible edges, padded with FAR, and [frontier] their number per node."""
     ranks, inside = eligible.ranks(rows.which.nonzero().squeeze(1), rows.positions)
     held, _ = ranks.where(inside, FAR).sort(1)
     return held, eligible.degrees.masked_scatter(rows.which, inside.sum(1))
 
 
 def _chosen(keys: Tensor, k: int, rows: _Rows, held: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """[rows, k] the ranks of up to k picks from each pool row, padded with FAR, and how many they are.
+    """[rows, k] the ranks of up to k picks from each pool row, padded with FAR, and [rows] their number.
 
-    Where a row has no more than k eligible edges, all are taken.
+    If a row has no more than k eligible edges, all are taken.
     """
     slots, taken = torch.arange(k, device=keys.device), counts.clamp(max=k)
     places = floyd(keys, counts.clamp(min=k + 1), k).where((counts > k)[:, None], slots)
     chosen = places.where(slots < taken[:, None], FAR)
-    chosen[rows.which] = held.gather(1, places[rows.which])  # k is at most a row's size, so no place leads out
+    chosen[rows.which] = held.gather(1, places[rows.which])  # k is at most a row's size, so every place is in range
     return chosen, taken
 
 
 def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _Rows:
-    """Draws the pool rows of a frontier's nodes."""
+    """Draw the pool rows of a frontier's nodes."""
     whole = stretches(walk, frontier, None)
     which = whole.degrees > max(kept.size, kept.above)
     nodes, whole = frontier.nodes[which], whole.of(which)
@@ -178,7 +178,8 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
     # One sort of all edges by score replaces the CPU's heap per row, whose branches would diverge on a GPU.
     order = order_in_rows(edges.rows, scores, ids)
     less = edges.counts > kept.few
-    places = torch.where(less[edges.rows], spread(edges.counts)[1], kept.size + 1)  # of rows that hold all: none
+    # size + 1 selects no position, for rows that contain all edges.
+    places = torch.where(less[edges.rows], spread(edges.counts)[1], kept.size + 1)
     last, after = order[places == kept.size - 1], order[places == kept.size]
     positions, _ = edges.positions[order[places < kept.size]].reshape(-1, kept.size).sort(1)
     which = which.masked_scatter(which, less)
@@ -190,7 +191,7 @@ def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held:
     assert rows.bounds is not None
     assert rows.at is not None
     fanout, degrees = delivered.shape[1], eligible.degrees.to(torch.float64)
-    whole = torch.full_like(degrees, fanout) / degrees  # a number over a tensor would be rounded twice
+    whole = torch.full_like(degrees, fanout) / degrees  # a Python number over a tensor would be rounded twice
     chances = whole[:, None].expand(delivered.shape).clone()
     some = rows.which.nonzero().squeeze(1)
     ranks = delivered[some]
@@ -213,7 +214,7 @@ def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held:
 
 
 def _fresh(fanout: int, picked: Tensor, degrees: Tensor) -> Tensor:
-    """The probability that an edge which was not picked is taken by the residual draw."""
+    """The probability that the residual draw takes an edge that was not picked."""
     return torch.where(picked < fanout, (fanout - picked) / (degrees - picked), 0.0)
 
 
@@ -221,7 +222,7 @@ class Drawn(NamedTuple):
     """Edges in emission order."""
 
     sides: Tensor
-    """[edges] the row of each."""
+    """[edges] the row of each edge."""
     positions: Tensor
     """[edges] positions in the flat rows."""
     weights: Tensor | None
@@ -229,37 +230,37 @@ class Drawn(NamedTuple):
 
 
 class _Picks(NamedTuple):
-    """The draws from some rows."""
+    """The draws from a set of rows."""
 
     counts: Tensor
     """[rows] the number of draws from each row."""
     ranks: Tensor
-    """[draws] ranks among the eligible edges of their row, row after row."""
+    """[draws] ranks among the eligible edges of their row, row by row."""
     weights: Tensor | None = None
     """[draws] Horvitz-Thompson weights, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class HopDraws:
-    """How one hop draws over one relation."""
+    """The rule and keys of one hop's draws over one relation."""
 
     walk: TorchWalk
     drawing: Drawing
     fanout: int
-    """The most edges per node."""
+    """The maximum number of edges per node."""
     keys: HopKeys
     table: Tensor
     """`LOG_TABLE` on the device."""
     kept: Kept | None = None
-    """The pool rows; None: every batch is resampled."""
+    """The pool rows, or None if every batch is resampled."""
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are left out; where all edges are taken, they are included."""
+        """Whether edges of weight 0 are left out. If all edges are taken, they are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def draw_edges(self, frontier: Frontier, eligible: Eligible) -> Drawn:
-        """Up to `fanout` edges of each node; all of them, ascending, where there are no more."""
+        """Up to `fanout` edges of each node. If a node has no more than that, all its edges, ascending."""
         many = eligible.degrees > self.fanout
         if self.kept is not None and self.drawing.weighted:
             eligible = eligible_by_weight(self.walk, eligible, many | self.skips_zeros)
@@ -294,7 +295,7 @@ class HopDraws:
 
 
 def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
-    """Whether a draw reads all eligible edges of a row, not only those that it returns."""
+    """Whether a draw reads all eligible edges of a row, not only the edges that it returns."""
     if drawing.method == "LATEST":
         return walk.turn is not None
     return drawing.weighted or drawing.method not in ("UNIFORM", "FULL")
@@ -323,14 +324,14 @@ def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
 
 
 def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tensor, ...]:
-    """The sort keys of the candidates of each row, the least of which are drawn; see `kernels/draw/scores.py`."""
+    """The sort keys of the candidates of each row. The least keys are drawn: see `kernels/draw/scores.py`."""
     walk, drawing, keys = hop.walk, hop.drawing, hop.keys
     assert walk.edge_id is not None
     ids = walk.edge_id[edges.positions].to(torch.int64)
     nodes = frontier.nodes[edges.rows]
     match drawing.method:
         case "TOPK":
-            return 0.0 - edges.weights, ~ids  # 0.0 - x, as -x would make -0.0 of 0.0, which sorts apart
+            return 0.0 - edges.weights, ~ids  # 0.0 - x, because -x would turn 0.0 into -0.0, which sorts differently
         case "LATEST":
             return (~ids,) if walk.time is None else (~walk.time[edges.positions], ~ids)
         case "BOTTOMK":
@@ -345,7 +346,7 @@ def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tenso
 
 
 def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
-    """The k least candidates of each row, by ascending rank, with weights of one over the probability to be drawn."""
+    """The k least candidates of each row, by ascending rank. Their weights are inverse sampling probabilities."""
     order = order_in_rows(edges.rows, *scores)
     _, places = spread(edges.counts)
     chosen = torch.zeros_like(order, dtype=torch.bool)
@@ -354,7 +355,7 @@ def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
     if weigh:
         after = order[places == k]
         threshold = torch.full(edges.counts.shape, torch.inf, dtype=torch.float64, device=order.device)
-        # The (k+1)-th score of a row is the threshold of priority sampling; a row without one takes everything.
+        # The (k+1)-th score of a row is the threshold of priority sampling. A row without one takes everything.
         threshold[edges.rows[after]] = scores[0][after]
         chances = (edges.weights[chosen] * threshold[edges.rows[chosen]]) * 2.0**-32
         weights = 1.0 / chances.clamp(max=1.0)
@@ -362,13 +363,14 @@ def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
 
 
 def _with_replacement(edges: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
-    """k draws from each row, with probability proportional to weight; none from a row of weight 0.
+    """k draws from each row, with probability proportional to weight, and none from a row of weight 0.
 
-    `skips_zeros`: all candidates have positive weight, and where there are no more than k each is taken once.
+    If `skips_zeros`, all candidates have positive weight, and a row of at most k candidates takes each of them once.
     """
     most = torch.zeros(edges.counts.shape, dtype=torch.float64, device=keys.device)
     most = most.scatter_reduce(0, edges.rows, edges.weights, "amax")
-    # Inverse transform sampling over one global prefix sum: rows are adjacent, so each draws from its part of it.
+    # Inverse transform sampling over one global prefix sum: rows are adjacent, so each row draws from its part of the
+    # sum.
     upto = torch.nn.functional.pad(heavy(edges.weights, most[edges.rows]).cumsum(0), (1, 0))
     ends = edges.counts.cumsum(0)
     base, total = upto[ends - edges.counts], upto[ends] - upto[ends - edges.counts]

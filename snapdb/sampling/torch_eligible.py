@@ -1,4 +1,4 @@
-"""Eligible edges in torch: ranges of nodes' rows, or lists where they are not contiguous."""
+"""Eligible edges in torch: ranges of nodes' rows, or lists if they are not contiguous."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from snapdb.sampling.walks import time_bounds
 from snapdb.types import Temporal
 
 _ALWAYS = -(2**63)
-"""The event time of edges without one."""
+"""The event time that represents static edges."""
 
 
 class Frontier(NamedTuple):
-    """Nodes whose edges are drawn."""
+    """The nodes whose edges are drawn."""
 
     nodes: Tensor
     """[nodes] dense ids."""
     trees: Tensor
-    """[nodes] the seed whose tree each is in; empty where trees are not disjoint."""
+    """[nodes] the seed whose tree each node is in. Empty if trees are not disjoint."""
 
     def part(self, low: int, high: int) -> Frontier:
         """The nodes low ≤ i < high."""
@@ -35,29 +35,29 @@ class Limits(NamedTuple):
     """The time bounds of each disjoint tree, which follow from the seeds' times."""
 
     low: Tensor
-    """[trees] an edge without an end has at least this time."""
+    """[trees] the lower bound of the time of edges without an end, inclusive."""
     high: Tensor
-    """[trees] every edge has a time less than this, and every neighbour is born before it."""
+    """[trees] the upper bound of the time of edges and of the birth of neighbours, exclusive."""
     after: Tensor
-    """[trees] an edge with an end ends after this."""
+    """[trees] edges with an end must end after this."""
     since: Tensor
-    """[trees] the tree's own pairs are excluded from this time on."""
+    """[trees] the time from which the tree's own pairs are excluded."""
     ordinals: Tensor
     """[trees] the seeds' ordinals."""
 
     @classmethod
     def of(cls, entry: SamplerInput, temporal: Temporal | None, device: torch.device) -> Self | None:
-        """The limits of a batch's trees; None for statements without time bounds."""
+        """The limits of a batch's trees, or None for statements without time bounds."""
         if temporal is None:
             return None
         return cls(*(tensor_on(bound, device) for bound in time_bounds(entry, temporal)))
 
 
 class Hidden(NamedTuple):
-    """Pairs of ends between which no edge may be drawn; a disjoint tree excludes the pairs of its own seed only."""
+    """Pairs of ends between which no edge may be drawn. A disjoint tree excludes only the pairs of its seed."""
 
     nodes: Tensor
-    """(tree, vertex) pairs whose rows may hold such an edge, as tree * `base` + vertex."""
+    """(tree, vertex) pairs whose rows may contain such an edge, as tree * `base` + vertex."""
     base: int
     """The number of vertices."""
     sources: Tensor
@@ -65,7 +65,7 @@ class Hidden(NamedTuple):
     destinations: Tensor
     """Destinations, ascending and distinct."""
     pairs: Tensor
-    """(tree, source, destination) as one ascending number, by places in `sources` and `destinations`."""
+    """(tree, source, destination) as one ascending number, from positions in `sources` and `destinations`."""
 
     @classmethod
     def of(cls, excluded: ExcludedEdges, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
@@ -85,7 +85,7 @@ class Hidden(NamedTuple):
         return cls(nodes, base, *columns)
 
     def may_meet(self, frontier: Frontier) -> Tensor:
-        """[nodes] whether a node's row may have an excluded edge."""
+        """[nodes] whether a node's row may contain an excluded edge."""
         keys = frontier.trees * self.base + frontier.nodes if frontier.trees.numel() else frontier.nodes
         return torch.isin(keys, self.nodes)
 
@@ -103,7 +103,7 @@ class Eligible(NamedTuple):
     held: int
     """The number of positions in the flat rows."""
     starts: Tensor
-    """[pieces, rows] positions where pieces start; those from `held` on are places in `listed`."""
+    """[pieces, rows] positions where pieces start. Values from `held` on are indices into `listed`."""
     counts: Tensor
     """[pieces, rows] the length of each piece."""
     listed: Tensor | None = None
@@ -132,7 +132,7 @@ class Eligible(NamedTuple):
         return self._replace(starts=starts, counts=counts, listed=listed)
 
     def ranks(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The ranks of positions among the eligible edges of their rows, and which of them are eligible.
+        """The ranks of positions among the eligible edges of their rows, and whether each of them is eligible.
 
         `positions` are [rows, n].
         """
@@ -145,8 +145,7 @@ class Eligible(NamedTuple):
             before = before + count
         if self.listed is None or self.listed.numel() == 0:
             return ranks, inside_any
-        # Listed rows have one piece, whose start counts beyond `held`: their ranks are found by binary search in the
-        # list.
+        # A listed row has one piece, whose start is beyond `held`. Its ranks are found by binary search in the list.
         start, count = self.starts[0][rows, None] - self.held, self.counts[0][rows, None]
         low, count = start.clamp(min=0), torch.where(start < 0, 0, count)
         steps = int(count.max()).bit_length() if count.numel() else 0
@@ -163,12 +162,12 @@ class Eligible(NamedTuple):
 
 
 def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
-    """The ranges of edges within the time bounds of each node's tree; ends of edges and births are not checked yet."""
+    """The ranges of edges within the time bounds of each node's tree. Ends of edges and births are not checked yet."""
     start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
     if limits is None or walk.time is None:
         return Eligible(walk.held, start[None], (end - start)[None])
     turn = None if walk.turn is None else walk.turn[frontier.nodes]
-    # A row of direction BOTH is time-sorted in each half only, so each is searched separately.
+    # A row of direction BOTH is time-sorted only within each half, so each half is searched separately.
     halves = [(start, end)] if turn is None else [(start, turn), (turn, end)]
     low, high = limits.low[frontier.trees], limits.high[frontier.trees]
     starts, ends = [], []
@@ -189,9 +188,9 @@ def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eli
 def eligible_edges(
     walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None, eligible: Eligible, which: Tensor
 ) -> Eligible:
-    """The edges of `eligible` that have not ended, lead to nodes already born, and are not excluded.
+    """The edges of `eligible` that have not ended, lead to nodes that are already born, and are not excluded.
 
-    Only rows of `which` are searched, and then listed.
+    Only the rows of `which` are searched, and then listed.
     """
     rows, slots = spread(torch.where(which, eligible.degrees, 0))
     positions = eligible.positions(rows, slots)
@@ -212,7 +211,7 @@ def eligible_by_weight(walk: TorchWalk, eligible: Eligible, which: Tensor) -> El
 
 
 class Candidates(NamedTuple):
-    """All eligible edges of some rows, one after another."""
+    """All eligible edges of some rows, concatenated."""
 
     counts: Tensor
     """[rows] the number of edges of each row."""
@@ -223,7 +222,7 @@ class Candidates(NamedTuple):
     positions: Tensor
     """[edges] positions in the flat rows."""
     weights: Tensor
-    """[edges] weights; 1 where edges have none."""
+    """[edges] weights, or 1 if edges have no weights."""
 
     def of_weight(self) -> Candidates:
         """The candidates of positive weight."""
@@ -257,7 +256,7 @@ def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: T
 def _hidden(
     walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
 ) -> Tensor:
-    """[edges] whether each edge is excluded; in disjoint trees edges with a time before the seed's are not."""
+    """[edges] whether each edge is excluded. In disjoint trees, edges with a time before the seed's are not."""
     far = walk.indices[positions].to(torch.int64)
     outward: Tensor | bool = walk.relation.direction == "OUT"
     if walk.outward is not None:
@@ -273,6 +272,6 @@ def _hidden(
 
 
 def _find(values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The place of each value among ascending values, of which there is at least one, and whether it is one of them."""
+    """The position of each value among the non-empty ascending `values`, and whether it is one of them."""
     at = torch.searchsorted(values, wanted).clamp(max=values.numel() - 1)
     return at, values[at] == wanted

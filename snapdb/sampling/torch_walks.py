@@ -20,10 +20,10 @@ from snapdb.types import Fanout, Relation, SampleSpec
 
 @dataclass(frozen=True, slots=True)
 class TorchWalk:
-    """One relation as a torch sampler walks it. Columns are by position; those that no draw reads are None."""
+    """One relation as a torch sampler walks it. Columns are by position, and None if no draw reads them."""
 
     walk: Walk
-    """The walk over the flat rows, in the host's memory."""
+    """The walk over the flat rows, in host memory."""
     indptr: Tensor
     """[nodes + 1] where each row starts."""
     indices: Tensor
@@ -39,7 +39,7 @@ class TorchWalk:
     outward: Tensor | None
     """[positions] whether the edge is traversed from its source, for direction BOTH."""
     born: Tensor | None
-    """[neighbours] when each begins to exist, by dense id."""
+    """[neighbours] when each neighbour begins to exist, by dense id."""
     turn: Tensor | None
     """[nodes] where the OUT edges of each row begin, for direction BOTH."""
     steps: int
@@ -74,14 +74,14 @@ class TorchWalk:
 def open_torch_walks(
     view: GraphView, spec: SampleSpec, device: torch.device, room: int | None
 ) -> tuple[TorchWalk, ...]:
-    """The relations of a sampler in sampling order, on the device, where they may use `room` bytes.
+    """Open the relations of a sampler in sampling order on the device, where they may use `room` bytes.
 
     Raises:
-        BindError: two fanouts have the same key in a batch, or an edge type has no weights.
-        CorruptError: a relation's rows or columns do not match its nodes.
-        DataError: weights are not finite, or negative.
-        InputError: the rows need more than `room` bytes.
-        ValueError: a fanout is negative and not FULL.
+        BindError: Two fanouts have the same key in a batch, or an edge type has no weights.
+        CorruptError: A relation's rows or columns do not match its nodes.
+        DataError: Weights are not finite, or negative.
+        InputError: The rows need more than `room` bytes.
+        ValueError: A fanout is negative and not FULL.
     """
     walks = open_walks(replace(view, adjacency=lambda relation: _flat(view.adjacency(relation))), spec)
     arrays = [_needed(walk, spec, view.node_counts[walk.relation.reaches]) for walk in walks]
@@ -96,12 +96,12 @@ def open_torch_walks(
 
 
 def tensor_on(values: Array, device: torch.device) -> Tensor:
-    """The array as a tensor on the device; on the CPU it shares the array's memory, so it must not be written."""
+    """The array as a tensor on the device. On the CPU it shares the array's memory, so it must not be written."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device)
 
 
 def _flat(stored: Adjacency) -> Adjacency:
-    """The logical rows as one base; columns that no draw reads are built at first access."""
+    """The logical rows as a single base. Columns that no draw reads are built at first access."""
     outward = None
     if stored.outward is not None:
         parts = [stored.outward[part.positions] for part in logical_parts(stored.rows)]
@@ -146,7 +146,7 @@ def _turns(indptr: Int64s, outward: Bools) -> Int64s:
 
 
 with warnings.catch_warnings():
-    # torch warns once per process of an array that is read-only. Memory maps are, nothing here writes to their tensors,
-    # and a filter set later would not be thread-safe: so the warning is spent here.
+    # torch warns once per process of a read-only array. Memory maps are read-only, nothing here writes to their
+    # tensors, and a filter that is set later would not be thread-safe, so the warning is triggered here.
     warnings.simplefilter("ignore")
     torch.from_numpy(np.broadcast_to(np.zeros(1), 1))

@@ -31,16 +31,16 @@ class _Weights(NamedTuple):
     column: EdgeColumn
     """Weights by position."""
     zeros: bool
-    """Whether some edges of the snapshot have weight 0; False under TOPK, where 0 is a number like others."""
+    """Whether some edges of the snapshot have weight 0. False under TOPK, where 0 is a normal weight."""
 
 
 def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> _Weights | None:
-    """The weights of a relation's edges; None: all edges are alike.
+    """The weights of a relation's edges, or None if all edges have the same weight.
 
     Raises:
-        BindError: the edge type has no weights.
-        CorruptError: there is not one weight per position.
-        DataError: a weight is not finite, or negative, which only TOPK allows.
+        BindError: The edge type has no weights.
+        CorruptError: The number of weights is not the number of positions.
+        DataError: A weight is not finite, or negative, which only TOPK allows.
     """
     name = relation.edge.edge
     named = _column(drawing, relation)
@@ -59,7 +59,7 @@ def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, dra
 
 
 def _column(drawing: Drawing, relation: Relation) -> str | None:
-    """The name of the column that weighs a relation's edges."""
+    """The name of the column with the weights of a relation's edges."""
     return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
 
 
@@ -76,7 +76,7 @@ def _by_position(weights: Float64s, edge_id: EdgeColumn) -> EdgeColumn:
 
 
 def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, drawing: Drawing) -> bool:
-    """Whether some edges have weight 0; raises DataError for weights that no draw can use."""
+    """Whether some edges have weight 0. Raises DataError for weights that no draw can use."""
     rows, signed = adjacency.rows, drawing.method == "TOPK"
     shown = np.empty(_SHOWN, np.int64)
     bad, zeros = find_bad_weights(rows, column_arrays(column, np.float64, rows), signed, shown)
@@ -116,16 +116,16 @@ class Walk:
     fanout: Fanout
     adjacency: Adjacency
     plain: bool
-    """Whether the adjacency is a base alone with every position live, so that rows are located by their bounds."""
+    """Whether the adjacency is only a base with every position live, so that rows are located by their bounds."""
     arrays: WalkArrays
     """The arrays that `draw_rows` reads."""
     method: int
     """The method of `draw_rows`."""
     undated: bool
-    """Whether an edge may have no time, so that time bounds do not exclude a seed edge from its own tree. Set for link
-    samplers only."""
+    """Whether an edge may have no time, so that time bounds do not exclude a seed edge from its own tree. Set only for
+    link samplers."""
     skips_zeros: bool
-    """Whether some edges have weight 0 and are left out where a hop draws a limited number of edges."""
+    """Whether some edges have weight 0 and are left out if a hop draws a limited number of edges."""
 
     def count(self, hop: int) -> int:
         """The number of edges that a node draws at this hop."""
@@ -141,8 +141,7 @@ class Walk:
     def excluded_pairs(self, excluded: ExcludedEdges | None, temporal: Temporal | None) -> ExcludedPairs:
         """The pairs that a walk must leave out.
 
-        Edges at a seed's time or later are outside of its tree's time bounds already, unless the bound includes that
-        time.
+        Edges at a seed's time or later are already outside its tree's time bounds, unless the bound includes that time.
         """
         relation = self.relation
         seen = temporal is None or temporal.inclusive or self.undated
@@ -157,9 +156,9 @@ class Walk:
         return ExcludedPairs(trees.size, *(inward if relation.direction == "IN" else outward))
 
     def for_one_pass(self) -> Self:
-        """The relation for one pass over all nodes: its large files are read ahead, unlike for batches."""
+        """The relation for one pass over all nodes. Unlike for batches, its large files are read ahead."""
         arrays, rows = self.arrays, self.arrays.rows
-        # Where memory is scarce these maps have the advice for random access, without readahead, which a pass in order
+        # If memory is scarce, these maps are advised for random access, without readahead, which a sequential pass
         # needs.
         rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
         ids, weights = (column._replace(base=in_order(column.base)) for column in (arrays.ids, arrays.weights))
@@ -167,19 +166,19 @@ class Walk:
 
 
 def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
-    """The relations of a sampler in sampling order.
+    """Open the relations of a sampler in sampling order.
 
     Raises:
-        BindError: two fanouts have the same key in a batch, or an edge type has no weights.
-        CorruptError: a relation's rows or columns do not match its nodes.
-        DataError: weights are not finite, or negative.
-        ValueError: a fanout is negative and not FULL.
+        BindError: Two fanouts have the same key in a batch, or an edge type has no weights.
+        CorruptError: A relation's rows or columns do not match its nodes.
+        DataError: Weights are not finite, or negative.
+        ValueError: A fanout is negative and not FULL.
     """
     _check_fanouts(spec)
-    # The order of sampling fixes the local ids, so it must not depend on the order of clauses in the statement.
+    # The sampling order determines the local ids, so it must not depend on the order of clauses in the statement.
     ordered = sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
     if spec.drawing.method == "FULL":
-        # FULL takes every edge: the counts of a fanout only decide whether a hop expands the relation at all.
+        # FULL takes every edge. The counts of a fanout only decide whether a hop expands the relation at all.
         ordered = [replace(fanout, counts=tuple(FULL if count else 0 for count in fanout.counts)) for fanout in ordered]
     return tuple(_open(view, spec, fanout, relation) for fanout in ordered for relation in fanout.relations)
 
@@ -190,7 +189,7 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     if adjacency.nodes != view.node_counts[relation.expands]:
         raise damaged(relation)
     weight = _open_weights(view, relation, adjacency, spec.drawing)
-    # Births bound what a tree may see, and only disjoint trees have time bounds.
+    # Births limit the nodes that a tree may see, and only disjoint trees have time bounds.
     born = view.born.get(relation.reaches) if spec.disjoint else None
     if born is not None and born.size != view.node_counts[relation.reaches]:
         raise damaged(relation)
@@ -203,14 +202,14 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
 
 
 def _is_undated(time: EdgeColumn | None) -> bool:
-    """Whether some edge has no time."""
+    """Whether any edge has no time."""
     return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
 def _arrays(
     adjacency: Adjacency, spec: SampleSpec, relation: Relation, weight: EdgeColumn | None, born: Int64s | None
 ) -> WalkArrays:
-    """The rows with the columns that draws read; files of other columns are not opened."""
+    """The rows with the columns that draws read. Files of other columns are not opened."""
     rows, outward = adjacency.rows, adjacency.outward
     scored = spec.drawing.scores_edges(relation)
     timed = spec.disjoint or spec.drawing.method == "LATEST"
@@ -238,14 +237,14 @@ def _method(drawing: Drawing, relation: Relation) -> int:
     if drawing.method == "UNIFORM" and drawing.replace:
         return scores.REPLACE
     if drawing.method == "LATEST" and relation.direction == "BOTH":
-        # IN edges and OUT edges are each sorted by time, but a row of both is not, so the last ranks are not the
-        # newest.
+        # IN edges and OUT edges are each sorted by time, but a row of both is not, so the last ranks are not the newest
+        # edges.
         return scores.NEWEST
     return _METHODS[drawing.method]
 
 
 def damaged(relation: Relation) -> CorruptError:
-    """An error for a relation whose rows lead out of their arrays."""
+    """The error for a relation with rows that extend beyond their arrays."""
     edge = relation.edge.edge
     return CorruptError(
         f"the adjacency of {edge} is damaged: an index is out of range; CHECK DATABASE lists the file",
@@ -254,7 +253,7 @@ def damaged(relation: Relation) -> CorruptError:
 
 
 def _check_fanouts(spec: SampleSpec) -> None:
-    """Raises where a fanout is negative, or where two fanouts have the same key in a batch."""
+    """Raise an error if a fanout is negative, or if two fanouts have the same key in a batch."""
     keys: dict[tuple[str, ...], Fanout] = {}
     for fanout in spec.fanouts:
         if wrong := [count for count in fanout.counts if count < 0 and count != FULL]:
@@ -280,16 +279,16 @@ NO_PAIRS = ExcludedPairs(0, _NONE, _NONE, _NONE)
 
 
 def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
-    """The time bounds of each tree; empty arrays where the statement has none.
+    """The time bounds of each tree, or empty arrays if the statement has none.
 
     Raises:
-        ValueError: the statement has a time bound, and the seeds have no times.
+        ValueError: The statement has a time bound, but the seeds have no times.
     """
     if temporal is None:
         return TimeBounds(_NONE, _NONE, _NONE, _NONE, _NONE)
     if entry.times is None:
         raise ValueError("TEMPORAL needs the times of seeds; add a column seed_time to SEEDS")
-    times = np.array(entry.times, np.int64)  # kernels are compiled for arrays that may be written
+    times = np.array(entry.times, np.int64)  # kernels are compiled for writable arrays
     high = _later(times, 1) if temporal.inclusive else times
     low = np.full_like(times, FIRST) if temporal.within is None else _earlier(times, min(temporal.within, LAST))
     after = low if temporal.within is not None else times if temporal.inclusive else _earlier(times, 1)
@@ -297,12 +296,12 @@ def time_bounds(entry: SamplerInput, temporal: Temporal | None) -> TimeBounds:
 
 
 def _later(times: Int64s, by: int) -> Int64s:
-    """times + by, without overflow."""
+    """times + by, clamped to the range of int64."""
     return np.where(times > LAST - by, LAST, times + by)
 
 
 def _earlier(times: Int64s, by: int) -> Int64s:
-    """times - by, without overflow."""
+    """times - by, clamped to the range of int64."""
     return np.where(times < FIRST + by, FIRST, times - by)
 
 
