@@ -1,4 +1,4 @@
 """Numba kernels: serial machine code over numpy arrays, which runs without the GIL.
 
-Kernels read and write arrays only. They know no graphs, files or SQL.
+Kernels only read and write arrays. They do not depend on graphs, files or SQL.
 """

@@ -1,8 +1,8 @@
-"""Rank and select on bitmaps: how many bits are set before a place, and the place of the r-th set bit.
+"""Rank and select on bitmaps: the number of set bits before a place, and the place of the r-th set bit.
 
 Bit p of a bitmap is bit p & 63 of word p >> 6. A directory has two numbers per block of 512 bits: the set bits before
-the block, and those before each of its words, so that a rank needs no loop, and a select searches for a block alone.
-No branch depends on the bits.
+the block, and those before each of its words. A rank query thus needs no loop, and a select query searches only for a
+block. No branch depends on the bits.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def count_bits(typing: Any, word: Any) -> Any:
 
 @intrinsic
 def last_zeros(typing: Any, word: Any) -> Any:
-    """The number of trailing zeros of a uint64, which is the place of its lowest set bit; 64 for 0."""
+    """The number of trailing zeros of a uint64, which is the place of its lowest set bit, or 64 for 0."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -40,7 +40,7 @@ def last_zeros(typing: Any, word: Any) -> Any:
 
 @kernel
 def is_set(words: UInt64s, place: _Number) -> bool:
-    """Whether a bit is set; places beyond the bitmap are not set."""
+    """Whether a bit is set. Places beyond the bitmap are not set."""
     word = place >> 6
     if word >= words.size:
         return False
@@ -48,8 +48,8 @@ def is_set(words: UInt64s, place: _Number) -> bool:
 
 
 # The two-level directory of rank9 (Vigna, 2008), after Jacobson's rank (1989): 2 words for each 8 of the bitmap, 25 %
-# more memory. A rank query reads one pair of the directory and one word of the bitmap for any place: two cache
-# misses at most.
+# more memory. A rank query reads one pair of the directory and one word of the bitmap for any place: at most two cache
+# misses.
 @allocating_kernel
 def rank_blocks(words: UInt64s) -> Int64s:
     """The rank directory of a bitmap: for each block of 512 bits, and for the end, two int64.
@@ -74,7 +74,7 @@ def rank_blocks(words: UInt64s) -> Int64s:
 
 @kernel
 def mask_between(words: UInt64s, start: _Number, stop: _Number) -> np.uint64:
-    """Bits start ≤ p < stop as one word; at least one and at most 64."""
+    """A word with the bits start ≤ p < stop set, which are at least one and at most 64."""
     one = np.uint64(1)
     word, shift = start >> 6, np.uint64(start & 63)
     mask: np.uint64 = words[word] >> shift
@@ -101,13 +101,13 @@ def _in_block(counts: _Number, word: _Number) -> _Number:
     return (counts >> (63 - 9 * word)) & 511
 
 
-# Select: a binary search over the blocks of the row, seven comparisons for its word, six halvings for the bit. Evenly
-# spread bits make interpolation a good guess, which spares the search.
+# Select: a binary search over the blocks of the row, seven comparisons for its word, six halvings for the bit. If bits
+# are spread evenly, interpolation is a good guess and saves the search.
 @kernel
 def select_live(
     words: UInt64s, before: Int64s, start: _Number, stop: _Number, rank: _Number, guess: _Number
 ) -> _Number:
-    """The place of set bit number `rank` of the whole bitmap, which is in start ≤ p < stop, perhaps near `guess`."""
+    """The place of set bit number `rank` of the whole bitmap. It is in start ≤ p < stop, and perhaps near `guess`."""
     low = high = guess >> 9
     if before[2 * low] > rank or before[2 * low + 2] <= rank:
         low, high = start >> 9, (stop - 1) >> 9

@@ -1,4 +1,4 @@
-"""Progress of compilation: users learn why a first statement takes seconds. Imports no numba, unlike the kernels."""
+"""Progress of compilation, which explains why a first statement takes seconds. Imports no numba, unlike the kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _waiting: list[_Wait] = []
 
 
 class _Wait:
-    """A block that may wait for kernels, and how long kernels have been compiled meanwhile."""
+    """A block that may wait for kernels, and the time for which kernels were compiled meanwhile."""
 
     def __init__(self, report: Callable[[str, float | None], None]) -> None:
         self._report, self._seconds, self._reported = report, 0.0, False
@@ -29,7 +29,7 @@ class _Wait:
 
 @contextmanager
 def reporting_compilation(report: Callable[[str, float | None], None] | None) -> Iterator[None]:
-    """Report it where kernels are compiled for long during the block, in any thread, rather than loaded."""
+    """Report if kernels are compiled for long during the block, in any thread, rather than loaded from the cache."""
     if report is None:
         yield
         return
@@ -42,19 +42,22 @@ def reporting_compilation(report: Callable[[str, float | None], None] | None) ->
 
 
 class CompileTimer:
-    """Measures compilation; only the thread that has numba's lock calls it, at the start and end of each function."""
+    """Measures compilation. Only the thread that holds numba's lock calls it, at the start and end of each function."""
 
     def __init__(self) -> None:
         self._depth, self._since = 0, 0.0
 
     def start(self) -> None:
-        """A function is compiled, perhaps one that another one calls, which is being compiled."""
+        """Record that the compilation of a function begins.
+
+        Compilations nest, because a function compiles its callees.
+        """
         if self._depth:
             self._spend()
         self._depth, self._since = self._depth + 1, time.monotonic()
 
     def end(self) -> None:
-        """It is compiled, or its compilation failed."""
+        """Record that the compilation of a function ended, successfully or not."""
         self._spend()
         self._depth -= 1
 

@@ -38,7 +38,7 @@ def _source(module: str) -> bytes:
 
 @cache
 def _state(module: str) -> str:
-    """A digest of the source of a module of kernels and of all modules that it imports kernels from."""
+    """A digest of the source of a kernel module and of all modules that it imports kernels from."""
     met, found = {module}, [module]
     for name in found:
         new = {word.decode() for word in _IMPORTED.findall(_source(name))} - met
@@ -48,10 +48,10 @@ def _state(module: str) -> str:
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
-    """An on-disk cache of machine code, keyed by the sources of a kernel and of the kernels it calls.
+    """An on-disk cache of machine code, keyed by the sources of a kernel and of the kernels that it calls.
 
-    numba's own cache checks a kernel's own file alone. Kernels are inlined into others, and a cache that refers to a
-    class that no longer exists cannot even be read.
+    numba's own cache checks only the file of the kernel itself. But kernels are inlined into others, and a cache that
+    refers to a class that no longer exists cannot even be read.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -61,30 +61,31 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
 
 
 def kernel(function: _F) -> _F:
-    """The function compiled by numba on its first call, once per tuple of argument types.
+    """Compile a function with numba on its first call, once per tuple of argument types.
 
-    It must allocate nothing and return no array, as it is compiled without reference counts: the caller keeps the
-    arrays alive. With the counts, which are atomic, passing on a tuple of six arrays costs 23 ns, as much as five
-    edges; without them 0.4 ns. So kernels pass tuples from row to row.
+    The function must allocate nothing and return no array, because it is compiled without reference counts: the caller
+    keeps the arrays alive. With the counts, which are atomic, passing on a tuple of six arrays costs 23 ns, as much as
+    five edges. Without them it costs 0.4 ns, so kernels can pass tuples from row to row.
 
-    Never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under fork.
-    Without a writable cache directory each process compiles kernels anew, which costs seconds and nothing else.
+    Kernels are never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under
+    fork. Without a writable cache directory, each process compiles kernels again, which only costs seconds.
     """
     return _compiled(function, nrt=False)
 
 
 def allocating_kernel(function: _F) -> _F:
-    """A kernel that allocates buffers or returns arrays: compiled with reference counts."""
+    """Compile a kernel that allocates buffers or returns arrays, with reference counts."""
     return _compiled(function, nrt=True)
 
 
 def _compiled(function: _F, nrt: bool) -> _F:
     compiled: Any = njit(nogil=True, no_cfunc_wrapper=True, _nrt=nrt)(function)
-    if compiled is not function:  # as it is under NUMBA_DISABLE_JIT
-        with suppress(RuntimeError):  # numba found no directory to cache in
+    if compiled is not function:  # under NUMBA_DISABLE_JIT they are the same
+        with suppress(RuntimeError):  # numba found no directory for its cache
             compiled._cache = _Cache(function)
         part = cache(lambda: _part(function, nrt))
-        # One part for all integers: numba treats a literal argument as a type, and would compile a part for each
+        # One part for all integers, because numba treats a literal argument as a type and would compile one part per
+        # literal.
         compiled.get_call_template = lambda args, kws: part().get_call_template(tuple(map(types.unliteral, args)), kws)
         compiled.get_overload = lambda signature: part().get_overload(signature)
         compiled.compile = _uncollected(compiled.compile)
@@ -92,7 +93,7 @@ def _compiled(function: _F, nrt: bool) -> _F:
 
 
 def _uncollected(compile_: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the garbage collector paused: compilation allocates so much that it took 11 % of the time."""
+    """The function with the garbage collector paused, because collection took 11 % of the compilation time."""
 
     def compile_uncollected(signature: Any) -> Any:
         collects = gc.isenabled()
@@ -107,13 +108,13 @@ def _uncollected(compile_: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # numba compiles each callee of a kernel completely, with optimized machine code and wrappers for Python, although only
-# its LLVM IR is used: it is linked into the kernel, inlined and optimized again. A part is a callee of which numba
-# emits the IR alone, which saves a third of the time that compilation takes.
+# its LLVM IR is used: it is linked into the kernel, inlined and optimized again. A part is a callee for which numba
+# emits only the IR, which saves a third of the compilation time.
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     """The LLVM IR of a part."""
 
     def finalize(self) -> None:
-        """Links as numba does, but neither optimizes nor emits machine code: the kernel that inlines it does both."""
+        """Link as numba does, but leave optimization and code generation to the kernel that inlines the part."""
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
@@ -154,7 +155,7 @@ class _PartCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class _Listener(event.Listener):  # type: ignore[misc]
-    """Measures how long numba compiles functions; loading one from the cache raises no such event."""
+    """Measures the time that numba takes to compile functions. Loading one from the cache raises no such event."""
 
     def __init__(self) -> None:
         self._timer = CompileTimer()
@@ -169,17 +170,17 @@ class _Listener(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Listener())
 
 
-# A child of a fork inherits a lock that another thread holds at that moment, and nothing releases it there: if that is
+# A child of a fork inherits a lock that another thread holds at that moment, and nothing releases it there. If that is
 # numba's compiler lock, the child deadlocks on its first kernel.
 @cache
 def await_compiling() -> None:
-    """From now on, forks of this process wait until no other thread compiles or loads a kernel."""
+    """Make future forks of this process wait until no other thread compiles or loads a kernel."""
     if hasattr(os, "register_at_fork"):
         lock = global_compiler_lock
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
-# Machine instructions without a name in numba: the high half of a product, prefetch, non-temporal stores (past the
+# Machine instructions that numba does not expose: the high half of a product, prefetch, non-temporal stores (past the
 # caches), and the fences of a seqlock.
 @intrinsic
 def multiply_high(typing: Any, left: Any, right: Any) -> Any:
@@ -195,7 +196,7 @@ def multiply_high(typing: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Prefetches the cache line of an element of a contiguous array; any index is safe, as nothing is read."""
+    """Prefetch the cache line of an element of a contiguous array. Any index is safe because nothing is read."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
@@ -210,19 +211,19 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def copy_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
-    """to[at : at + 64] = source[here : here + 64] of arrays of bytes."""
+    """to[at : at + 64] = source[here : here + 64] for byte arrays."""
     return types.void(to, types.int64, source, types.int64), _move_line(past_caches=False)
 
 
 @intrinsic
 def stream_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
-    """`copy_line` as a non-temporal store, past the caches: to[at] must be 64-byte aligned; see `fence_streams`."""
+    """`copy_line` as a non-temporal store, past the caches. to[at] must be 64-byte aligned. See `fence_streams`."""
     return types.void(to, types.int64, source, types.int64), _move_line(past_caches=True)
 
 
 @intrinsic
 def fence_streams(typing: Any) -> Any:
-    """Orders non-temporal stores before all later stores, also for other threads (sfence); x86-64 only."""
+    """Order non-temporal stores before all later stores, also for other threads (sfence). x86-64 only."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.call(_declared(builder, "llvm.x86.sse.sfence", []), [])

@@ -1,7 +1,7 @@
-"""Gathering rows of an array by their numbers, at the speed of memory.
+"""Gathering of array rows by number, at memory bandwidth.
 
-Rows are prefetched, as the hardware prefetcher does not foresee random ones. Big results are written past the caches
-in whole lines by non-temporal stores, which do not read a line before they write it: a line that spans two rows is
+Rows are prefetched because the hardware prefetcher cannot predict random ones. Big results are written past the caches
+in whole lines by non-temporal stores, which do not read a line before they write it. A line that spans two rows is
 assembled in a small buffer, so that rows may have any width.
 """
 
@@ -21,15 +21,17 @@ from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import copy_line, fence_streams, kernel, prefetch, stream_line
 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
-"""Bytes from which a result is written past the caches: a smaller one is still cached when it is used."""
+"""The size in bytes from which a result is written past the caches. A smaller result is still cached when it is
+used."""
 _LINE = 64
-"""Bytes of a cache line."""
+"""The size of a cache line in bytes."""
 _FORESEEN = 8192
-"""The most bytes of rows that are prefetched: more would not stay in the first-level cache."""
+"""The maximum number of bytes of rows that are prefetched. More would not stay in the first-level cache."""
 _MANY = 1 << 12
-"""From this many int32 ids on, a kernel is compiled for them. Fewer are converted to int64, in microseconds."""
+"""The number of int32 ids from which a kernel for int32 is compiled. Fewer ids are converted to int64, in
+microseconds."""
 FEWEST, MOST = 2, 16
-"""The least and the greatest number of rows that are prefetched."""
+"""The minimum and maximum number of rows that are prefetched."""
 
 _WORDS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -37,17 +39,17 @@ _WORDS: dict[int, np.dtype[Any]] = {
     4: np.dtype(np.uint32),
     8: np.dtype(np.uint64),
 }
-"""Unsigned dtypes by item size in bytes: types of one size share one compiled kernel."""
+"""Unsigned dtypes by item size in bytes. All types of one size share one compiled kernel."""
 
 
 def gather(rows: Array, ids: Array) -> Array:
-    """A new array of rows' dtype: [n, ...] for `rows` of one or more dimensions, where row i is rows[ids[i]].
+    """A new array with the dtype of `rows`: [n, ...] for `rows` of one or more dimensions, where row i is rows[ids[i]].
 
-    Values are copied bit for bit; `rows` may be memory-mapped. Big results are in recycled memory (`buffers`). An array
-    that is not contiguous, or of objects, is gathered by numpy.
+    Values are copied bit for bit. `rows` may be memory-mapped. Big results are in recycled memory (`buffers`). Arrays
+    that are not contiguous, and arrays of objects, are gathered by numpy.
 
     Raises:
-        IndexError: an id is not a row.
+        IndexError: An id is not a row.
     """
     numbers = _numbers(ids)
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:
@@ -58,7 +60,7 @@ def gather(rows: Array, ids: Array) -> Array:
 
 
 def _gather_rows(rows: Array, numbers: Array, out: Array) -> None:
-    """`gather` into an existing array; all arrays are contiguous, and `numbers` come from `_numbers`."""
+    """`gather` into an existing array. All arrays are contiguous, and `numbers` come from `_numbers`."""
     if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
         bad = _gather_values(_as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
     else:
@@ -70,16 +72,16 @@ def _gather_rows(rows: Array, numbers: Array, out: Array) -> None:
 def _as_words(array: Array) -> Array:
     """The same memory as read-only unsigned numbers of its items' size, copied only if it is not contiguous.
 
-    So kernels that only copy are compiled once per item size, not once per dtype.
+    Kernels that only copy are thus compiled once per item size, not once per dtype.
     """
     words = np.ascontiguousarray(array).view(_WORDS[array.dtype.itemsize]).view(np.ndarray)
-    # numba compiles a variant for writable arrays and one for read-only arrays: use one of them only.
+    # numba compiles one variant for writable arrays and one for read-only arrays: use only one of them.
     words.flags.writeable = False
     return words
 
 
 def _numbers(ids: Array) -> Array:
-    """The ids as a read-only int64 array, or int32 where they are int32 and at least _MANY."""
+    """The ids as a read-only int64 array, or as int32 if they are int32 and at least _MANY."""
     narrow = ids.dtype == np.int32 and ids.size >= _MANY
     wide = ids if narrow else ids.astype(np.int64, copy=False)
     return _as_words(wide).view(wide.dtype)
@@ -91,7 +93,7 @@ def _as_bytes(array: Array) -> UInt8s:
 
 
 def _gather_bytes(rows: UInt8s, count: int, ids: Array, out: UInt8s) -> int:
-    """Gathers rows of any width and dtype; returns the index of the first bad id, or -1."""
+    """Gather rows of any width and dtype and return the index of the first bad id, or -1."""
     width = rows.size // count
     ahead = max(FEWEST, min(_FORESEEN // width, MOST))
     if width >= _LINE and out.size >= STREAMED and out.ctypes.data % _LINE == 0:
@@ -100,13 +102,13 @@ def _gather_bytes(rows: UInt8s, count: int, ids: Array, out: UInt8s) -> int:
 
 
 # Non-temporal stores in whole cache lines: a plain store reads its line first, so that a gather of a large result moves
-# three bytes per byte instead of two, and evicts what the batch needs next.
+# three bytes per byte instead of two, and evicts data that the batch needs next.
 @kernel
 def _stream_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int, spliced: UInt8s) -> int:
-    """Writes each row, which is at least a line long, to `out` in whole lines; returns the first bad index, or -1.
+    """Write each row, which is at least a line long, to `out` in whole lines and return the first bad index, or -1.
 
-    The last `left` bytes of a row, after its whole lines, wait in spliced[LINE:]. They are copied as a whole line,
-    whose other bytes do not matter: so no copy reads beyond its row, and all have one length.
+    The last `left` bytes of a row, after its whole lines, are buffered in spliced[LINE:]. They are copied as a whole
+    line, whose other bytes do not matter, so that no copy reads beyond its row and all copies have the same length.
     """
     count = rows.size // width
     reach = min(width, _FORESEEN)
@@ -143,7 +145,7 @@ def _stream_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int, 
 # Prefetching `ahead` rows hides the latency of random reads: without it the memory serves one row after another.
 @kernel
 def _copy_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int) -> int:
-    """Copies each row to `out`; returns the first bad index, or -1."""
+    """Copy each row to `out` and return the first bad index, or -1."""
     count = rows.size // width
     reach = min(width, _FORESEEN)
     for i in range(ids.size):
@@ -161,7 +163,7 @@ def _copy_rows(rows: UInt8s, width: int, ids: Array, out: UInt8s, ahead: int) ->
 
 @kernel
 def _gather_values(rows: Array, ids: Array, out: Array) -> int:
-    """Fills out[i] with rows[ids[i]]; returns the first bad index, or -1."""
+    """Fill out[i] with rows[ids[i]] and return the first bad index, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= rows.shape[0]:
@@ -171,16 +173,16 @@ def _gather_values(rows: Array, ids: Array, out: Array) -> int:
     return -1
 
 
-# Rows of a memory map larger than memory: the pages of a block of rows are requested together (MADV_WILLNEED), so that
-# the disk serves many requests in parallel, where page faults would wait for one after another.
+# Rows of a memory map that is larger than memory: the pages of a block of rows are requested together (MADV_WILLNEED),
+# so that the disk serves many requests in parallel, whereas page faults would wait one after another.
 _BLOCK = 1 << 12
-"""Rows whose pages are requested together: with more, pages could be evicted before they are read."""
+"""The number of rows whose pages are requested together. With more, pages could be evicted before they are read."""
 
 _madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
 
 
 def gather_mapped(rows: Array, ids: Array) -> Array:
-    """`gather` for a memory map whose advice is to read no page ahead, with the same result and errors."""
+    """`gather` for a memory map that is advised against readahead, with the same result and errors."""
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or not hasattr(mmap, "MADV_WILLNEED"):
         return gather(rows, ids)
     numbers = _numbers(ids)
@@ -196,7 +198,7 @@ def gather_mapped(rows: Array, ids: Array) -> Array:
 
 @kernel
 def _ask(base: int, width: int, count: int, ids: Array, page: int, advice: int) -> None:
-    """Requests the pages of these rows; ids that are not rows are ignored."""
+    """Request the pages of these rows. Ids that are not rows are ignored."""
     for i in range(ids.size):
         row = ids[i]
         if 0 <= row < count:
@@ -205,18 +207,18 @@ def _ask(base: int, width: int, count: int, ids: Array, page: int, advice: int) 
             _madvise(np.uint64(first * page), np.uint64((past - first) * page), np.int32(advice))
 
 
-# Rows over an overlay: newer rows are in a separate array, found by a rank query on a bitmap, O(1) per row.
+# Rows with an overlay: newer rows are in a separate array, found by a rank query on a bitmap, O(1) per row.
 class Overlay(NamedTuple):
     """The bitmap of ids that have a newer row."""
 
     words: UInt64s
-    """A bit for each id; ids beyond have no newer row."""
+    """One bit per id. Ids beyond the bitmap have no newer row."""
     ranks: Int64s
-    """[words] how many bits are set before each word."""
+    """[words] the number of bits set before each word."""
 
 
 class Csr(NamedTuple):
-    """Sparse rows in CSR form: row i has `indices[indptr[i]:indptr[i + 1]]`, ascending, and the values beside them."""
+    """Sparse rows in CSR form: row i has `indices[indptr[i]:indptr[i + 1]]`, ascending, and their values."""
 
     indptr: Int64s
     """[rows + 1] where each row starts."""
@@ -227,7 +229,7 @@ class Csr(NamedTuple):
 
 
 def _read_only(array: Array) -> Array:
-    """A read-only view: kernels here are compiled for read-only arrays alone."""
+    """A read-only view, because these kernels are compiled only for read-only arrays."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
@@ -238,7 +240,7 @@ NOTHING = Overlay(_read_only(np.empty(0, np.uint64)), _read_only(np.empty(0, np.
 
 
 def overlay(ids: Int64s, count: int) -> Overlay:
-    """The overlay whose newer row i belongs to ids[i]; the ids ascend, and 0 ≤ id < count."""
+    """The overlay whose newer row i belongs to ids[i]. The ids ascend, and 0 ≤ id < count."""
     words = np.zeros(-(-count // 64), np.uint64)
     ranks = np.zeros(words.size, np.int64)
     _mark(_read_only(np.asarray(ids, np.int64)), words, ranks)
@@ -251,18 +253,18 @@ def empty_csr(like: Csr) -> Csr:
 
 
 def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int, ids: Array) -> Array:
-    """A new array of the rows of ids: the newer row where there is one, else that of `rows`, else a row of `fill`.
+    """A new array of the rows of ids: the newer row if there is one, else that of `rows`, else a row of `fill`.
 
     Args:
         rows: [any] or [any, width] the older rows.
         newer: [newer] or [newer, width] the newer rows, by rank among the marked ids.
-        marks: Which ids have a newer row.
-        fill: The value that fills rows which neither has.
-        count: The number of rows; ids are 0 ≤ id < count.
+        marks: The overlay that marks the ids with a newer row.
+        fill: The value for rows that are in neither array.
+        count: The number of rows. Ids are 0 ≤ id < count.
         ids: [n] the rows to gather.
 
     Raises:
-        IndexError: an id is not 0 ≤ id < count.
+        IndexError: An id is not 0 ≤ id < count.
     """
     numbers = np.ascontiguousarray(ids, np.int64)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
@@ -277,11 +279,11 @@ def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int
 
 
 def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, width: int) -> Csr:
-    """The rows of ids as new arrays, with int64 indices; ids without a row get empty ones.
+    """The rows of ids as new arrays, with int64 indices. Ids without a row get empty rows.
 
     Raises:
-        IndexError: an id is not 0 ≤ id < count.
-        CorruptError: a row leads out of its arrays, or an index is not 0 ≤ index < width.
+        IndexError: An id is not 0 ≤ id < count.
+        CorruptError: A row extends beyond its arrays, or an index is not 0 ≤ index < width.
     """
     numbers = _read_only(np.ascontiguousarray(ids, np.int64))
     starts, indptr = np.empty(numbers.size, np.int64), np.zeros(numbers.size + 1, np.int64)
@@ -302,14 +304,14 @@ def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: Array, count: int, wi
 
 
 def _plain(csr: Csr) -> Csr:
-    """A CSR of read-only contiguous arrays, its values as unsigned words."""
+    """A CSR of read-only contiguous arrays, with its values as unsigned words."""
     indices = _read_only(np.ascontiguousarray(csr.indices))
     return Csr(_read_only(np.ascontiguousarray(csr.indptr, np.int64)), indices, _as_words(csr.values))
 
 
 @kernel
 def _mark(ids: Int64s, words: UInt64s, ranks: Int64s) -> None:
-    """Sets the bit of each id, and fills `ranks` with the running count of bits before each word."""
+    """Set the bit of each id, and fill `ranks` with the running count of bits before each word."""
     for i in range(ids.size):
         words[ids[i] >> 6] |= np.uint64(1) << np.uint64(ids[i] & 63)
     total = np.int64(0)
@@ -332,7 +334,7 @@ def _newer(marks: Overlay, id_: int) -> Any:
 
 @kernel
 def _gather_over(rows: Array, newer: Array, marks: Overlay, blank: Array, count: int, ids: Int64s, out: Array) -> int:
-    """Fills `out` [n, width]; returns the first bad place of `ids`, or -1."""
+    """Fill `out` [n, width] and return the first invalid index into `ids`, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= count:
@@ -352,9 +354,9 @@ def _gather_over(rows: Array, newer: Array, marks: Overlay, blank: Array, count:
 
 @kernel
 def _measure(old: Csr, new: Csr, marks: Overlay, count: int, ids: Int64s, starts: Int64s, indptr: Int64s) -> int:
-    """Writes where each row starts in its source (-1 - start for newer ones) and in the result.
+    """Write the start of each row in its source (-1 - start for newer rows) and in the result.
 
-    Returns the first bad place of `ids`, or -1.
+    Returns the index of the first invalid id, or -1.
     """
     for i in range(ids.size):
         row = ids[i]
@@ -377,7 +379,7 @@ def _measure(old: Csr, new: Csr, marks: Overlay, count: int, ids: Int64s, starts
 
 @kernel
 def _copy(old: Csr, new: Csr, starts: Int64s, width: int, out: Csr) -> int:
-    """Copies the measured rows; returns the first place with an index out of range, or -1."""
+    """Copy the measured rows and return the first place with an index that is out of range, or -1."""
     for i in range(starts.size):
         at, length = out.indptr[i], out.indptr[i + 1] - out.indptr[i]
         for j in range(length):
@@ -394,7 +396,7 @@ def _copy(old: Csr, new: Csr, starts: Int64s, width: int, out: Csr) -> int:
 
 # The last event of a row before a bound, by binary search: O(log row) each.
 def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int64s:
-    """[n] the last position of row ids[i] whose time is less than before[i], or -1; of equal times the last one.
+    """[n] the last position of row ids[i] whose time is less than before[i], or -1. Of equal times it is the last one.
 
     Times ascend within a row.
 
@@ -402,8 +404,8 @@ def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int
     [-1, 0, 2]
 
     Raises:
-        IndexError: an id is not a row.
-        CorruptError: a row leads out of the times.
+        IndexError: An id is not a row.
+        CorruptError: A row extends beyond the times.
     """
     numbers = np.ascontiguousarray(ids, np.int64)
     out = np.empty(numbers.size, np.int64)
@@ -422,7 +424,7 @@ def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int
 
 @kernel
 def _last_before(indptr: Int64s, time: Int64s, ids: Int64s, before: Int64s, out: Int64s) -> int:
-    """Fills `out`; returns the first bad place of `ids`, or -1."""
+    """Fill `out` and return the index of the first invalid id, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= indptr.size - 1:

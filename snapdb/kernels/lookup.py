@@ -1,7 +1,7 @@
 """Lookup tables without hashing: ids of integer keys, edges of given vertices, members of sets of ids.
 
-Keys and ids are integers of a bounded range: a dense table needs one read per key, runs of consecutive keys a binary
-search over the runs, and a bitmap over the range one bit test per id.
+Keys and ids are integers of a bounded range. A dense table needs one read per key, runs of consecutive keys need a
+binary search over the runs, and a bitmap over the range needs one bit test per id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def look_up(table: Int64s, first: int, keys: Int64s) -> Int64s:
 
 
 def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) -> Int64s:
-    """[keys] starts[r] + key - firsts[r] for the run r of consecutive keys that contains a key, or -1 where none does.
+    """[keys] starts[r] + key - firsts[r] for the run r of consecutive keys that contains a key, or -1 if none does.
 
     >>> look_up_runs(np.array([0, 50]), np.array([10, 5]), np.array([0, 10]), np.array([3, 51, 10, 55])).tolist()
     [3, 11, -1, -1]
@@ -39,7 +39,7 @@ def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) 
 
 @kernel
 def _look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s, out: Int64s) -> None:
-    """Fills `out`, by a binary search over the ascending `firsts`: O(log runs) per key."""
+    """Fill `out` by a binary search over the ascending `firsts`: O(log runs) per key."""
     for i in range(keys.size):
         key, low, high = keys[i], 0, firsts.size
         while low < high:
@@ -55,16 +55,16 @@ def _look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s,
 
 @kernel
 def _look_up(table: Int64s, first: np.int64, keys: Int64s, out: Int64s) -> None:
-    """Fills `out`: one read of the table per key."""
+    """Fill `out` with one read of the table per key."""
     for i in range(keys.size):
         key = keys[i]
         out[i] = table[key - first] if key >= first and key - first < table.size else -1
 
 
 def ending_in(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> Int64s:
-    """The positions, ascending, of edges whose row's node is marked in `near`, or whose neighbour is marked in `far`.
+    """The positions, ascending, of edges whose row node is marked in `near`, or whose neighbour is marked in `far`.
 
-    Two passes, O(edges): the first counts, so that the result is allocated once.
+    Two passes, O(edges): the first pass counts, so that the result is allocated once.
     """
     found = np.empty(_count_ending(indptr, indices, near, far), np.int64)
     _list_ending(indptr, indices, near, far, found)
@@ -86,7 +86,7 @@ def _count_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools) -> in
 
 @kernel
 def _list_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools, found: Int64s) -> None:
-    """Fills `found` with their positions."""
+    """Fill `found` with their positions."""
     at = 0
     for v in range(indptr.size - 1):
         for p in range(indptr[v], indptr[v + 1]):
@@ -98,7 +98,10 @@ def _list_ending(indptr: Int64s, indices: Array, near: Bools, far: Bools, found:
 def find_edges(
     indptr: Int64s, time: Int64s | None, edge_id: Array, nodes: Int64s, times: Int64s | None, ids: Int64s
 ) -> Int64s:
-    """[edges] the position of each edge in its node's row, which is sorted by (time, edge id); -1: it is missing."""
+    """[edges] the position of each edge in its node's row, or -1 if it is missing.
+
+    Rows are sorted by (time, edge id).
+    """
     out = np.empty(nodes.size, np.int64)
     none = np.empty(0, np.int64)
     if time is None or times is None:
@@ -107,7 +110,7 @@ def find_edges(
     return out
 
 
-# A binary search by (time, edge id) in the row of each edge: O(log degree), where a pass over all would be O(edges).
+# A binary search by (time, edge id) in the row of each edge: O(log degree) instead of O(edges) for a pass over all.
 @kernel
 def _find_edges(
     indptr: Int64s, time: Int64s, edge_id: Array, nodes: Int64s, times: Int64s, ids: Int64s, out: Int64s
@@ -119,7 +122,7 @@ def _find_edges(
             continue
         low, high = indptr[nodes[i]], indptr[nodes[i] + 1]
         stop = high
-        if low < 0 or high > edge_id.size:  # damaged: reported as missing
+        if low < 0 or high > edge_id.size:  # damaged, and reported as missing
             continue
         while low < high:
             middle = (low + high) // 2
@@ -136,7 +139,7 @@ def _find_edges(
 
 
 def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
-    """The positions, ascending, of the edges that have one of the wanted ids: one pass over all edges.
+    """The positions, ascending, of the edges that have one of the wanted ids, by one pass over all edges.
 
     >>> find_ids(np.array([4, 0, 9, 7]), np.array([9, 5, 0])).tolist()
     [1, 2]
@@ -152,7 +155,7 @@ def find_ids(edge_id: Array, wanted: Int64s) -> Int64s:
 
 @kernel
 def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
-    """Sets bit `number - first` for each number; all bits exist."""
+    """Set bit `number - first` for each number. All these bits exist."""
     for i in range(numbers.size):
         place = numbers[i] - first
         bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
@@ -160,7 +163,7 @@ def _set_bits(numbers: Int64s, first: np.int64, bits: UInt64s) -> None:
 
 @kernel
 def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> int:
-    """Fills `out` with positions and returns how many; it may fill up, as a damaged array can contain an id twice."""
+    """Fill `out` with positions and return their number. `out` may fill up because a damaged array can repeat an id."""
     count = 0
     for p in range(edge_id.size):
         place = np.int64(edge_id[p]) - first
@@ -173,22 +176,22 @@ def _find_ids(edge_id: Array, first: np.int64, bits: UInt64s, out: Int64s) -> in
     return count
 
 
-# Membership in a set of ids: a bitmap over the range costs limit / 8 bytes, and one bit test per id.
+# Membership in a set of ids: a bitmap over the range occupies limit / 8 bytes, and a query is one bit test per id.
 def mark(numbers: Int64s, limit: int) -> UInt64s:
-    """A bitmap of the numbers below the limit, set for those given, which are 0 ≤ number < limit."""
+    """A bitmap of the numbers below the limit, set for the given numbers, which are 0 ≤ number < limit."""
     words = np.zeros((limit + 63) // 64, np.uint64)
     _set_bits(numbers, np.int64(0), words)
     return words
 
 
 def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
-    """The places in `numbers` of those whose bit is set.
+    """The indices of the `numbers` whose bit is set.
 
     >>> marked(mark(np.array([7, 2]), 10), 10, np.array([2, 9, 7, 2])).tolist()
     [0, 2, 3]
 
     Raises:
-        CorruptError: a number is not 0 ≤ number < limit.
+        CorruptError: A number is not 0 ≤ number < limit.
     """
     places = np.empty(numbers.size, np.int64)
     count = _marked(words, limit, numbers, places)
@@ -199,27 +202,27 @@ def marked(words: UInt64s, limit: int, numbers: Array) -> Int64s:
 
 @kernel
 def _marked(words: UInt64s, limit: int, numbers: Array, places: Int64s) -> int:
-    """Fills `places`; returns how many, or -1 where a number is out of range."""
+    """Fill `places` and return their number, or -1 if a number is out of range."""
     count = 0
     for i in range(numbers.size):
         number = np.int64(numbers[i])
         if number < 0 or number >= limit:
             return -1
         places[count] = i
-        # Branch-free: a place that is not a member is overwritten by the next.
+        # Branch-free: a place that is not a member is overwritten by the next one.
         count += int((words[number >> 6] >> np.uint64(number & 63)) & np.uint64(1))
     return count
 
 
 # Distinct ids by a bitmap and ranks: linear in the ids and in the words of their range, without sorting.
 def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
-    """The distinct ids, ascending, and [ids] the place of each among them.
+    """The distinct ids, ascending, and [ids] the index of each id among them.
 
     >>> [array.tolist() for array in distinct(np.array([70, 3, 70]), 100)]
     [[3, 70], [1, 0, 1]]
 
     Raises:
-        IndexError: an id is not 0 ≤ id < limit; its argument is that id.
+        IndexError: An id is not 0 ≤ id < limit. The argument of the error is that id.
     """
     plain = np.ascontiguousarray(ids, np.int64).view()
     plain.flags.writeable = False
@@ -234,7 +237,7 @@ def distinct(ids: Int64s, limit: int) -> tuple[Int64s, Int64s]:
 
 @kernel
 def _mark_ids(ids: Int64s, limit: int, bits: UInt64s) -> int:
-    """Sets a bit for each id; returns the position of one that is out of range, or -1."""
+    """Set a bit for each id and return the position of one that is out of range, or -1."""
     for i in range(ids.size):
         number = ids[i]
         if number < 0 or number >= limit:
@@ -245,7 +248,7 @@ def _mark_ids(ids: Int64s, limit: int, bits: UInt64s) -> int:
 
 @kernel
 def _rank(ids: Int64s, bits: UInt64s, before: Int64s, found: Int64s, places: Int64s) -> int:
-    """Fills `before`, `found` and `places` by rank queries; returns the number of set bits."""
+    """Fill `before`, `found` and `places` by rank queries and return the number of set bits."""
     count = np.int64(0)
     for w in range(bits.size):
         before[w] = count

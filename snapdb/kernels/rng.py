@@ -1,6 +1,7 @@
 """Random numbers: a counter-based generator (rng scheme `snapdb-1`) that hashes named parts and a slot, without state.
 
-All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64: numba turns uint64 + int64 to int64.
+All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64: numba converts uint64 + int64 to
+int64.
 
     >>> [hex(mix(np.uint64(1))), hex(fold(np.uint64(0), np.uint64(42)))]
     ['0x5692161d100b05e5', '0x57e1faba65107204']
@@ -19,8 +20,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """The increment of splitmix64: 2^64 over the golden ratio, made odd."""
 
 
-# A counter-based generator (Salmon et al., 2011): each number is a hash of the parts that name it, so that any thread
-# or device computes any draw alone, in any order. The mixer is that of splitmix64 (Steele, Lea and Flood, 2014).
+# A counter-based generator (Salmon et al., 2011): each number is a hash of the parts that identify it, so any thread or
+# device can compute any draw independently, in any order. The mixer is that of splitmix64 (Steele, Lea and Flood,
+# 2014).
 @kernel
 def mix(z: np.uint64) -> np.uint64:
     """splitmix64's finaliser: a bijection of 64 bits in which every bit of z affects every bit of the result."""
@@ -31,17 +33,17 @@ def mix(z: np.uint64) -> np.uint64:
 
 @kernel
 def fold(key: np.uint64, part: np.uint64) -> np.uint64:
-    """The key extended by one part; for a fixed key a bijection of the part. The first key is fold(0, seed)."""
+    """The key extended by one part, a bijection of the part for a fixed key. The first key is fold(0, seed)."""
     return mix((key ^ mix(part + _GOLDEN)) + _GOLDEN)
 
 
 @kernel
 def draw(key: np.uint64, slot: np.uint64) -> np.uint64:
-    """Number `slot` of the key's sequence of 64 random bits."""
+    """Element `slot` of the key's sequence of 64-bit random numbers."""
     return mix(key + slot * _GOLDEN)
 
 
-# Lemire's multiplication instead of a division (2019). Without his rejection step the bias is below n / 2^64, and each
+# Lemire's multiplication instead of a division (2019). Without the rejection step the bias is below n / 2^64, and each
 # draw consumes exactly one random number.
 @kernel
 def below(bits: np.uint64, n: np.uint64) -> np.uint64:
@@ -69,7 +71,7 @@ def fold_parts(seed: int, *parts: int) -> np.uint64:
 
 
 # One call for all parts. No key is passed to a kernel as a bare argument: numba dispatches a call with a uint64 scalar
-# and a tuple of arrays through Python, which took `sample_uniform` 170 µs instead of 6.
+# and a tuple of arrays through Python, which took `sample_uniform` 170 µs instead of 6 µs.
 @kernel
 def _fold_all(parts: UInt64s) -> np.uint64:
     key = np.uint64(0)
@@ -78,7 +80,7 @@ def _fold_all(parts: UInt64s) -> np.uint64:
     return key
 
 
-# A shuffle that is a pure function of its key: sorting by hash costs O(n log n), where Fisher-Yates needs a state.
+# A shuffle that is a pure function of its key: sorting by hash costs O(n log n), whereas Fisher-Yates needs state.
 def shuffle(key: np.uint64, count: int) -> Int64s:
     """The numbers 0 ≤ i < count in the order of fold(key, i).
 
@@ -87,9 +89,9 @@ def shuffle(key: np.uint64, count: int) -> Int64s:
     return np.argsort(fold_each(key, np.arange(count, dtype=np.int64))).astype(np.int64, copy=False)
 
 
-# Keys: the parts in which two draws differ, in the order in which they are folded.
+# Keys: the parts that distinguish draws, in the order in which they are folded.
 EVERY_HOP = 2**32 - 1
-"""The hop of keys that do not depend on the hop."""
+"""The hop in keys that do not depend on the hop."""
 
 
 class Domain(IntEnum):
@@ -107,7 +109,7 @@ class Domain(IntEnum):
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
     """The pick key of a hop over one edge type: folding a node's dense id into it gives the node's key.
 
-    `batch` is the global batch number, `edge_type` is `Relation.hash`.
+    `batch` is the global batch number, and `edge_type` is `Relation.hash`.
 
     >>> hex(fold(pick_prefix(42, 7, 1, 0x860DA7D90BDD38F6), np.uint64(123456)))
     '0xf0a625c1c1ab29d8'
@@ -116,7 +118,7 @@ def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
 
 
 def fresh_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
-    """The key of a hop's residual draws over one edge type: like `pick_prefix`."""
+    """The key of a hop's residual draws over one edge type, analogous to `pick_prefix`."""
     return fold_parts(seed, Domain.FRESH, batch, hop, edge_type)
 
 
@@ -130,8 +132,8 @@ def labor_keys(
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     """The parts of a neighbour's variate: (key, key of the next period, key of phases, elapsed share of the period).
 
-    A variate lasts `dependent` batches. It is redrawn when the upper half of fold(key of phases, dense id) plus the
-    share reaches 2^32; a key is that of the whole hop, without the edge type.
+    A variate is used for `dependent` batches. It is redrawn when the upper half of fold(key of phases, dense id) plus
+    the share reaches 2^32. Keys are those of the whole hop, without the edge type.
     """
     whole, share = divmod((batch << 32) // dependent, 1 << 32)
     now, later = (fold_parts(seed, Domain.HASH, round_, hop) for round_ in (whole, whole + 1))

@@ -1,7 +1,7 @@
-"""Torch operators with the random numbers of `kernels/rng.py`, and with ragged rows, for draws on any device.
+"""Torch operators for the random numbers of `kernels/rng.py` and for ragged rows, for draws on any device.
 
 torch has no unsigned arithmetic, but its int64 wraps: a word is the int64 with the same bits, and only shifts and
-comparisons need care.
+comparisons need special treatment.
 
     >>> import torch
     >>> hex(int(_mix(torch.tensor(1))))
@@ -33,24 +33,24 @@ FIRST, SECOND = signed(0xBF58476D1CE4E5B9), signed(0x94D049BB133111EB)
 
 
 def shifted(words: Tensor, bits: int) -> Tensor:
-    """Logical right shift: torch's own shift copies the sign bit."""
+    """Logical right shift. torch's own shift copies the sign bit."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _mix(words: Tensor) -> Tensor:
-    """Each word mixed by splitmix64's finaliser: see `rng.mix`."""
+    """Mix each word with splitmix64's finaliser: see `rng.mix`."""
     z = (words ^ shifted(words, 30)) * FIRST
     z = (z ^ shifted(z, 27)) * SECOND
     return z ^ shifted(z, 31)
 
 
 def fold(key: Tensor | int, part: Tensor) -> Tensor:
-    """The key extended by each part; keys and parts broadcast."""
+    """The key extended by each part. Keys and parts broadcast."""
     return _mix((_mix(part + _GOLDEN) ^ key) + _GOLDEN)
 
 
 def draw(key: Tensor, slot: Tensor | int) -> Tensor:
-    """Number `slot` of each key's sequence of 64 random bits; keys and slots broadcast.
+    """Element `slot` of each key's sequence of 64-bit random numbers. Keys and slots broadcast.
 
     >>> import torch
     >>> key = torch.tensor([signed(0xF0A625C1C1AB29D8)])
@@ -72,7 +72,7 @@ def below(bits: Tensor, n: Tensor) -> Tensor:
     >>> below(torch.tensor(signed(0xFBC33FA4663DF263)), torch.tensor([10, 2**31 - 1, 2**40])).tolist()
     [9, 2111938513, 1081312519270]
     """
-    # The high half of a 128-bit product from four 32-bit products, as torch has no wider integer.
+    # The high half of a 128-bit product from four 32-bit products, because torch has no wider integer.
     a, b = shifted(bits, 32), bits & _LOW
     c, d = n >> 32, n & _LOW
     q = a * d + shifted(b * d, 32)
@@ -90,23 +90,23 @@ def unsigned_order(words: Tensor) -> Tensor:
     return words ^ _LEAST
 
 
-# Ragged rows without a loop over rows: each element carries its row's number, and each operator runs over all elements
-# of all rows.
+# Ragged rows without a loop over rows: each element carries its row number, and each operator runs over all elements of
+# all rows.
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The row number, and the rank in its row, of each element of rows of `counts` elements.
+    """The row number of each element of rows of `counts` elements, and its rank in the row.
 
     >>> [found.tolist() for found in spread(torch.tensor([2, 0, 3]))]
     [[0, 0, 2, 2, 2], [0, 1, 0, 1, 2]]
     """
     ends = counts.cumsum(0)
-    # `output_size` spares repeat_interleave a second synchronization with the device.
+    # `output_size` avoids a second synchronization with the device in repeat_interleave.
     total = int(ends[-1]) if counts.numel() else 0
     rows = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts, output_size=total)
     return rows, torch.arange(total, device=counts.device) - (ends - counts)[rows]
 
 
 def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
-    """[rows] how many elements of each row are kept, for rows of `counts` elements.
+    """[rows] the number of kept elements per row, for rows of `counts` elements.
 
     >>> counts_of(torch.tensor([True, False, True]), torch.tensor([2, 0, 1])).tolist()
     [1, 0, 1]
@@ -119,7 +119,7 @@ def counts_of(kept: Tensor, counts: Tensor) -> Tensor:
 def place(starts: Tensor, counts: Tensor, rows: Tensor, ranks: Tensor) -> Tensor:
     """The positions of elements given by row and rank.
 
-    A row consists of consecutive pieces: `starts` and `counts` are [pieces, rows].
+    A row consists of consecutive pieces. `starts` and `counts` are [pieces, rows].
 
     >>> starts, counts = torch.tensor([[10], [20]]), torch.tensor([[2], [3]])
     >>> place(starts, counts, torch.tensor([0, 0, 0]), torch.tensor([1, 2, 4])).tolist()
@@ -143,7 +143,7 @@ def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, 
     """
     if values.numel() == 0:
         return low
-    # A fixed number of steps, as a data-dependent loop would synchronize with the device in each.
+    # A fixed number of steps, because a data-dependent loop would synchronize with the device in each step.
     for _ in range(steps):
         middle = (low + high) >> 1
         less = (low < high) & (values[middle.clamp(max=values.numel() - 1)] < bound)
@@ -152,7 +152,9 @@ def lower_bound(values: Tensor, low: Tensor, high: Tensor, bound: Tensor | int, 
 
 
 def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
-    """The order that sorts the elements of each row by these keys, the first key first, then by position.
+    """The order that sorts the elements of each row by these keys, then by position.
+
+    The first key is the most significant.
 
     >>> order_in_rows(torch.tensor([0, 0, 1]), torch.tensor([5, 3, 1])).tolist()
     [1, 0, 2]
@@ -165,7 +167,7 @@ def order_in_rows(rows: Tensor, *keys: Tensor) -> Tensor:
 
 
 def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
-    """Ranges of rows of not many more than `most` elements each; one row is never cut.
+    """Ranges of rows with about `most` elements each. A row is never divided.
 
     >>> chunks(torch.tensor([3, 3, 0, 9, 1]), most=5)
     [(0, 2), (2, 4), (4, 5)]
@@ -179,16 +181,16 @@ def chunks(sizes: Tensor, most: int) -> list[tuple[int, int]]:
     return list(pairwise(sorted({0, *cuts, sizes.numel()})))
 
 
-# Floyd's sampling for many rows at once: k steps, each over all rows, and O(k²) comparisons per row, which a GPU does
-# faster than any scheme with a table per row. Naive twin: `floyd` of tests/support/oracle/numbers.py.
+# Floyd's sampling for many rows at once: k steps, each over all rows, and O(k²) comparisons per row, which a GPU
+# executes faster than any scheme with a table per row. Naive twin: `floyd` of tests/support/oracle/numbers.py.
 MOST = 1024
-"""The most draws per row: with more, comparing each with all earlier ones takes too long."""
+"""The maximum number of draws per row. With more, comparing each draw with all earlier ones takes too long."""
 
 
 def floyd(keys: Tensor, degrees: Tensor, k: int, counts: Tensor | None = None) -> Tensor:
     """[rows, k] distinct places of each row of `degrees` > k places, in draw order.
 
-    Where `counts` [rows] are given, 0 ≤ count ≤ k, only the first `counts` values of a row are valid.
+    If `counts` [rows] is given, 0 ≤ count ≤ k, only the first `counts` values of each row are valid.
 
     >>> from snapdb.kernels.torch_ops import signed
     >>> floyd(torch.tensor([signed(0xF0A625C1C1AB29D8)]), torch.tensor([20]), 5).tolist()
@@ -210,7 +212,7 @@ FAR = 2**62
 
 
 def past(chosen: Tensor, ranks: Tensor) -> Tensor:
-    """Maps ranks among the elements that are not chosen to ranks among all.
+    """Map ranks among the elements that are not chosen to ranks among all.
 
     Both are [rows, …], `chosen` padded with FAR.
 
@@ -218,12 +220,12 @@ def past(chosen: Tensor, ranks: Tensor) -> Tensor:
     [[1, 3, 5], [3, 4, 5]]
     """
     ordered, _ = chosen.sort(1)
-    free = ordered - torch.arange(chosen.shape[1], device=chosen.device)  # free places before each
+    free = ordered - torch.arange(chosen.shape[1], device=chosen.device)  # free places before each chosen one
     return ranks + torch.searchsorted(free, ranks.contiguous(), right=True)
 
 
 def is_among(values: Tensor, ranks: Tensor) -> Tensor:
-    """Whether each rank is among the ascending values of its row; both are [rows, …], with at least one value per row.
+    """Whether each rank is among the ascending values of its row. Both are [rows, …], with at least one value per row.
 
     >>> is_among(torch.tensor([[1, 5, FAR]]), torch.tensor([[0, 1, 5, 6]])).tolist()
     [[False, True, True, False]]
@@ -232,12 +234,12 @@ def is_among(values: Tensor, ranks: Tensor) -> Tensor:
     return values.gather(1, at) == ranks
 
 
-# Local ids by first appearance, by a stable sort: the same on every device.
+# Local ids by first appearance, from a stable sort, which gives the same result on every device.
 def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
-    """The local ids of `met`, and the places in it of those that are new, by first appearance.
+    """The local ids of `met`, and the indices in it of new ids, by first appearance.
 
     Args:
-        known: Ids that have a local id already, which is their place here.
+        known: Ids that already have a local id, which is their index here.
         met: Ids to relabel, in order.
 
     >>> [found.tolist() for found in number(torch.tensor([7, 9]), torch.tensor([8, 9, 5, 8]))]
@@ -256,7 +258,8 @@ def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
     return local[known.numel() :], fresh.nonzero().squeeze(1)
 
 
-# Scores of weighted draws: integers, and single operations on float64, which IEEE 754 rounds alike on every device.
+# Scores of weighted draws: integers, and single operations on float64, which IEEE 754 rounds identically on every
+# device.
 def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
     """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: the finishing time of an edge of weight 1.
 
@@ -277,17 +280,20 @@ def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
 
 
 def race(bits: Tensor, weights: Tensor, table: Tensor) -> Tensor:
-    """The finishing time of each edge in an exponential race, by its 32 random bits and its weight; the least win."""
+    """The finishing time of each edge in an exponential race, by its 32 random bits and its weight.
+
+    The least times win.
+    """
     return _race_lengths(bits, table).to(torch.float64) / weights
 
 
 def priority(bits: Tensor, weights: Tensor) -> Tensor:
-    """The priority (bits + 1/2) / weight of each edge; the least are drawn."""
+    """The priority (bits + 1/2) / weight of each edge. The edges with the least priorities are drawn."""
     return (bits.to(torch.float64) + 0.5) / weights
 
 
 def heavy(weights: Tensor, most: Tensor) -> Tensor:
-    """The weights as integers, in units of 2^-32 of `most`; 0 where `most` is 0.
+    """The weights as integers, in units of 2^-32 of `most`, or 0 if `most` is 0.
 
     >>> heavy(torch.tensor([0.5, 3.0, 0.0]), torch.tensor([1.0, 3.0, 0.0])).tolist()
     [2147483648, 4294967296, 0]

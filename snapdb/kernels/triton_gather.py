@@ -1,11 +1,11 @@
 """A Triton kernel by which a GPU reads rows from the host's page-locked memory, without a copy of them on the host.
 
-Where the features of a graph do not fit on the GPU, threads otherwise gather a batch's rows into page-locked memory,
-from which they are copied: a row crosses the host's memory three times. Here it crosses the bus once, straight from
-its place (zero-copy access: Min et al., "Large Graph Convolutional Network Training with GPU-Oriented Data
-Communication Architecture", VLDB 2021).
+If the features of a graph do not fit on the GPU, threads otherwise gather a batch's rows into page-locked memory, from
+which they are copied to the GPU: a row crosses host memory three times. With this kernel it crosses the bus once,
+directly from its place (zero-copy access: Min et al., "Large Graph Convolutional Network Training with GPU-Oriented
+Data Communication Architecture", VLDB 2021).
 
-Needs Triton, which torch brings where it is built for CUDA. With TRITON_INTERPRET=1 it runs on the CPU, for tests.
+Requires Triton, which builds of torch for CUDA include. With TRITON_INTERPRET=1 it runs on the CPU, for tests.
 Naive twin: `rows[ids]`.
 """
 
@@ -19,12 +19,13 @@ import triton.language as tl
 from torch import Tensor
 
 _WORDS: dict[int, torch.dtype] = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
-"""Integer dtypes by size in bytes, the largest first: a row is copied in words of the largest size that divides it."""
+"""Integer dtypes by size in bytes, the largest first. A row is copied in words of the largest size that divides its
+size."""
 _MOST = 1024
-"""The most words that one program copies at once."""
+"""The maximum number of words that one program copies at once."""
 
 
-# One program per row: its reads are consecutive, and so cross the bus as few large requests. O(width) per row.
+# One program per row: its reads are consecutive, so they cross the bus as a few large requests. O(width) per row.
 @triton.jit
 def _copy_rows(rows: Any, ids: Any, out: Any, width: Any, words: tl.constexpr) -> None:
     place = tl.program_id(0).to(tl.int64)
@@ -40,7 +41,7 @@ def gather_zero_copy(rows: Tensor, ids: Tensor) -> Tensor:
 
     Args:
         rows: [any, ...] contiguous, in page-locked memory or on the device.
-        ids: [n] int64 or int32, each of which must be a row: ids are not checked.
+        ids: [n] int64 or int32. Each id must be a row number, because ids are not checked.
     """
     out = torch.empty((len(ids), *rows.shape[1:]), dtype=rows.dtype, device=ids.device)
     size = out.element_size() * out[0].numel() if len(ids) else 0

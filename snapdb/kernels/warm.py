@@ -19,10 +19,10 @@ _warm = Event()
 
 @contextmanager
 def warming() -> Iterator[None]:
-    """Loads the kernels of plain sampling, or compiles those without a cache, while the block runs.
+    """Load the kernels of plain sampling, or compile those without a cache, while the block runs.
 
-    The thread has ended when the block is left: a process that forks while numba holds its lock leaves it locked in the
-    child. An error of the block is raised without waiting for the thread.
+    The thread has ended when the block is left: if a process forks while numba holds its lock, the lock stays held in
+    the child. An error in the block is raised without waiting for the thread.
     """
     if _warm.is_set():
         yield
@@ -34,10 +34,10 @@ def warming() -> Iterator[None]:
 
 
 def load_kernels() -> None:
-    """Samples one edge and gathers a few rows, which loads those kernels, or compiles them where there is no cache."""
+    """Sample one edge and gather a few rows, which loads those kernels, or compiles them if there is no cache."""
     one = np.zeros(1, np.int64)
     rows = row_arrays(np.array([0, 1]), np.zeros(1, np.int32))
-    # Arguments have exactly the types of a batch's: numba compiles a variant for each tuple of types.
+    # Arguments have exactly the types of a batch's arguments, because numba compiles a variant for each tuple of types.
     keys = DrawKeys(*[fold_parts(0)] * 5)
     fold_each(keys.pick, one)
     is_plain(rows)

@@ -1,11 +1,12 @@
 """The delta of a refreshed adjacency: where each touched row first differs, and the source of each edge from there on.
 
-A logical row is a range of the base's row and then a row of the old delta, both sorted by (time, edge id). Rows before
-the first difference are kept; the rest of a touched row is a three-way merge of base, old delta and added edges,
-without the removed ones. One ascending walk visits all touched nodes. An added edge later than its row's last one, the
-usual case, costs one comparison; a removed edge costs a binary search; unchanged rows cost nothing.
+A logical row is a range of the base's row followed by a row of the old delta, both sorted by (time, edge id). The part
+of a row before the first difference is kept. The rest of a touched row is a three-way merge of base, old delta and
+added edges, without the removed edges. One ascending pass visits all touched nodes. An added edge that is later than
+its row's last edge, the usual case, costs one comparison. A removed edge costs a binary search. Unchanged rows cost
+nothing.
 
-Naive twin: the rows that tests/storage/test_topology.py sorts anew.
+Naive twin: the rows that tests/storage/test_topology.py sorts from scratch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Keys(NamedTuple):
     """The sort keys of edges, by position."""
 
     time: Int64s
-    """Event times; empty where edges have none and are sorted by edge id alone."""
+    """Event times. Empty if edges have no times and are sorted by edge id only."""
     edge_id: Array
     """Edge ids, int32 or int64."""
 
@@ -39,11 +40,11 @@ class Base(NamedTuple):
     """[base nodes + 1] where each row starts."""
     keys: Keys
     last: int
-    """The greatest event time in the base, or the greatest int64 where that is not known."""
+    """The greatest event time in the base, or the greatest int64 if it is not known."""
 
 
 class Lists(NamedTuple):
-    """Lists of edges sorted by (time, edge id), one for each of some ascending nodes."""
+    """Lists of edges sorted by (time, edge id), one list per node. The nodes ascend."""
 
     nodes: Int64s
     """[lists] the nodes, ascending."""
@@ -58,7 +59,7 @@ class Outline(NamedTuple):
     nodes: Int64s
     """[touched] the nodes, ascending."""
     kept: Int64s
-    """[touched] how many positions of the base's row are kept."""
+    """[touched] the number of positions of the base's row that are kept."""
     indptr: Int64s
     """[touched + 1] where each row starts in the delta."""
 
@@ -74,7 +75,7 @@ class _Row(NamedTuple):
 
 @kernel
 def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indptr: Int64s, held: int) -> bool:
-    """Whether nodes ascend, their rows partition the `held` edges, and each keeps no more than its base row."""
+    """Whether nodes ascend, their rows partition the `held` edges, and each node keeps no more than its base row."""
     before = np.int64(-1)
     if indptr[0] != 0 or indptr[nodes.size] != held:
         return False
@@ -88,7 +89,10 @@ def is_delta(base_indptr: Int64s, edges: int, nodes: Int64s, kept: Int64s, indpt
 
 @kernel
 def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Number]:
-    """The start and the length of a row of the base: an empty one for a node beyond it, length -1 for a damaged one."""
+    """The start and the length of a base row.
+
+    A node beyond the base has an empty row, and a damaged row has length -1.
+    """
     if node < 0 or node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
     start, stop = indptr[node], indptr[node + 1]
@@ -97,7 +101,10 @@ def _stretch(indptr: Int64s, edges: int, node: _Number) -> tuple[_Number, _Numbe
 
 @kernel
 def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _Number]:
-    """The range of a node's list, and the number of the next list; `at` is the first list not before the node."""
+    """The range of a node's list, and the index of the next list.
+
+    `at` is the first list that is not before the node.
+    """
     if at < lists.nodes.size and lists.nodes[at] == node:
         return lists.indptr[at], lists.indptr[at + 1], at + 1
     return np.int64(0), np.int64(0), at
@@ -105,13 +112,13 @@ def _list(lists: Lists, at: _Number, node: _Number) -> tuple[_Number, _Number, _
 
 @kernel
 def _least(lists: Lists, at: _Number, other: _Number) -> _Number:
-    """The smaller of the node of list number `at` and `other`."""
+    """The smaller of the node of list `at` and `other`."""
     return min(lists.nodes[at], other) if at < lists.nodes.size else other
 
 
 @kernel
 def _key(keys: Keys, p: int | _Number) -> tuple[_Number, _Number]:
-    """(time, edge id) at a position; (edge id, edge id) where edges have no time."""
+    """(time, edge id) at a position, or (edge id, edge id) if edges have no time."""
     number = np.int64(keys.edge_id[p])
     return (keys.time[p] if keys.time.size else number), number
 
@@ -126,7 +133,7 @@ def _key_at(p: int | _Number, row: _Row, base: Base, old: Lists) -> tuple[_Numbe
 
 @kernel
 def _not_before(key: tuple[_Number, _Number], row: _Row, base: Base, old: Lists) -> _Number:
-    """The first position of a logical row whose key is not less than this one: a binary search."""
+    """The first position of a logical row whose key is not less than `key`, by binary search."""
     low, high = np.int64(0), row.length + row.high - row.low
     while low < high:
         middle = (low + high) // 2
@@ -141,9 +148,9 @@ def _not_before(key: tuple[_Number, _Number], row: _Row, base: Base, old: Lists)
 def _locate_removed(
     low: _Number, high: _Number, removed: Keys, row: _Row, base: Base, old: Lists, positions: Int64s
 ) -> tuple[_Number, _Number]:
-    """Fills `positions` of the removed edges low ≤ g < high.
+    """Fill `positions` of the removed edges low ≤ g < high.
 
-    Returns the least of the positions, and the number of a removed edge that is not in the row or comes twice, or -1.
+    Returns the least of the positions, and -1 or the index of a removed edge that is not in the row or occurs twice.
     """
     degree = row.length + row.high - row.low
     first, before = degree, np.int64(-1)
@@ -161,13 +168,13 @@ def _locate_removed(
 def find_changes(
     base: Base, old: Lists, held: Int64s, removed: Lists, added: Lists, outline: Outline, positions: Int64s
 ) -> tuple[int, int]:
-    """Fills the outline, which has room for all nodes of the lists, and `positions` in the logical rows of `removed`.
+    """Fill the outline, which has room for all nodes of the lists, and `positions` in the logical rows of `removed`.
 
-    `held` is how many positions of their base rows the nodes of `old` keep.
+    `held` is the number of positions of their base rows that the nodes of `old` keep.
 
     Returns:
-        The number of touched nodes, and -1; or DAMAGED; or which removed edge is missing from its row, or removed
-        twice.
+        The number of touched nodes and -1, or the number of touched nodes so far and an error: DAMAGED, or the index of
+        a removed edge that is missing from its row or removed twice.
     """
     nodes, keeps, indptr = outline
     o, r, a, t = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -198,7 +205,7 @@ def find_changes(
         added_low, added_high, a = _list(added, a, node)
         if added_low < added_high:
             key = _key(added.keys, added_low)
-            if low < high:  # append-only streams: the row's last edge is nearly always earlier than the added ones
+            if low < high:  # append-only streams: the row's last edge is nearly always earlier than the added edges
                 late = bool(_key(old.keys, high - 1) >= key)
             else:
                 late = bool(key[0] <= base.last and length > 0 and _key(base.keys, start + length - 1) >= key)
@@ -215,7 +222,7 @@ def find_changes(
 def list_tails(
     base: Base, old: Lists, removed: Lists, added: Lists, outline: Outline, positions: Int64s, origin: Int64s
 ) -> None:
-    """Fills `origin` with the position that each edge of the new rows is copied from.
+    """Fill `origin` with the position that each edge of the new rows is copied from.
 
     Positions count through the base, then `old`, then `added`.
     """
@@ -238,7 +245,7 @@ def list_tails(
         removed_low, removed_high, r = _list(removed, r, node)
         added_low, added_high, a = _list(added, a, node)
         cut = end - at - (high - low) + (removed_high - removed_low) - (added_high - added_low)
-        # Only a row whose order changes is merged. Otherwise its old delta and the added edges are concatenated, which
+        # A row is merged only if its order changes. Otherwise its old delta and the added edges are concatenated, which
         # is the common case.
         mixed = cut > 0 or removed_low < removed_high
         if added_low < added_high and low < high:
@@ -267,7 +274,7 @@ def _merge_row(
     high: _Number,
     origin: Int64s,
 ) -> None:
-    """Fills `origin` for one row: positions from `kept` on without `gone`, merged with added edges low ≤ i < high."""
+    """Fill `origin` for one row: positions from `kept` on without `gone`, merged with added edges low ≤ i < high."""
     base_end = base.keys.edge_id.size
     old_end = base_end + old.keys.edge_id.size
     passed, at = 0, 0
@@ -289,7 +296,7 @@ def _merge_row(
 # One column of rows over a base, an old delta and added edges, copied in the order of `origin`: O(edges of the delta).
 @kernel
 def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: Array) -> None:
-    """Fills `out` with the values at positions that count through `first`, `second` and `third`."""
+    """Fill `out` with the values at positions that count through `first`, `second` and `third`."""
     seconds = first.size
     thirds = seconds + second.size
     for i in range(origin.size):
@@ -306,9 +313,9 @@ def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: A
 def merge_column(
     low: int, high: int, base_indptr: Int64s, base: Array, outline: Outline, delta: Array, out: Array
 ) -> None:
-    """Fills `out` with one column of the logical rows of nodes low ≤ v < high.
+    """Fill `out` with one column of the logical rows of nodes low ≤ v < high.
 
-    The outline is of the touched nodes in that range; its `indptr` counts from 0 in `delta`.
+    The outline covers the touched nodes in that range, and its `indptr` counts from 0 in `delta`.
     """
     nodes, kept, indptr = outline
     at = 0

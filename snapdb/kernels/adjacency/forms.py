@@ -1,6 +1,6 @@
 """The arrays of a relation's rows as kernels read them, for every encoding.
 
-A node's logical row is a range of the base, cut short where a delta takes over, and then a range of the delta.
+A node's logical row is a range of the base, cut short where a delta takes over, followed by a range of the delta.
 `degrees` may end it early, and `live` may leave out some of its positions. Physical positions count through the base
 and then through the delta. A part that an encoding lacks is an empty array, so that all encodings share one compiled
 kernel.
@@ -29,7 +29,7 @@ class _Parts(Protocol):
 
 
 ByPosition: TypeAlias = Array | tuple[Array, Array | None] | _Parts
-"""Values by physical position: of the base alone, or of the base and its delta."""
+"""Values by physical position, for the base only or for the base and its delta."""
 
 DAMAGED = "an adjacency is damaged: an index is out of range; CHECK DATABASE lists the file"
 
@@ -38,22 +38,22 @@ class DeltaArrays(NamedTuple):
     """The delta rows of touched nodes, which replace the base row from position `kept` on."""
 
     touched: UInt64s
-    """A bitmap over nodes: whether each is touched."""
+    """A bitmap of the touched nodes."""
     ranks: Int64s
-    """[words] how many nodes are touched before each word of `touched`."""
+    """[words] the number of touched nodes before each word of `touched`."""
     kept: Int64s
-    """[touched] how many positions of the base row precede the delta row, by rank among the touched nodes."""
+    """[touched] the number of positions of the base row that precede the delta row, by rank among the touched nodes."""
     indptr: Int64s
     """[touched + 1] where each delta row starts in `indices`."""
     indices: Array
-    """Neighbour ids, of the dtype of the base's indices."""
+    """Neighbour ids, with the dtype of the base's indices."""
 
 
 class LiveArrays(NamedTuple):
-    """The bitmap of the physical positions that are in the snapshot; empty arrays: all are."""
+    """The bitmap of the physical positions that are in the snapshot. Empty if all positions are."""
 
     words: UInt64s
-    """A bit for each physical position."""
+    """One bit per physical position."""
     before: Int64s
     """The rank directory of `words`: see `rank_blocks`."""
 
@@ -62,17 +62,18 @@ class RowArrays(NamedTuple):
     """A relation's rows as read-only, contiguous arrays: see `row_arrays`."""
 
     nodes: int
-    """The number of rows: nodes 0 ≤ id < nodes have one, an empty one beyond the base where no delta touches it."""
+    """The number of rows: one for each node 0 ≤ id < nodes. A row beyond the base is empty unless a delta touches
+    it."""
     indptr: Int64s
     """[base nodes + 1] where each base row starts in `indices`."""
     indices: Array
     """Neighbour ids of the base, int32 or int64."""
     degrees: npt.NDArray[np.uint32]
-    """[nodes] how many logical positions of each row are in the snapshot; empty: all."""
+    """[nodes] the number of logical positions of each row that are in the snapshot. Empty if all are."""
     live: LiveArrays
-    """The positions that are in the snapshot; empty: all."""
+    """The positions that are in the snapshot. Empty if all are."""
     delta: DeltaArrays
-    """The delta; empty: there is none."""
+    """The delta. Empty if there is none."""
 
 
 def row_arrays(
@@ -84,10 +85,10 @@ def row_arrays(
     live: LiveArrays | None = None,
     delta: DeltaArrays | None = None,
 ) -> RowArrays:
-    """Rows as kernels read them, without a copy where the arrays have the right dtypes.
+    """Rows as kernels read them, without a copy if the arrays have the right dtypes.
 
     Raises:
-        CorruptError: `degrees` has not one value per node, or `live` not one bit per physical position.
+        CorruptError: `degrees` does not have one value per node, or `live` does not have one bit per physical position.
     """
     count = max(indptr.size - 1, 0) if nodes is None else nodes
     bits = plain_array(np.empty(0), np.uint64)
@@ -115,10 +116,10 @@ def live_arrays(words: UInt64s) -> LiveArrays:
 def delta_arrays(
     touched: Int64s, kept: Int64s, indptr: Int64s, indices: Array, nodes: int, kind: npt.DTypeLike
 ) -> DeltaArrays:
-    """The arrays of a delta over a base whose indices are of `kind`; `touched` are ascending nodes.
+    """The arrays of a delta over a base whose indices have dtype `kind`. `touched` contains ascending nodes.
 
     Raises:
-        CorruptError: the nodes do not ascend, one is not 0 ≤ id < nodes, or one has no row.
+        CorruptError: The nodes do not ascend, one is not 0 ≤ id < nodes, or one has no row.
     """
     if kept.size != touched.size or indptr.size != touched.size + 1:
         raise CorruptError(DAMAGED)
@@ -134,7 +135,7 @@ def delta_arrays(
     )
 
 
-# One bit per node marks it as touched, and the rank of its word gives its row's number in the delta (Jacobson's rank,
+# One bit per node marks it as touched, and the rank of its word gives its row number in the delta (Jacobson's rank,
 # 1989): O(1) per node.
 @kernel
 def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
@@ -151,21 +152,21 @@ def _mark(touched: Int64s, nodes: int, bits: UInt64s, ranks: Int64s) -> bool:
 
 
 def plain_array(values: Array, kind: npt.DTypeLike) -> Array:
-    """A contiguous read-only view or copy: numba compiles a kernel once per array layout and mutability."""
+    """A contiguous read-only view or copy, because numba compiles a kernel once per array layout and mutability."""
     plain = np.ascontiguousarray(values, dtype=kind).view()
     plain.flags.writeable = False
     return plain
 
 
 def parts_of(values: ByPosition) -> tuple[Array, Array | None]:
-    """The values of the base, and those of its delta or None."""
+    """The values of the base, and the values of the delta or None."""
     if isinstance(values, np.ndarray):
         return values, None
     return (values[0], values[1]) if isinstance(values, tuple) else (values.base, values.delta)
 
 
 class ColumnArrays(NamedTuple):
-    """A column of edges by physical position; both parts are empty where no kernel needs it."""
+    """A column of edges by physical position. Both parts are empty if no kernel needs it."""
 
     base: Array
     """[base edges] values of the base's edges."""
@@ -174,10 +175,10 @@ class ColumnArrays(NamedTuple):
 
 
 def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArrays) -> ColumnArrays:
-    """The values of a column of these rows as kernels read them; empty for None.
+    """The values of a column of these rows as kernels read them. Empty if `values` is None.
 
     Raises:
-        CorruptError: there is not one value for each physical position.
+        CorruptError: The number of values is not the number of physical positions.
     """
     if values is None:
         return ColumnArrays(plain_array(np.empty(0), kind), plain_array(np.empty(0), kind))
@@ -190,7 +191,7 @@ def column_arrays(values: ByPosition | None, kind: npt.DTypeLike, rows: RowArray
 
 @kernel
 def has_values(column: ColumnArrays) -> bool:
-    """Whether a column has values: it has none where it is not needed, or where there are no edges."""
+    """Whether a column has values. It has none if it is not needed, or if there are no edges."""
     return column.base.size + column.delta.size > 0
 
 
@@ -204,6 +205,6 @@ def value_at(column: ColumnArrays, position: int | np.int64) -> Any:
 
 @kernel
 def neighbor_at(rows: RowArrays, position: int | np.int64) -> np.int64:
-    """The stored id of the neighbour at a physical position; a damaged one may be out of range."""
+    """The stored id of the neighbour at a physical position. A damaged id may be out of range."""
     base = rows.indices
     return np.int64(base[position]) if position < base.size else np.int64(rows.delta.indices[position - base.size])

@@ -1,8 +1,9 @@
 """A stable radix sort of edges into rows: by bucket of nodes, by node, and within rows by (time, edge id).
 
-Two O(edges) passes, one column at a time: the first puts edges into buckets, whose counters fit into the cache, the
-second sorts one bucket, which fits too. Edges arrive by time, so that most rows are then time-sorted already and cost
-one comparison per edge; the others are merge-sorted. Naive twin: `np.lexsort` in tests/storage/test_topology.py.
+Two O(edges) passes, one column at a time: the first puts edges into buckets, whose counters fit into the cache, and the
+second sorts one bucket at a time, which also fits. Edges arrive by time, so most rows are then already time-sorted and
+cost one comparison per edge. The other rows are merge-sorted. Naive twin: `np.lexsort` in
+tests/storage/test_topology.py.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from snapdb.arrays import Array, Int32s, Int64s
 from snapdb.kernels.compiled import allocating_kernel, kernel
 
 _SHORT = 24
-"""Edges up to which insertion sort beats merging."""
+"""The number of edges up to which insertion sort is faster than merging."""
 
 
 @kernel
 def count_buckets(nodes: Array, shift: int, counts: Int64s) -> None:
-    """Adds to `counts` the number of edges in each bucket of 2^shift nodes."""
+    """Add to `counts` the number of edges in each bucket of 2^shift nodes."""
     for i in range(nodes.size):
         counts[nodes[i] >> shift] += 1
 
 
 @kernel
 def place_in_buckets(nodes: Array, shift: int, cursor: Int64s, places: Int32s, local: Array) -> None:
-    """Fills `places` [edges] with each edge's position by bucket, and `local` there with the node's rank in the bucket.
+    """Fill `places` [edges] with each edge's position by bucket, and `local` there with its node's rank in the bucket.
 
-    `cursor` holds the next free position of each bucket, and is advanced.
+    `cursor` contains the next free position of each bucket, and is advanced.
     """
     mask = (np.int64(1) << shift) - 1
     for i in range(nodes.size):
@@ -42,14 +43,14 @@ def place_in_buckets(nodes: Array, shift: int, cursor: Int64s, places: Int32s, l
 
 @kernel
 def spread(values: Array, places: Int32s, out: Array) -> None:
-    """Scatters: out[places[i]] = values[i]."""
+    """Scatter: out[places[i]] = values[i]."""
     for i in range(values.size):
         out[places[i]] = values[i]
 
 
 @kernel
 def pick(values: Array, order: Array, out: Array) -> None:
-    """Gathers: out[p] = values[order[p]]."""
+    """Gather: out[p] = values[order[p]]."""
     for p in range(order.size):
         out[p] = values[order[p]]
 
@@ -58,7 +59,7 @@ def pick(values: Array, order: Array, out: Array) -> None:
 # and put each edge at its node's cursor, which ends as the row's end.
 @kernel
 def order_nodes(local: Array, ends: Int64s, order: Array) -> None:
-    """Fills `order` with the edges by node, stably, and `ends`, zeros before, with the end of each row."""
+    """Fill `order` with the edges sorted stably by node, and the initially zero `ends` with the end of each row."""
     for i in range(local.size):
         ends[local[i]] += 1
     total = 0
@@ -74,7 +75,7 @@ def order_nodes(local: Array, ends: Int64s, order: Array) -> None:
 
 @kernel
 def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None:
-    """Sorts each row that is not yet sorted by (time, edge id), and `order` along with it.
+    """Sort each row that is not yet sorted by (time, edge id), and `order` along with it.
 
     Edges without time pass `edge_id` as both keys: the same values are moved twice, to the same places.
     """
@@ -89,7 +90,7 @@ def settle_rows(ends: Int64s, time: Array, edge_id: Array, order: Array) -> None
 
 
 # Insertion sort up to _SHORT edges, then merges of runs of doubling length: stable, O(d log d) per row of d edges. The
-# keys move as three arrays, since an array of tuples would be sorted by Python comparisons.
+# keys are three separate arrays because an array of tuples would be sorted by Python comparisons.
 @allocating_kernel
 def _sort(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
     """A bottom-up merge sort over insertion-sorted runs."""
@@ -112,7 +113,7 @@ def _sort(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> N
 
 @kernel
 def _insert(time: Array, edge_id: Array, order: Array, start: int, stop: int) -> None:
-    """Insertion sort of start ≤ p < stop, stable: O(d²) for d ≤ _SHORT edges."""
+    """Insertion sort of start ≤ p < stop. Stable, O(d²) for d ≤ _SHORT edges."""
     for p in range(start + 1, stop):
         t, e, o = time[p], edge_id[p], order[p]
         q = p
@@ -130,9 +131,10 @@ def _insert(time: Array, edge_id: Array, order: Array, start: int, stop: int) ->
 def _merge(
     time: Array, edge_id: Array, order: Array, low: int, middle: int, high: int, times: Array, ids: Array, orders: Array
 ) -> None:
-    """Merges [low, middle) and [middle, high), through the three spare arrays, which hold the first run."""
+    """Merge [low, middle) and [middle, high) by means of the three spare arrays, which hold the first run."""
     left, right = time[middle - 1], time[middle]
-    # Runs already in order are left alone, so that a row sorted but for its end costs little more than a scan.
+    # Runs that are already in order are left alone, so that a row that is sorted except for its end costs little more
+    # than a scan.
     if left < right or (left == right and edge_id[middle - 1] < edge_id[middle]):
         return
     for i in range(middle - low):

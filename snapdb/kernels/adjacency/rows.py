@@ -40,14 +40,14 @@ class RowRange(NamedTuple):
     indptr: Int64s
     """[nodes of the part + 1] where each row starts among all logical rows, and where the last one ends."""
     positions: Int64s
-    """Physical positions, row after row."""
+    """Physical positions, row by row."""
 
 
 def degrees_of(rows: RowArrays) -> Int64s:
     """[nodes] the number of edges of each logical row.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: A row extends beyond its arrays.
     """
     degrees = np.empty(rows.nodes, np.int64)
     if not row_lengths(rows, False, degrees):
@@ -56,12 +56,12 @@ def degrees_of(rows: RowArrays) -> Int64s:
 
 
 def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[RowRange]:
-    """Yields the positions of every logical row in parts of about `most` edges, so that memory is bounded.
+    """Yield the positions of every logical row in parts of about `most` edges, so that memory is bounded.
 
-    One row may exceed `most`, and is then a part by itself.
+    A single row that exceeds `most` is a part of its own.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: A row extends beyond its arrays.
     """
     indptr = np.zeros(rows.nodes + 1, np.int64)
     np.cumsum(degrees_of(rows), out=indptr[1:])
@@ -84,7 +84,7 @@ def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
     """A new array of the values at physical positions, which count through the base and then the delta.
 
     Raises:
-        IndexError: a position is beyond both.
+        IndexError: A position is beyond both.
     """
     if delta is None or delta.size == 0:
         return gather(base, positions)
@@ -100,7 +100,7 @@ def read_parts(base: Array, delta: Array | None, positions: Int64s) -> Array:
 # Blocks of rows are located together, and then listed or counted while their bounds are in the cache.
 @allocating_kernel
 def row_lengths(rows: RowArrays, physical: bool, lengths: Int64s) -> bool:
-    """Fills `lengths` [nodes] with the number of live positions of each row, or of all where `physical`.
+    """Fill `lengths` [nodes] with the number of live positions of each row, or of all positions if `physical`.
 
     Returns whether all rows are within their arrays.
     """
@@ -116,7 +116,7 @@ def row_lengths(rows: RowArrays, physical: bool, lengths: Int64s) -> bool:
 
 @allocating_kernel
 def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None:
-    """Fills `positions` with the rows of begin ≤ node < end, which must be valid."""
+    """Fill `positions` with the rows of begin ≤ node < end, which must be valid."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     at: _Number = np.int64(0)
     for low in range(begin, end, BLOCK):
@@ -125,19 +125,19 @@ def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None
         at = list_spans(rows.live.words, spans, count, positions, at)
 
 
-# How many edges of each row are before a time, by binary search in each part: O(log degree) per row. Kernels run
+# The number of edges of each row before a time, by binary search in each part: O(log degree) per row. Kernels run
 # without the GIL, so threads share the rows.
 _SHARE = 1 << 20
 """Nodes per task of a thread."""
 
 
 def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[np.uint32]:
-    """[nodes] how many edges of each row are before `stop`, by binary search: times ascend in every row.
+    """[nodes] the number of edges of each row before `stop`, by binary search because times ascend in every row.
 
     `rows` must have no bitmap.
 
     Raises:
-        CorruptError: a row leads out of its arrays.
+        CorruptError: A row extends beyond its arrays.
     """
     degrees = np.zeros(rows.nodes, np.uint32)
     times = column_arrays(time, np.int64, rows)
@@ -155,7 +155,7 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
 def _search(
     rows: RowArrays, times: ColumnArrays, stop: int, degrees: npt.NDArray[np.uint32], begin: int, end: int
 ) -> bool:
-    """Fills degrees[begin:end]; returns whether all rows are within their arrays."""
+    """Fill degrees[begin:end] and return whether all rows are within their arrays."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     held = rows.indices.size
     for low in range(begin, end, BLOCK):
@@ -172,9 +172,9 @@ def _search(
 
 @kernel
 def count_before(times: Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
-    """How many of the `count` ascending times from `first` on are less than `stop`.
+    """The number of the `count` ascending times from index `first` on that are less than `stop`.
 
-    A branchless binary search: its control flow depends on `count` alone, so that nothing is mispredicted.
+    A branchless binary search: its control flow depends only on `count`, so no branch is mispredicted.
     """
     low = first
     while count > 1:
@@ -202,7 +202,7 @@ def are_rows(starts: Int64s, ends: Int64s, indices: Array, nodes: int) -> bool:
 def merge_rows(
     in_starts: Int64s, in_ends: Int64s, out_starts: Int64s, out_ends: Int64s
 ) -> tuple[Int64s, Int64s, Bools]:
-    """Merges two adjacencies row by row: each row holds a node's IN edges, then its OUT edges.
+    """Merge two adjacencies row by row: each row contains a node's IN edges, then its OUT edges.
 
     Returns:
         `indptr` [rows + 1], and for each new position the position that it comes from and whether it is an OUT edge.
@@ -225,7 +225,7 @@ def _merge(
     origin: Int64s,
     outward: Bools,
 ) -> None:
-    """Fills `origin` and `outward`, row by row."""
+    """Fill `origin` and `outward`, row by row."""
     for v in range(in_starts.size):
         at = indptr[v]
         for p in range(in_starts[v], in_ends[v]):
@@ -242,9 +242,9 @@ def _merge(
 # 64 positions at a time, without reading edges.
 @allocating_kernel
 def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: Int64s, changed: Bools) -> bool:
-    """Sets `changed` [nodes] where a node's row has other edges or positions; returns False where a row is damaged.
+    """Set `changed` [nodes] for nodes whose row has other edges or positions. Returns False if a row is damaged.
 
-    Both snapshots have the same base. Rows that reach into a delta count as changed where the deltas differ.
+    Both snapshots have the same base. Rows that extend into a delta count as changed if the deltas differ.
     """
     old, new = np.empty((BLOCK, FIELDS), np.int64), np.empty((BLOCK, FIELDS), np.int64)
     words, others = before.live.words, after.live.words
@@ -258,8 +258,8 @@ def mark_changed(before: RowArrays, after: RowArrays, same_delta: bool, nodes: I
                 same &= old[i, field] == new[i, field]
             if old[i, DELTA_LEN] > 0:
                 same &= same_delta and old[i, DELTA_START] == new[i, DELTA_START]
-            # Degrees are equal. Only rows with dead positions need their bits compared: where all positions are live,
-            # the edges are the same ones.
+            # Degrees are equal. Only rows with dead positions need their bits compared: if all positions are live, the
+            # edges are the same.
             if same and old[i, DEGREE] < old[i, BASE_LEN] + old[i, DELTA_LEN]:
                 same = _same_bits(words, others, old[i, BASE_START], old[i, BASE_LEN])
                 same &= _same_bits(words, others, old[i, DELTA_START], old[i, DELTA_LEN])
@@ -278,13 +278,13 @@ def _same_bits(words: UInt64s, others: UInt64s, start: int, count: int) -> bool:
     return True
 
 
-# Expected accesses of a hop, a push of probabilities along edges: one pass over all rows, O(edges).
+# Expected accesses of a hop: probabilities are pushed along edges in one pass over all rows, O(edges).
 @allocating_kernel
 def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
-    """Adds to `reached` the expected accesses of the neighbours that nodes low ≤ id < high draw.
+    """Add to `reached` the expected accesses of the neighbours that nodes low ≤ id < high draw.
 
     `visits` [nodes] are the expected accesses of the nodes themselves. A node draws each of its d edges with
-    probability min(fanout, d) / d. Returns False where a row leads out of its arrays or its nodes.
+    probability min(fanout, d) / d. Returns False if a row extends beyond its arrays or its nodes.
     """
     words = rows.live.words
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)

@@ -1,8 +1,8 @@
-"""Edge selection: which edges of a topology are in a snapshot, by its window of event time, its vertices and filters.
+"""Edge selection: the edges of a topology that are in a snapshot, by its window of event time, vertices and filters.
 
-An edge is in a window when start ≤ time < stop or, where edges have an end, when time < stop and the end is after
+An edge is in a window if start ≤ time < stop or, if edges have an end, if time < stop and the end is after
 `until_after`. The time of a static edge, STATIC, is in every window. One pass over the positions evaluates all
-conditions; reads of other arrays by neighbour or edge id are prefetched.
+conditions. Reads of other arrays by neighbour or edge id are prefetched.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import allocating_kernel, kernel, prefetch
 
 STATIC = -(2**63)
-"""The event time of edges without one."""
+"""The event time that represents static edges."""
 _LAST = 2**63 - 1
 
 
@@ -38,7 +38,7 @@ class EdgeSelection(NamedTuple):
     """The edges that meet all conditions."""
 
     words: UInt64s
-    """A bit for each physical position."""
+    """One bit per physical position."""
     degrees: npt.NDArray[np.uint32]
     """[nodes] the number of selected edges of each row."""
     edges: int
@@ -48,16 +48,16 @@ class EdgeSelection(NamedTuple):
 
 
 class _Conditions(NamedTuple):
-    """The conditions on an edge; an empty array imposes none."""
+    """The conditions on an edge. An empty array imposes none."""
 
     start: int
-    """Least event time."""
+    """The least event time, inclusive."""
     stop: int
-    """Event times are less than this."""
+    """The bound of event times, exclusive."""
     after: int
-    """Edges end after this time, or have no end."""
+    """Edges must end after this time, or have no end."""
     bounded: bool
-    """Whether there is a stop; without one the greatest time is in the window too."""
+    """Whether there is a stop. Without one, the greatest time is in the window too."""
     row_node: Bools
     """[nodes] whether edges of this row may be selected."""
     neighbor: Bools
@@ -97,18 +97,18 @@ def select_edges(
     """The edges of these rows that meet every condition.
 
     Args:
-        time: Event times; without them the window is not applied.
-        until: End times of edges; then `until_after` applies instead of `start`.
+        time: Event times. Without them the window is not applied.
+        until: End times of edges. With them, `until_after` applies instead of `start`.
         edge_id: Edge ids, required with `selected_ids`.
-        start: Least event time of the window.
-        stop: Event times of the window are less than this.
-        until_after: Edges that end are selected when they end after this time.
+        start: The least event time of the window, inclusive.
+        stop: The end of the window, exclusive.
+        until_after: Edges with an end are selected if they end after this time.
         row_node_alive: [nodes] whether edges of this row may be selected.
         neighbor_alive: [neighbors] whether edges to that neighbour may be selected.
         selected_ids: [edge ids] whether that edge may be selected.
 
     Raises:
-        CorruptError: a row, a neighbour or an edge id leads out of its arrays.
+        CorruptError: A row, a neighbour or an edge id extends beyond its arrays.
         ValueError: `selected_ids` is given without `edge_id`.
     """
     if selected_ids is not None and edge_id is None:
@@ -140,7 +140,7 @@ def select_edges(
 
 
 def full_bitmap(rows: RowArrays) -> UInt64s:
-    """A bit for each physical position, set where a logical row contains it."""
+    """One bit per physical position, set if a logical row contains the position."""
     return select_edges(rows).words
 
 
@@ -153,7 +153,7 @@ def _select(
     words: UInt64s,
     degrees: npt.NDArray[np.uint32],
 ) -> int:
-    """Fills `words` and `degrees`; returns 1 when every row's selection is a prefix, 0 if one is not, -1: damaged."""
+    """Fill `words` and `degrees`. Returns 1 if every row's selection is a prefix, 0 if one is not, -1 for damage."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     prefix = 1
     for low in range(0, rows.nodes, BLOCK):
@@ -175,7 +175,7 @@ def _select(
 
 @kernel
 def _empty_rows(alive: Bools, nodes: Int64s, count: int, spans: Int64s) -> bool:
-    """Empties the rows of nodes that are not in the snapshot; returns whether `alive` has a flag for all nodes."""
+    """Empty the rows of nodes that are not in the snapshot and return whether `alive` has a flag for all nodes."""
     for i in range(count):
         if nodes[i] >= alive.size:
             return False
@@ -200,7 +200,7 @@ def _select_ranges(
     words: UInt64s,
     degrees: npt.NDArray[np.uint32],
 ) -> int:
-    """Selects from one range of each row, in the base or in the delta; returns what `_select` does."""
+    """Select from one range of each row, in the base or in the delta. Returns the same as `_select`."""
     offset, indices, time, until, edge_id = columns
     neighbor_alive, selected_ids = conditions.neighbor, conditions.edge_id
     start, stop, after, bounded = conditions.start, conditions.stop, conditions.after, conditions.bounded
@@ -237,7 +237,7 @@ def _select_ranges(
 
 
 def _flags(values: Bools | None) -> Bools:
-    """Flags as kernels read them: an empty array for None, and one False for an array without ids."""
+    """Flags as kernels read them: an empty array for None, and a single False for an array without ids."""
     if values is None:
         return plain_array(np.empty(0), np.bool_)
     return plain_array(values if values.size else np.zeros(1), np.bool_)

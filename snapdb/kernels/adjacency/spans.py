@@ -1,8 +1,8 @@
-"""The spans of logical rows in physical positions, for every encoding, located a block of nodes at a time.
+"""The spans of logical rows in physical positions, for every encoding, located one block of nodes at a time.
 
-All kernels that read rows begin with `locate`. It costs one random read per row (the bounds of the base), three more
-where a delta may hold a part of it, and two where there is a bitmap. Each pass over a block of nodes prefetches what
-the next pass reads, so that the reads of a block overlap.
+All kernels that read rows begin with `locate`. It costs one random read per row (the bounds of the base), three more if
+a delta may contain a part of the row, and two if there is a bitmap. Each pass over a block of nodes prefetches what the
+next pass reads, so that the reads of a block overlap.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from snapdb.kernels.compiled import kernel, prefetch
 _Number = int | np.int64
 
 AHEAD = 16
-"""How many nodes ahead the bounds of rows are prefetched."""
+"""The distance, in nodes, at which the bounds of rows are prefetched."""
 BLOCK = 128
-"""Nodes whose rows are located together. Their spans take 6 KiB, which stay in the first-level cache."""
+"""The number of nodes whose rows are located together. Their spans occupy 6 KiB, which stay in the first-level
+cache."""
 BASE_START, BASE_LEN, DELTA_START, DELTA_LEN, BASE_LIVE, DEGREE = range(6)
-"""Columns of `spans`, an int64 [rows, FIELDS]: a row is BASE_LEN positions from BASE_START and then DELTA_LEN positions
-from DELTA_START, all physical. BASE_LIVE of those in the base are live, and DEGREE of both parts."""
+"""Columns of `spans`, an int64 [rows, FIELDS]. A row consists of BASE_LEN positions from BASE_START and DELTA_LEN
+positions from DELTA_START, all physical. BASE_LIVE of the positions in the base are live, and DEGREE of both parts."""
 FIELDS = 6
 PLAIN_FIELDS = 2
-"""The number of columns that specify a row of a base alone: BASE_START and BASE_LEN."""
+"""The number of columns that specify a row of a base without a delta: BASE_START and BASE_LEN."""
 
 
 @kernel
 def is_plain(rows: RowArrays) -> bool:
-    """Whether rows consist of a base alone, and every position is live."""
+    """Whether rows consist only of a base, and every position is live."""
     return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.delta.touched.size == 0
 
 
-# Passes over a block instead of one pass per row: each pass prefetches what the next one reads, and a part that an
-# encoding lacks costs one branch per block.
+# Several passes over a block instead of one pass per row: each pass prefetches what the next one reads, and a part that
+# an encoding lacks costs one branch per block.
 @kernel
 def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """Writes the spans of nodes[low:high] to spans[0:]; returns whether all are within their arrays.
+    """Write the spans of nodes[low:high] to spans[0:] and return whether all are within their arrays.
 
     The bounds of nodes up to nodes[last - 1] are prefetched.
     """
@@ -60,7 +61,7 @@ def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans
 
 @kernel
 def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
-    """The start and the length of a node's row of the base; an empty row for a node beyond the base."""
+    """The start and the length of a node's base row, which is empty for a node beyond the base."""
     if node >= indptr.size - 1:
         return np.int64(0), np.int64(0)
     return indptr[node], indptr[node + 1] - indptr[node]
@@ -68,7 +69,7 @@ def _base_range(indptr: Int64s, node: np.int64) -> tuple[np.int64, np.int64]:
 
 @kernel
 def _locate_plain(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
-    """Writes every column of `spans` for rows of a base alone; returns whether all are within `held` positions."""
+    """Write every column of `spans` for rows of a plain base and return whether all are within `held` positions."""
     outside: bool | np.bool_ = False
     for i in range(low, high):
         prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
@@ -86,7 +87,7 @@ def _locate_plain(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int,
 
 @kernel
 def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> None:
-    """Writes the ranges in the base, and prefetches what the later passes read."""
+    """Write the ranges in the base, and prefetch what the later passes read."""
     indptr, degrees, words, before = rows.indptr, rows.degrees, rows.live.words, rows.live.before
     touched, ranks = rows.delta.touched, rows.delta.ranks
     for i in range(low, high):
@@ -112,12 +113,13 @@ def _locate_base(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int,
 # touched nodes cost two more reads.
 @kernel
 def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
-    """Writes the ranges in the delta, and cuts those in the base.
+    """Write the ranges in the delta, and cut those in the base.
 
     A base row that is shorter than its kept part is damaged, and gets length -1.
     """
     touched, ranks, kept, indptr = delta.touched, delta.ranks, delta.kept, delta.indptr
-    # A first pass computes each node's rank among the touched ones, so that the second one's reads are prefetched.
+    # A first pass computes each node's rank among the touched nodes, so that the reads of the second pass are
+    # prefetched.
     for i in range(low, high):
         word, span = nodes[i] >> 6, i - low
         bits = touched[word] >> np.uint64(nodes[i] & 63)
@@ -136,7 +138,7 @@ def _locate_delta(delta: DeltaArrays, nodes: Int64s, low: int, high: int, spans:
 
 @kernel
 def _truncate(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
-    """Ends rows after `degrees` positions; a row shorter than its degree is damaged, and gets length -1."""
+    """End rows after `degrees` positions. A row that is shorter than its degree is damaged, and gets length -1."""
     for i in range(low, high):
         span, degree = i - low, np.int64(degrees[nodes[i]])
         kept, rest = spans[span, BASE_LEN], spans[span, DELTA_LEN]
@@ -146,7 +148,7 @@ def _truncate(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: in
 
 @kernel
 def _are_within(held: int, in_delta: int, count: int, spans: Int64s) -> bool:
-    """Whether all rows are within their arrays; makes delta positions physical, and counts all edges as live."""
+    """Whether all rows are within their arrays. Makes delta positions physical, and counts all edges as live."""
     for span in range(count):
         start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         if start < 0 or length < 0 or length > held - start:
@@ -164,7 +166,7 @@ def _are_within(held: int, in_delta: int, count: int, spans: Int64s) -> bool:
 
 @kernel
 def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> None:
-    """Counts the live positions of each row by rank queries on the bitmap, O(1) per row."""
+    """Count the live positions of each row by rank queries on the bitmap, O(1) per row."""
     for span in range(count):
         start, length, rest = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         alive = live_before(words, before, start + length) - live_before(words, before, start)
@@ -178,7 +180,7 @@ def _count_live(words: UInt64s, before: Int64s, count: int, spans: Int64s) -> No
 
 @kernel
 def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: Int64s) -> bool:
-    """`locate` for nodes low, low + 1, …, at most BLOCK of them, which are written to `nodes` [BLOCK]."""
+    """`locate` for nodes low, low + 1, …, which are written to `nodes` [BLOCK]. There are at most BLOCK of them."""
     for i in range(count):
         nodes[i] = low + i
     return bool(locate(rows, nodes, 0, count, count, spans))
@@ -195,7 +197,7 @@ def is_whole(spans: Int64s, span: int | np.int64) -> bool:
 
 @kernel
 def list_spans(words: UInt64s, spans: Int64s, count: int, positions: Int64s, at: _Number) -> _Number:
-    """Writes the live positions of located rows to positions[at:]; returns their end."""
+    """Write the live positions of located rows to positions[at:] and return their end."""
     for span in range(count):
         at = _list_range(words, spans[span, BASE_START], spans[span, BASE_LEN], positions, at)
         at = _list_range(words, spans[span, DELTA_START], spans[span, DELTA_LEN], positions, at)
@@ -204,7 +206,7 @@ def list_spans(words: UInt64s, spans: Int64s, count: int, positions: Int64s, at:
 
 @kernel
 def _list_range(words: UInt64s, start: _Number, count: _Number, positions: Int64s, at: _Number) -> _Number:
-    """Writes the live positions of a range to positions[at:]; returns their end."""
+    """Write the live positions of a range to positions[at:] and return their end."""
     if words.size == 0:
         for p in range(count):
             positions[at + p] = start + p

@@ -1,8 +1,8 @@
 """Eligible edges of a row: those within the time bounds, to neighbours that exist by then, and not excluded.
 
-Edges are time-sorted within a row, so those within time bounds are ranges of it, which `find_windows` finds by binary
-search: O(log degree) per row, without reading its edges. Conditions that no search can decide (when edges end, when
-neighbours are born, which pairs are excluded) are checked edge by edge, and only in rows that need it.
+Edges are time-sorted within a row, so the edges within time bounds are ranges of it, which `find_windows` finds by
+binary search: O(log degree) per row, without reading its edges. Conditions that no search can decide (when edges end,
+when neighbours are born, which pairs are excluded) are checked edge by edge, and only in rows that need it.
 
 Naive twin: `logical_row` and `may_see` of tests/support/oracle/graph.py.
 """
@@ -27,18 +27,20 @@ STRETCHES = 4
 START, LENGTH, COUNT, PAIRS = 0, 4, 8, 12
 """Columns of `windows`, an int64 [rows, WINDOW_FIELDS].
 
-A row has 4 ranges: static and dated edges of its first part, then of its second. START, LENGTH and COUNT begin the
-columns of where each starts, how many positions it has, and how many of those are live. PAIRS begins four columns:
-where the excluded pairs of the row's node start and stop, for its first part and for its second."""
+A row has 4 ranges: static and dated edges of its first part, then of its second part. START, LENGTH and COUNT are the
+first of four columns each: the start of each range, its number of positions, and the number of live positions. PAIRS is
+the first of four columns with the start and stop of the excluded pairs of the row's node, for its first and second
+part."""
 TOTAL, LISTED = 16, 17
-"""Columns of the number of edges in all ranges, and of whether each must be checked, as fewer may be eligible."""
+"""Columns of the number of edges in all ranges, and of whether each edge must be checked because fewer may be
+eligible."""
 WINDOW_FIELDS = 18
 STATIC = -(2**63)
-"""The time of an edge without one, which is within all time bounds."""
+"""The event time that represents static edges, which are within all time bounds."""
 
 
 class WalkArrays(NamedTuple):
-    """A relation's rows and the columns that draws read; columns that are not needed are empty."""
+    """A relation's rows and the columns that draws read. Columns that are not needed are empty."""
 
     rows: RowArrays
     """The rows, as kernels read them."""
@@ -51,20 +53,20 @@ class WalkArrays(NamedTuple):
     weights: ColumnArrays
     """Weights of edges, float64."""
     outward: Bools
-    """[positions] whether the edge is traversed from its source, for direction BOTH; else empty."""
+    """[positions] whether the edge is traversed from its source, for direction BOTH. Otherwise empty."""
     born: Int64s
     """[neighbours] when each neighbour begins to exist, or empty."""
 
 
 class TimeBounds(NamedTuple):
-    """The time bounds of each disjoint tree; all arrays are empty where trees are not disjoint."""
+    """The time bounds of each disjoint tree. All arrays are empty if trees are not disjoint."""
 
     low: Int64s
-    """[trees] edges with low ≤ time < high are eligible, and those without a time."""
+    """[trees] the lower bound: edges with low ≤ time < high, and edges without a time, are eligible."""
     high: Int64s
-    """[trees] the upper bound of event times; neighbours must be born before it too."""
+    """[trees] the upper bound of event times. Neighbours must also be born before it."""
     after: Int64s
-    """[trees] edges that have an end are eligible when they end after this."""
+    """[trees] edges with an end are eligible if they end after this time."""
     since: Int64s
     """[trees] excluded pairs apply to edges from this time on, and to edges without a time."""
     ordinals: Int64s
@@ -75,14 +77,14 @@ class ExcludedPairs(NamedTuple):
     """The excluded edges, sorted by (tree, row_node, neighbor)."""
 
     split: int
-    """The first `split` pairs apply to rows of one direction; under BOTH those to the IN edges, the others to the OUT
-    edges."""
+    """The first `split` pairs apply to rows of one direction. Under BOTH they apply to the IN edges, and the others to
+    the OUT edges."""
     trees: Int64s
-    """The tree of each pair; all 0 where trees are not disjoint."""
+    """The tree of each pair. All are 0 if trees are not disjoint."""
     row_node: Int64s
-    """The local node's dense id."""
+    """The dense id of the row's node."""
     neighbor: Int64s
-    """The neighbour's dense id."""
+    """The dense id of the neighbour."""
 
 
 class Eligibility(NamedTuple):
@@ -98,18 +100,18 @@ class Frontier(NamedTuple):
     nodes: Int64s
     """Dense ids, by local id."""
     trees: Int64s
-    """The tree of each node, by local id; empty where trees are not disjoint."""
+    """The tree of each node, by local id. Empty if trees are not disjoint."""
 
 
 @kernel
 def tree_of(frontier: Frontier, i: int) -> _Number:
-    """The tree of a node of the frontier; 0 where trees are not disjoint."""
+    """The tree of a node of the frontier, or 0 if trees are not disjoint."""
     return frontier.trees[i] if frontier.trees.size > 0 else np.int64(0)
 
 
 @kernel
 def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Number) -> np.uint64:
-    """The key of a node's draws, which includes its tree's ordinal where trees are disjoint."""
+    """The key of a node's draws. It includes the ordinal of the node's tree if trees are disjoint."""
     key: np.uint64 = fold(prefix, np.uint64(node))
     if bounds.ordinals.size > 0:
         key = fold(key, np.uint64(bounds.ordinals[tree]))
@@ -118,9 +120,9 @@ def key_in_tree(prefix: np.uint64, node: _Number, bounds: TimeBounds, tree: _Num
 
 @kernel
 def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number:
-    """Moves the edges of places[:count] that have a positive weight to the front; returns how many.
+    """Move the edges of places[:count] that have a positive weight to the front and return their number.
 
-    Without weights all edges count.
+    Without weights, all edges count.
     """
     if not has_values(weights):
         return np.int64(count)
@@ -132,10 +134,10 @@ def drop_zeros(weights: ColumnArrays, places: Int64s, count: _Number) -> _Number
 
 
 # A row as a list of positions, for draws that need more than ranks. It costs one bit test per position of the ranges
-# and, only where LISTED, one read per edge of the columns that the bounds need.
+# and, only if LISTED, one read per edge of the columns that the bounds need.
 @kernel
 def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
-    """Writes the live positions of a row's ranges, by rank, to `out`; returns how many."""
+    """Write the live positions of a row's ranges, by rank, to `out` and return their number."""
     at = 0
     for w in range(STRETCHES):
         at = _list_range(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
@@ -144,7 +146,7 @@ def list_live(words: UInt64s, windows: Int64s, span: int, out: Int64s) -> int:
 
 @kernel
 def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at: int) -> int:
-    """Writes the live positions of one range to out[at:]; returns their end."""
+    """Write the live positions of one range to out[at:] and return their end."""
     for p in range(start, start + length):
         if words.size == 0 or is_set(words, p):
             out[at] = p
@@ -154,7 +156,7 @@ def _list_range(words: UInt64s, start: _Number, length: _Number, out: Int64s, at
 
 @kernel
 def list_row(walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, out: Int64s) -> int:
-    """Writes the positions of a row's eligible edges, by rank, to `out`; returns how many, or -1 for damage."""
+    """Write the positions of a row's eligible edges, by rank, to `out` and return their number, or -1 for damage."""
     words, at = walk.rows.live.words, 0
     for w in range(STRETCHES):
         begin = at
@@ -176,9 +178,9 @@ def _filter(
     begin: int,
     end: int,
 ) -> int:
-    """Compacts out[begin:end] to the eligible positions; returns their end, or -1 for damage.
+    """Compact out[begin:end] to the eligible positions and return their end, or -1 for damage.
 
-    `pairs` is the range of the excluded pairs of the row's node.
+    `pairs` is the range of excluded pairs of the row's node.
     """
     bounds, born, barred, (first, last) = eligible.bounds, walk.born, eligible.excluded.neighbor, pairs
     timed = bounds.high.size > 0
@@ -220,7 +222,7 @@ def _holds(values: Int64s, low: _Number, high: _Number, value: _Number) -> bool:
 
 
 # The ranges of rows within time bounds. Each part of a row is time-sorted with static edges first, so two branchless
-# binary searches cut it; rank queries on the bitmap count the live positions of a range without a pass over it.
+# binary searches cut it. Rank queries on the bitmap count the live positions of a range without a pass over it.
 @kernel
 def find_windows(
     walk: WalkArrays,
@@ -232,7 +234,7 @@ def find_windows(
     spans: Int64s,
     windows: Int64s,
 ) -> bool:
-    """Writes the ranges of frontier[first:last] to windows[0:]; returns whether all rows are within their arrays."""
+    """Write the ranges of frontier[first:last] to windows[0:] and return whether all rows are within their arrays."""
     rows, bounds, count = walk.rows, eligible.bounds, last - first
     if not locate(rows, frontier.nodes, first, last, ahead, spans):
         return False
@@ -253,12 +255,12 @@ def find_windows(
 
 @kernel
 def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
-    """Writes a row's two parts as ranges 0 and 2: base and delta or, for direction BOTH, IN edges and OUT edges."""
+    """Write a row's two parts as ranges 0 and 2: base and delta or, for direction BOTH, IN edges and OUT edges."""
     for span in range(count):
         start, length = spans[span, BASE_START], spans[span, BASE_LEN]
         second, rest = spans[span, DELTA_START], spans[span, DELTA_LEN]
         if outward.size > 0:  # such rows have no delta
-            # IN edges precede OUT edges in such a row, so a binary search finds where they meet.
+            # IN edges precede OUT edges in such a row, so a binary search finds the boundary.
             low, high = start, start + length
             while low < high:
                 middle = (low + high) >> 1
@@ -271,7 +273,7 @@ def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
         windows[span, LENGTH] = length
         windows[span, START + 2] = second
         windows[span, LENGTH + 2] = rest
-        for part in (1, 3):  # empty, and at a start from which no distance overflows 64 bits
+        for part in (1, 3):  # empty, with a start from which no distance overflows 64 bits
             windows[span, START + part] = windows[span, LENGTH + part] = 0
 
 
@@ -279,12 +281,12 @@ def _open(outward: Bools, spans: Int64s, count: int, windows: Int64s) -> None:
 def _cut(
     times: ColumnArrays, bounds: TimeBounds, bounded: bool, trees: Int64s, first: int, count: int, windows: Int64s
 ) -> None:
-    """Cuts each part to its static edges and to the dated ones within its tree's time bounds.
+    """Cut each part to its static edges and to the dated edges within its tree's time bounds.
 
-    `bounded`: whether `low` applies. An edge that has an end may begin before `low`, and then `_filter` decides.
+    `bounded` is whether `low` applies. An edge with an end may begin before `low`, in which case `_filter` decides.
     """
     base = times.base
-    # The first probe of each binary search is a cache miss: request all of a block before the first is needed.
+    # The first probe of each binary search is a cache miss: request all probes of a block before the first is needed.
     for span in range(count):
         prefetch(base, windows[span, START] + (windows[span, LENGTH] >> 1))
     for span in range(count):
@@ -310,7 +312,7 @@ def _cut(
 
 @kernel
 def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
-    """Writes the live positions of each range to COUNT, and their sum to TOTAL."""
+    """Write the live positions of each range to COUNT, and their sum to TOTAL."""
     for span in range(count):
         total = np.int64(0)
         for w in range(STRETCHES):
@@ -327,7 +329,7 @@ def _count(words: UInt64s, before: Int64s, count: int, windows: Int64s) -> None:
 def _find_pairs(
     excluded: ExcludedPairs, frontier: Frontier, first: int, count: int, both: bool, windows: Int64s
 ) -> None:
-    """Writes the range of excluded pairs of each row's node to PAIRS, and sets LISTED for rows that have some."""
+    """Write the range of excluded pairs of each row's node to PAIRS, and set LISTED for rows that have some."""
     pairs = excluded.row_node.size
     for span in range(count):
         node, tree = frontier.nodes[first + span], tree_of(frontier, first + span)
@@ -345,7 +347,7 @@ def _find_pairs(
 
 @kernel
 def _first_pair(excluded: ExcludedPairs, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
-    """The first of pairs[low:high] that is not less than (tree, node): a binary search."""
+    """The first of pairs[low:high] that is not less than (tree, node), by binary search."""
     trees, row_node = excluded.trees, excluded.row_node
     while low < high:
         middle = (low + high) >> 1

@@ -1,8 +1,8 @@
 """One hop over one relation by any method, with or without time bounds, before neighbours are relabeled.
 
-Blocks of rows are located and cut to their time bounds. Rows where ranks decide are drawn by rank, O(fanout) each; the
-others are listed, O(degree) each, and scored where they have more edges than the fanout. Drawn edges are written to a
-draft that grows: the kernel stops before a block that might not fit, and is called again from there.
+Blocks of rows are located and cut to their time bounds. Rows that can be drawn by rank cost O(fanout) each. The other
+rows are listed, O(degree) each, and scored if they have more edges than the fanout. Drawn edges are written to a draft
+that grows: the kernel stops before a block that might not fit, and is called again from there.
 
 Naive twin: `choose` of tests/support/oracle/methods.py.
 """
@@ -62,9 +62,9 @@ class DraftArrays(NamedTuple):
     row_nodes: Int64s
     """The local id of the node that each edge was drawn for, by edge."""
     neighbors: Int64s
-    """Dense ids of neighbours, -1 before they are read, or local ids, by edge; used where rows are pooled or copied."""
+    """Dense ids of neighbours, -1 before they are read, or local ids, by edge. Used if rows are pooled or copied."""
     weights: Float64s
-    """Horvitz-Thompson weights under PRIORITY, by edge; else empty."""
+    """Horvitz-Thompson weights under PRIORITY, by edge. Otherwise empty."""
     candidates: Candidates
     """Working memory for rows that are listed."""
     spans: Int64s
@@ -87,10 +87,10 @@ def draw_rows(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int, _Number, _Number]:
-    """Draws up to the rule's fanout for each of frontier[low:high] to the draft, from its edge number `edges` on.
+    """Draw up to the rule's fanout for each of frontier[low:high] into the draft, from its edge index `edges` on.
 
-    Returns where in the frontier it stopped (-1: a row leads out of its arrays), the number of edges then, and the
-    number of edges and the length of a row for which the draft needs room to go on.
+    Returns the index in the frontier where it stopped (-1 if a row extends beyond its arrays), the new number of
+    edges, and the number of edges and the length of a row for which the draft needs room to continue.
     """
     windows = draft.windows
     for first in range(low, high, BLOCK):
@@ -103,7 +103,7 @@ def draw_rows(
         i = first
         # Rows of one kind are drawn in runs: each kind has its own loop, so that the choice of kind is rarely
         # mispredicted.
-        while i < last:  # runs of rows of one kind, as each kind has its own loop
+        while i < last:
             i, edges = _draw_ranked(rule, keys.pick, eligible.bounds, walk.rows, frontier, first, i, last, draft, edges)
             if i < last:
                 i, edges = _draw_listed(walk, eligible, keys, rule, frontier, first, i, last, draft, edges)
@@ -114,7 +114,7 @@ def draw_rows(
 
 @kernel
 def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Number]:
-    """The most edges that a block of rows can draw, and the length of its longest row that must be listed."""
+    """The maximum number of edges that a block of rows can draw, and the length of its longest row to be listed."""
     room = longest = np.int64(0)
     for span in range(count):
         total = windows[span, TOTAL]
@@ -124,7 +124,7 @@ def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Numb
     return room, longest
 
 
-# Rows where ranks decide: O(fanout) draws and O(1) reads of windows per row, without reading edges.
+# Rows that can be drawn by rank: O(fanout) draws and O(1) reads of windows per row, without reading edges.
 @kernel
 def _draw_ranked(
     rule: DrawRule,
@@ -138,7 +138,10 @@ def _draw_ranked(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws rows from number i on, up to the first that must be listed or `last`; returns that number and the edges."""
+    """Draw rows from index i up to `last`, or up to the first that must be listed.
+
+    Returns the index where it stopped and the new number of edges.
+    """
     method, k, ranked = rule.method, rule.fanout, rule.ranked
     windows, positions, weights = draft.windows, draft.positions, draft.weights
     while i < last:
@@ -162,7 +165,7 @@ def _draw_ranked(
     return i, edges
 
 
-# Rows whose edges must be read: O(degree) to list and to score, and O(degree log fanout) at worst to select.
+# Rows whose edges must be read: O(degree) to list and to score, and O(degree log fanout) in the worst case to select.
 @kernel
 def _draw_listed(
     walk: WalkArrays,
@@ -176,7 +179,10 @@ def _draw_listed(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws rows from number i on, up to the first that need not be listed; -1 edges: damaged."""
+    """Draw rows from index i up to the first that need not be listed.
+
+    Returns the index where it stopped and the new number of edges, -1 for damage.
+    """
     windows, candidates, positions = draft.windows, draft.candidates, draft.positions
     method, k, places = rule.method, rule.fanout, candidates.places
     while i < last:
@@ -210,7 +216,10 @@ def _draw_listed(
 
 @kernel
 def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, edges: int) -> int:
-    """Takes all of a row's listed edges, except those of weight 0 where the rule skips them; returns the edges then."""
+    """Take all of a row's listed edges, except those of weight 0 if the rule skips them.
+
+    Returns the new number of edges.
+    """
     places, weights = draft.candidates.places, draft.weights
     if rule.skips_zeros:
         total = int(drop_zeros(walk.weights, places, total))
@@ -225,7 +234,7 @@ def _take_row(walk: WalkArrays, rule: DrawRule, total: int, draft: DraftArrays, 
 def _draw_scored(
     walk: WalkArrays, keys: DrawKeys, rule: DrawRule, node: _Number, total: int, draft: DraftArrays, edges: int
 ) -> int:
-    """Draws the k edges of a row with the smallest scores; returns the edges then."""
+    """Draw the k edges of a row with the smallest scores and return the new number of edges."""
     method, candidates = rule.method, draft.candidates
     count = score_edges(method, fold(keys.hash, np.uint64(node)), walk, total, candidates)
     if method == NEWEST:
@@ -237,7 +246,7 @@ def _draw_scored(
 
 @kernel
 def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays, edges: int) -> int:
-    """Takes the k edges of places[:count] with the smallest scores, by rank: all that precede the (k+1)-th.
+    """Take the k edges of places[:count] with the smallest scores, by rank: all edges that precede the (k+1)-th.
 
     Under PRIORITY the score of the (k+1)-th edge is the threshold of the Horvitz-Thompson weights.
     """
@@ -256,16 +265,16 @@ def _take_first(rule: DrawRule, walk: WalkArrays, count: int, draft: DraftArrays
     return edges
 
 
-# Inverse transform sampling: O(degree) prefix sums and O(log degree) per draw. An alias table would draw in O(1), and
+# Inverse transform sampling: O(degree) prefix sums and O(log degree) per draw. An alias table would draw in O(1), but
 # costs more to build than fanouts of 5 to 50 draws save.
 @kernel
 def _draw_shares(
     key: np.uint64, walk: WalkArrays, rule: DrawRule, total: int, candidates: Candidates, positions: Int64s, edges: int
 ) -> int:
-    """Draws k edges of places[:total] with replacement, by weight; none where all weights are 0.
+    """Draw k edges of places[:total] with replacement, by weight, or none if all weights are 0.
 
-    Prefix sums of the weights, in units of 2^-32 of the greatest, and a binary search per draw. Where at most k edges
-    have a positive weight and the rule skips zeros, each of these is taken once.
+    Computes prefix sums of the weights, in units of 2^-32 of the greatest, and does a binary search per draw. If at
+    most k edges have a positive weight and the rule skips zeros, each of these edges is taken once.
     """
     k, places, sums, weights = rule.fanout, candidates.places, candidates.ties, walk.weights
     weighted = has_values(weights)
@@ -287,7 +296,8 @@ def _draw_shares(
     sum_ = np.int64(0)
     for i in range(total):
         weight = value_at(weights, places[i]) if weighted else 1.0
-        # Integer sums are associative, so that every device draws the same edges; sums of floats depend on their order.
+        # Integer sums are associative, so every device draws the same edges, whereas sums of floats depend on their
+        # order.
         sum_ += np.int64(np.rint(weight / greatest * 4294967296.0))
         sums[i] = sum_
     for j in range(k):

@@ -1,4 +1,4 @@
-"""Negative sampling: destinations without an edge from the source, uniformly by rank, or by weight.
+"""Negative sampling: destinations without an edge from the source, drawn uniformly by rank, or by weight.
 
 Candidates are numbered 0 ≤ i < count in the order of their ids. The known ones, which must not be drawn, are a short
 sorted list, past which a rank is moved: an unweighted draw costs O(log known) for any number of candidates. A weighted
@@ -23,22 +23,22 @@ from snapdb.kernels.rng import below, draw, fold
 _Number = int | np.int64
 
 EVER, BEFORE, AT = range(3)
-"""Which edges make a destination known: all edges, those before a time, or those that exist at a time."""
+"""The edges that make a destination known: all edges, those before a time, or those that exist at a time."""
 
 
 class Known(NamedTuple):
-    """The neighbours of sources, as numbers of candidates: rows in ascending order, perhaps with duplicates."""
+    """The neighbours of sources, as candidate numbers. Rows are in ascending order and may have duplicates."""
 
     mode: int
     """EVER, BEFORE or AT."""
     bounds: Int64s
     """[rows + 1] where each source's row starts in `neighbors`."""
     neighbors: Int64s
-    """[entries] numbers of candidates."""
+    """[entries] candidate numbers."""
     since: Int64s
-    """[entries] when each edge begins; empty: edges have no time."""
+    """[entries] when each edge begins. Empty if edges have no time."""
     until: Int64s
-    """[entries] when each edge ends; empty: edges are events."""
+    """[entries] when each edge ends. Empty if edges are events."""
 
 
 class BirthOrder(NamedTuple):
@@ -47,18 +47,18 @@ class BirthOrder(NamedTuple):
     times: Int64s
     """[n] births, ascending."""
     words: UInt64s
-    """A bit for each number, level after level, the highest binary digit first."""
+    """One bit per number and level, level by level, the most significant binary digit first."""
     before: Int64s
     """The rank directory of `words`: see `rank_blocks`."""
     zeros: Int64s
-    """[levels] how many bits of each level are 0."""
+    """[levels] the number of bits of each level that are 0."""
 
 
 class Born(NamedTuple):
-    """When candidates begin to exist; empty arrays: they always exist."""
+    """The times at which candidates begin to exist. The arrays are empty if candidates always exist."""
 
     by_number: Int64s
-    """[candidates] births by number."""
+    """[candidates] births by candidate number."""
     order: BirthOrder
     """The same births, ordered."""
 
@@ -74,17 +74,17 @@ def draw_by_rank(
     count: int,
     out: Int64s,
 ) -> None:
-    """Fills out [seeds, slots] with numbers of candidates, drawn uniformly without replacement.
+    """Fill out [seeds, slots] with candidate numbers, drawn uniformly without replacement.
 
     Slots beyond the number of candidates are left unchanged.
 
     Args:
-        prefix: [1] the key, into which a seed's ordinal and the slot are folded; see `rng.fold_parts`.
-        ordinals: [seeds] the number of each seed, which makes its draws its own.
-        times: [seeds] or empty: a vertex that is not born by then is no candidate.
-        rows: [seeds] the row of `known` of each seed's source; runs of equal ones are listed once where possible.
+        prefix: [1] the key, into which a seed's ordinal and the slot are folded: see `rng.fold_parts`.
+        ordinals: [seeds] the ordinal of each seed, which makes its draws independent of those of other seeds.
+        times: [seeds] or empty: a vertex that is not born by then is not a candidate.
+        rows: [seeds] the row of `known` of each seed's source. Runs of equal rows are listed once if possible.
         known: The neighbours that must not be drawn.
-        born: When candidates begin to exist.
+        born: The times at which candidates begin to exist.
         count: The number of candidates.
         out: [seeds, slots] the result.
     """
@@ -118,7 +118,7 @@ def _longest(bounds: Int64s) -> int:
 
 @kernel
 def _list_known(known: Known, row: _Number, time: _Number, born: Int64s, listed: Int64s) -> int:
-    """Writes the known candidates of a row that exist, each once, ascending; returns how many."""
+    """Write the known candidates of a row that exist, each once and ascending, and return their number."""
     mode, since, until = known.mode, known.since, known.until
     count = 0
     for e in range(known.bounds[row], known.bounds[row + 1]):
@@ -143,7 +143,7 @@ def _list_known(known: Known, row: _Number, time: _Number, born: Int64s, listed:
 
 @kernel
 def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
-    """Moves a rank past the `count` ranks already taken, and inserts it among them, ascending."""
+    """Move a rank past the `count` ranks that are already taken, and insert it among them, ascending."""
     at = 0
     while at < count and taken[at] <= rank:
         rank += 1
@@ -154,14 +154,14 @@ def _pass_taken(taken: Int64s, count: int, rank: _Number) -> _Number:
     return rank
 
 
-# Binary search over the known candidates by how many free ones precede each: O(log known) rank queries per draw.
+# Binary search over the known candidates by the number of free ones before each: O(log known) rank queries per draw.
 @kernel
 def _count_passed(
     listed: Int64s, ranks: Int64s, excluded: int, rank: _Number, order: BirthOrder, there: _Number
 ) -> _Number:
-    """How many of the listed numbers are less than the rank-th of all others that exist.
+    """The number of listed numbers that are less than the rank-th of all other numbers that exist.
 
-    `ranks` caches the ranks of the listed numbers, -1 where they are not yet computed.
+    `ranks` caches the ranks of the listed numbers, -1 for those that are not computed yet.
     """
     low, high = 0, excluded
     while low < high:
@@ -187,10 +187,10 @@ def draw_by_race(
     weights: Float64s,
     out: Int64s,
 ) -> None:
-    """Fills out [seeds, slots] with numbers of candidates, drawn by weight without replacement.
+    """Fill out [seeds, slots] with candidate numbers, drawn by weight without replacement.
 
-    An exponential race (Efraimidis and Spirakis, 2006): the slots with the least scores win. Slots beyond the number of
-    candidates are left unchanged.
+    An exponential race (Efraimidis and Spirakis, 2006): the candidates with the least scores win. Slots beyond the
+    number of candidates are left unchanged.
 
     Args:
         prefix: [1] the key, into which a seed's ordinal and the candidate's id are folded.
@@ -200,7 +200,7 @@ def draw_by_race(
         known: The neighbours that must not be drawn.
         born: [candidates] births, or empty.
         ids: [candidates] the id that is folded into a candidate's key.
-        weights: [candidates] weights; 0 is never drawn.
+        weights: [candidates] weights. Candidates of weight 0 are never drawn.
         out: [seeds, slots] the result.
     """
     slots = out.shape[1]
@@ -222,7 +222,7 @@ def draw_by_race(
 
 @kernel
 def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held: int) -> int:
-    """Inserts a number among the `held` least scores, after equal ones; returns how many are held."""
+    """Insert a number among the `held` least scores, after equal ones, and return the number of held scores."""
     if held == scores.size and (held == 0 or score >= scores[held - 1]):
         return held
     place = held if held < scores.size else held - 1
@@ -235,9 +235,10 @@ def _keep_least(score: float, number: int, scores: Float64s, kept: Int64s, held:
 
 
 # The candidates that exist at a time, as a wavelet matrix over their births (Claude, Navarro and Ordóñez, 2015): rank
-# and select among the first births take O(log n) bit counts, where a list per time would take O(n) memory each.
+# and select among the first births cost O(log n) bit counts, whereas a separate list for each time would need O(n)
+# memory.
 _BLOCK = 512
-"""Bits of a block of the rank directory, to which levels are aligned."""
+"""The number of bits in a block of the rank directory, to which levels are aligned."""
 
 
 def birth_order(born: Int64s) -> BirthOrder:
@@ -261,7 +262,7 @@ def birth_order(born: Int64s) -> BirthOrder:
 
 @allocating_kernel
 def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
-    """Writes the levels; `order` is overwritten."""
+    """Write the levels. `order` is overwritten."""
     spare = np.empty_like(order)
     for level in range(zeros.size):
         digit, base = zeros.size - 1 - level, level * stride
@@ -284,7 +285,7 @@ def _fill(order: Int64s, words: UInt64s, zeros: Int64s, stride: int) -> None:
 
 @kernel
 def _count_born(times: Int64s, time: _Number) -> int:
-    """How many numbers are born by a time, that time included."""
+    """The number of births up to a time, inclusive."""
     low, high = 0, times.size
     while low < high:
         middle = (low + high) >> 1
@@ -297,7 +298,7 @@ def _count_born(times: Int64s, time: _Number) -> int:
 
 @kernel
 def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> tuple[_Number, _Number]:
-    """How many bits of a level are set before each of two of its places."""
+    """The number of bits of a level that are set before each of two of its places."""
     words, before = order.words, order.before
     base = level * ((order.times.size + _BLOCK - 1) // _BLOCK * _BLOCK)
     first = before[2 * (base >> 9)]
@@ -306,7 +307,7 @@ def _ones_before(order: BirthOrder, level: int, low: _Number, high: _Number) -> 
 
 @kernel
 def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
-    """How many of the first `there` births have a number less than this one."""
+    """The number of the first `there` births whose number is less than this one."""
     below: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there
@@ -323,7 +324,7 @@ def _rank_born(order: BirthOrder, there: _Number, number: _Number) -> _Number:
 
 @kernel
 def _select_born(order: BirthOrder, there: _Number, rank: _Number) -> _Number:
-    """The number that has `rank` lesser ones among the first `there` births; 0 ≤ rank < there."""
+    """The number that has `rank` smaller ones among the first `there` births, 0 ≤ rank < there."""
     number: _Number = np.int64(0)
     low: _Number = np.int64(0)
     high: _Number = there

@@ -1,9 +1,9 @@
 """Relabeling: dense ids of neighbours become local ids, which number a batch's nodes by first appearance.
 
-A batch's nodes are in a map that is never cleared between batches: it has visited stamps, and those of earlier batches
-are less than the batch's first stamp. Nodes shared by all seeds have one stamp per vertex, in an array. Nodes of
-disjoint trees are (tree, vertex) pairs, whose stamps are in a hash table that grows with batches. Either way relabeling
-costs one random access per edge, which is prefetched a block ahead.
+A batch's nodes are in a map of visited stamps that is never cleared between batches: the stamps of earlier batches are
+less than the batch's first stamp. Nodes that all seeds share have one stamp per vertex, in an array. Nodes of disjoint
+trees are (tree, vertex) pairs, whose stamps are in a hash table that grows with batches. In both cases relabeling costs
+one random access per edge, which is prefetched a block ahead.
 
 Naive twin: `_Numbering` of tests/support/oracle.
 """
@@ -24,27 +24,28 @@ _Number = int | np.int64
 
 
 class LocalIds(NamedTuple):
-    """The nodes of one vertex type in a batch whose seeds share them."""
+    """The nodes of one vertex type in a batch whose seeds share nodes."""
 
     nodes: Int64s
-    """Dense ids, by local id; one more slot than there can be nodes."""
+    """Dense ids, by local id, with one more slot than there can be nodes."""
     stamps: Int32s
-    """Visited stamps by dense id: `first` + local id for nodes of this batch, less than `first` for others. Empty:
+    """Visited stamps by dense id: `first` + local id for nodes of this batch, less than `first` for others. Empty if
     nodes are not shared."""
     first: int
-    """The stamp of local id 0; first + nodes.size must fit into int32."""
+    """The stamp of local id 0. first + nodes.size must fit into int32."""
     node_count: int
-    """The number of vertices: a neighbour that is not 0 ≤ id < node_count is damage."""
+    """The number of vertices. A neighbour that is not 0 ≤ id < node_count indicates damage."""
 
 
-# Per edge one random read and write of a stamp, without branch or hash: PyG's and DGL's samplers hash each id.
+# One random read and write of a stamp per edge, without branch or hash. PyG's and DGL's samplers hash each id.
 @kernel
 def relabel(neighbors: Int64s, begin: int, end: int, local: LocalIds, num_nodes: int) -> int:
-    """Replaces the ids in neighbors[begin:end] by local ids, and appends new nodes to nodes[num_nodes:].
+    """Replace the ids in neighbors[begin:end] by local ids, and append new nodes to nodes[num_nodes:].
 
-    Returns the number of nodes then. Free of branches, which would be mispredicted for half of the edges: each id is
-    written to the next free slot of `nodes`, which stays free when the id was known. Indices are unsigned here, and in
-    other loops over edges: numba lets signed ones count from the end, one more comparison for each access.
+    Returns the new number of nodes. The loop has no branches, which would be mispredicted for half of the edges: each
+    id is written to the next free slot of `nodes`, which stays free if the id was known. Indices are unsigned here, and
+    in other loops over edges, because numba lets signed indices count from the end, which costs one more comparison per
+    access.
     """
     nodes, stamps, first = local.nodes, local.stamps, local.first
     for edge in range(begin, end):
@@ -75,7 +76,7 @@ def relabel_all(neighbors: Int64s, local: LocalIds, num_nodes: int) -> int:
 # Positions are random, so each neighbour is prefetched AHEAD edges before it is read.
 @kernel
 def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbors: Int64s) -> bool:
-    """Writes the ids at physical positions to `neighbors`; returns whether all are 0 ≤ id < node_count."""
+    """Write the ids at physical positions to `neighbors` and return whether all are 0 ≤ id < node_count."""
     outside: bool | np.bool_ = False
     indices, tail = rows.indices, rows.delta.indices
     held, last = indices.size, positions.size - 1
@@ -89,8 +90,9 @@ def load_neighbors(rows: RowArrays, positions: Int64s, node_count: int, neighbor
     return not outside
 
 
-# Nodes of disjoint trees: open addressing with linear probing. A slot holds first + local id, or less where it is free,
-# so the table is never cleared between batches. Its size is a power of two, at least twice the number of nodes.
+# Nodes of disjoint trees: open addressing with linear probing. A slot contains first + local id, or a smaller number if
+# it is free, so the table is never cleared between batches. Its size is a power of two, at least twice the number of
+# nodes.
 class TreeLocalIds(NamedTuple):
     """The nodes of one vertex type in a batch of disjoint trees."""
 
@@ -99,7 +101,7 @@ class TreeLocalIds(NamedTuple):
     trees: Int64s
     """The tree of each node, by local id."""
     table: Int64s
-    """The slots of the hash table, each with the stamp of a node or a lesser number."""
+    """The slots of the hash table, each with the stamp of a node or a smaller number."""
     first: int
     """The stamp of local id 0."""
 
@@ -112,9 +114,9 @@ def _slot(tree: np.int64, node: np.int64, last: int) -> int:
 
 @allocating_kernel
 def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local: TreeLocalIds, num_nodes: int) -> int:
-    """Replaces ids by local ids, and appends new nodes and their trees; returns the number of nodes then.
+    """Replace ids by local ids, append new nodes and their trees, and return the new number of nodes.
 
-    Edge e belongs to the tree of its row's node, trees[row_nodes[e]]; `trees` may be those of `local`.
+    Edge e belongs to the tree of its row's node, trees[row_nodes[e]]. `trees` may be those of `local`.
     """
     nodes, owners, table, first = local.nodes, local.trees, local.table, local.first
     last = table.size - 1
@@ -142,7 +144,7 @@ def relabel_in_trees(neighbors: Int64s, trees: Int64s, row_nodes: Int64s, local:
 
 @kernel
 def enter_again(local: TreeLocalIds, count: int) -> None:
-    """Inserts the first `count` nodes into a table in which every slot is free: the rehash of a grown table."""
+    """Insert the first `count` nodes into a table in which every slot is free, to rehash a grown table."""
     table, last = local.table, local.table.size - 1
     for at in range(count):
         slot = _slot(local.trees[at], local.nodes[at], last)

@@ -1,8 +1,8 @@
-"""Draws by score: each eligible edge of a row gets a score, and the edges with the k smallest are taken.
+"""Draws by score: each eligible edge of a row gets a score, and the edges with the k smallest scores are drawn.
 
 A score is 64 bits, compared as an unsigned integer. The bits of a non-negative float keep its order, so that weights
-and hashes share one selection. Scores depend on the key and on the edge alone, not on the order in which edges are
-visited, so every thread and device takes the same ones. The cost is one hash per edge of a row.
+and hashes share one selection. Scores depend only on the key and the edge, not on the order in which edges are visited,
+so every thread and device draws the same edges. The cost is one hash per edge of a row.
 
 Naive twins: `_heavy`, `_priority`, `_bottomk`, `_labor` and `_greatest` of tests/support/oracle/methods.py.
 """
@@ -27,7 +27,8 @@ from snapdb.kernels.draw.eligible import WalkArrays
 from snapdb.kernels.rng import draw, fold
 
 FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
-"""How a row is drawn: methods up to LAST by ranks alone, SHARES by prefix sums of weights, the others by scores."""
+"""The methods by which a row is drawn: those up to LAST by rank, SHARES by prefix sums of weights, the others by
+scores."""
 
 
 class DrawKeys(NamedTuple):
@@ -36,13 +37,15 @@ class DrawKeys(NamedTuple):
     pick: np.uint64
     """The key of draws by rank."""
     hash: np.uint64
-    """The key of scores. Under LABOR it lacks the edge type, and is that of the round before a neighbour's turn."""
+    """The key of scores. Under LABOR it does not contain the edge type, and applies to neighbours that are not in the
+    next period yet."""
     later: np.uint64
-    """Under LABOR, the key of scores from a neighbour's turn on."""
+    """Under LABOR, the key of scores for neighbours that are already in the next period."""
     phase: np.uint64
-    """Under LABOR, the key of the neighbours' turns."""
+    """Under LABOR, the key of phases: a neighbour is in the next period if the upper half of fold(phase, id) plus share
+    reaches 2^32."""
     share: np.uint64
-    """Under LABOR, the elapsed share of the round, in units of 2^-32."""
+    """Under LABOR, the elapsed share of the period, in units of 2^-32."""
 
 
 class DrawRule(NamedTuple):
@@ -51,25 +54,25 @@ class DrawRule(NamedTuple):
     method: int
     """One of FLOYD to LABOR."""
     fanout: int
-    """The most edges per node."""
+    """The maximum number of edges per node."""
     skips_zeros: bool
-    """Whether edges of weight 0 are never drawn; then even a row of no more edges than the fanout is searched for
+    """Whether edges of weight 0 are never drawn. If so, even a row with no more edges than the fanout is searched for
     them."""
     ranked: int
-    """Rows of more edges than this are listed before they are drawn; in the others ranks decide."""
+    """Rows with more edges than this are listed before they are drawn. The others are drawn by rank."""
 
 
 class Candidates(NamedTuple):
-    """The edges of a row that were listed, by rank, with room for the longest row."""
+    """The listed edges of a row, by rank, with room for the longest row."""
 
     places: Int64s
     """Physical positions."""
     scores: UInt64s
     """Scores, compared as unsigned integers."""
     floats: Float64s
-    """The memory of `scores`, as floats."""
+    """The same memory as `scores`, as floats."""
     ties: Int64s
-    """Tie breakers: of equal scores the smaller tie comes first."""
+    """Tie breakers: of equal scores, the one with the smaller tie breaker comes first."""
     heap: Int64s
     """Working memory of `nth_smallest`."""
 
@@ -86,9 +89,9 @@ def _high_zeros(typing: Any, word: Any) -> Any:
 
 @kernel
 def race_score(bits: np.uint64, weight: float) -> float:
-    """The finishing time of an edge in an exponential race, from the first draw of its hash key; weight > 0.
+    """The finishing time of an edge of weight > 0 in an exponential race, from the first draw of its hash key.
 
-    An integer -log2 of the upper 32 bits, in units of 2^-40, over the weight.
+    It is -log2 of the upper 32 bits as an integer in units of 2^-40, divided by the weight.
     """
     y = np.int64(bits >> np.uint64(32)) * 2 + 1
     e = 63 - _high_zeros(np.uint64(y))
@@ -100,20 +103,20 @@ def race_score(bits: np.uint64, weight: float) -> float:
 
 @kernel
 def _priority_score(bits: np.uint64, weight: float) -> float:
-    """The upper 32 bits of `bits`, plus 1/2, over the weight, which is not 0."""
+    """The upper 32 bits of `bits`, plus 1/2, divided by the weight, which is not 0."""
     return (np.float64(bits >> np.uint64(32)) + 0.5) / weight
 
 
 # One pass over the listed edges of a row. Under RACE (weighted reservoir sampling of Efraimidis and Spirakis, 2006, as
-# an exponential race) and PRIORITY (Duffield, Lund and Thorup, 2007) a score is a random number over the weight; under
-# BOTTOMK (Cohen and Kaplan, 2007) it is the hash of the edge, and under LABOR (Balin and Çatalyürek, 2023) that of the
-# neighbour.
+# an exponential race) and PRIORITY (Duffield, Lund and Thorup, 2007), a score is a random number divided by the weight.
+# Under BOTTOMK (Cohen and Kaplan, 2007) it is the hash of the edge, and under LABOR (Balin and Çatalyürek, 2023) the
+# hash of the neighbour.
 @kernel
 def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges: Candidates) -> int:
-    """Scores the edges at places[:count], and removes those of weight 0; returns how many are left.
+    """Score the edges at places[:count], remove those of weight 0 and return the number of edges that remain.
 
     `key` is the hash key of the row's node. Of equal scores the smaller of `ties` comes first, then the smaller rank.
-    `score_times` and `score_neighbors` then score draws by time or by neighbour.
+    Draws by time or by neighbour are then scored by `score_times` and `score_neighbors`.
     """
     places, scores, floats, ties = edges.places, edges.scores, edges.floats, edges.ties
     weighted = has_values(walk.weights)
@@ -144,7 +147,7 @@ def score_edges(method: int, key: np.uint64, walk: WalkArrays, count: int, edges
 
 @kernel
 def _reverse(scores: UInt64s, count: int) -> None:
-    """Maps the bits of floats of any sign to scores, the greatest float to the smallest score."""
+    """Map the bits of floats of any sign to scores, the greatest float to the smallest score."""
     sign = np.uint64(1) << np.uint64(63)
     for i in range(count):
         scores[i] = scores[i] if scores[i] & sign else ~(scores[i] | sign)
@@ -152,31 +155,32 @@ def _reverse(scores: UInt64s, count: int) -> None:
 
 @kernel
 def score_times(times: ColumnArrays, count: int, edges: Candidates) -> None:
-    """Scores edges so that the latest have the smallest scores; without times all scores are equal."""
+    """Score edges so that the latest have the smallest scores. Without times all scores are equal."""
     timed = has_values(times)
     for i in range(count):
         time = value_at(times, edges.places[i]) if timed else np.int64(0)
-        # Flipping the sign bit makes signed times comparable as unsigned, and the complement reverses their order.
+        # Flipping the sign bit makes signed times comparable as unsigned integers, and the complement reverses their
+        # order.
         edges.scores[i] = ~(np.uint64(time) ^ (np.uint64(1) << np.uint64(63)))
 
 
 @kernel
 def score_neighbors(keys: DrawKeys, rows: RowArrays, count: int, edges: Candidates) -> None:
-    """Scores edges by neighbour: all edges to a neighbour have the same score, for every row."""
+    """Score edges by neighbour: all edges to a neighbour have the same score, in every row."""
     for i in range(count):
         neighbor = np.uint64(neighbor_at(rows, edges.places[i]))
         turn = (fold(keys.phase, neighbor) >> np.uint64(32)) + keys.share
         edges.scores[i] = fold(keys.later if turn >> np.uint64(32) else keys.hash, neighbor)
 
 
-# log2 as a table of integers with linear interpolation. Devices round their own logarithms differently, and then one
+# log2 as a table of integers with linear interpolation. Devices round their logarithm functions differently, so one
 # seed would draw different edges on a CPU and on a GPU. Naive twin: `race_length` of tests/support/oracle/numbers.py.
 _CELLS = 4096
-"""Cells of the table, one for each 2^-12 of the mantissa."""
+"""The number of cells of the table, one for each 2^-12 of the mantissa."""
 _SCALE = 104
-"""Bits after the binary point of intermediate sums, whose error is below 2^-88."""
+"""The number of bits after the binary point of intermediate sums, whose error is below 2^-88."""
 _TERMS = 4
-"""Terms of the series, enough for that error."""
+"""The number of terms of the series, which suffices for that error."""
 
 
 def _step(n: int) -> int:
@@ -201,11 +205,12 @@ LOG_TABLE = _table()
 """[4097] round(log2(1 + i/4096) * 2^40)."""
 
 
-# Selection of the k smallest scores: one pass with a max-heap of the k best so far, O(count log k) at worst. Most edges
-# of a long row are compared with the top of the heap alone, as the heap changes O(k log(count / k)) times on average.
+# Selection of the k smallest scores: one pass with a max-heap of the k best so far, O(count log k) in the worst case.
+# Most edges of a long row are only compared with the top of the heap, because the heap changes O(k log(count / k))
+# times on average.
 @kernel
 def comes_first(edges: Candidates, one: int, other: int) -> bool:
-    """Whether edge `one` of a row precedes edge `other`: by score, then tie, then rank."""
+    """Whether edge `one` of a row precedes edge `other`: by score, then tie breaker, then rank."""
     scores, ties = edges.scores, edges.ties
     if scores[one] != scores[other]:
         return bool(scores[one] < scores[other])
@@ -216,7 +221,7 @@ def comes_first(edges: Candidates, one: int, other: int) -> bool:
 
 @kernel
 def nth_smallest(edges: Candidates, count: int, n: int) -> int:
-    """The rank of the n-th smallest of `count` edges; count ≥ n ≥ 1."""
+    """The rank of the n-th smallest of `count` edges, 1 ≤ n ≤ count."""
     heap = edges.heap
     for i in range(n):
         heap[i] = i
@@ -231,7 +236,7 @@ def nth_smallest(edges: Candidates, count: int, n: int) -> int:
 
 @kernel
 def _sink(edges: Candidates, place: int, size: int) -> None:
-    """Restores the max-heap where only heap[place] may be out of place (sift down)."""
+    """Restore the max-heap if only heap[place] may be out of place (sift down)."""
     heap = edges.heap
     edge = heap[place]
     while True:
@@ -254,7 +259,7 @@ LEAST = 1e-250
 
 @kernel
 def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -> None:
-    """Fills `out` with weights[ids[i]]; NaN for an id without one, which no snapshot has."""
+    """Fill `out` with weights[ids[i]], or NaN for an id without a weight, which no snapshot has."""
     for i in range(ids.size):
         edge = np.int64(ids[i])
         out[i] = weights[edge] if 0 <= edge < weights.size else np.nan
@@ -262,10 +267,11 @@ def by_edge_id(weights: Float64s, ids: npt.NDArray[np.integer], out: Float64s) -
 
 @allocating_kernel
 def find_bad_weights(rows: RowArrays, weights: ColumnArrays, signed: bool, shown: Int64s) -> tuple[int, int]:
-    """Counts the edges of the rows with an invalid weight, and those with weight 0; -1: damaged.
+    """Count the edges of the rows with an invalid weight, and the edges with weight 0. The counts are -1 for damage.
 
-    A weight is 0, or finite and at least LEAST: a score is divided by it, and must not become infinite. `signed`: it
-    may also be negative, or closer to 0. The positions of the first invalid ones are written to `shown`.
+    A weight is 0, or finite and at least LEAST, because a score is divided by it and must not become infinite. If
+    `signed`, it may also be negative, or closer to 0. The positions of the first invalid weights are written to
+    `shown`.
     """
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     words, bad, zeros = rows.live.words, 0, 0

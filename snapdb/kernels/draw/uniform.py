@@ -3,7 +3,7 @@
 A hop runs in blocks of frontier nodes that stay in the cache: draw positions (prefetching the adjacency), load the
 neighbours there (prefetching their stamps), then relabel. Each edge costs two random reads, of its neighbour and of
 its stamp, and both are in flight while the rest of the block is drawn. Draws are ranks in logical rows, so that every
-encoding gives the same edges; a row in one range is drawn as physical positions at once.
+encoding gives the same edges. A row that is a single range is drawn as physical positions at once.
 
 Naive twin: `_uniform` of tests/support/oracle/methods.py.
 """
@@ -42,27 +42,27 @@ EVERY = 2**63 - 1
 
 
 class EdgeBuffers(NamedTuple):
-    """The drawn edges, by edge number."""
+    """The drawn edges, by edge index."""
 
     positions: Int64s
     """Physical positions."""
     neighbors: Int64s
     """Local ids of neighbours."""
     row_nodes: Int64s
-    """Local ids of the nodes that edges were drawn for."""
+    """Local ids of the nodes that the edges were drawn for."""
 
 
 _STEADY = 16
-"""The greatest fanout at which each row writes `fanout` entries, the excess being overwritten by the next row: loops of
-one length are not mispredicted, and a misprediction costs as much as two edges."""
+"""The greatest fanout at which each row writes `fanout` entries, the excess being overwritten by the next row. Loops of
+a constant length are not mispredicted, and a misprediction costs as much as two edges."""
 
 
 @kernel
 def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
-    """The number of edges that `sample_uniform` draws for frontier[low:high]; -1: a row leads out of its arrays.
+    """The number of edges that `sample_uniform` draws for frontier[low:high], or -1 if a row extends beyond its arrays.
 
-    Writes the rows' spans to `spans` [high - low, FIELDS], where drawing reads them; PLAIN_FIELDS are enough for plain
-    rows.
+    Writes the rows' spans to `spans` [high - low, FIELDS], from which `sample_uniform` reads them. PLAIN_FIELDS columns
+    are enough for plain rows.
     """
     if is_plain(rows):
         return _count_plain(rows.indptr, rows.indices.size, fanout, frontier, low, high, spans)
@@ -78,7 +78,7 @@ def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: 
 
 @kernel
 def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
-    """`count_edges` for rows of a base alone, with two columns of spans instead of six."""
+    """`count_edges` for rows of a base without a delta, with two columns of spans instead of six."""
     total = np.int64(0)
     outside: bool | np.bool_ = False
     for i in range(low, high):
@@ -94,8 +94,8 @@ def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: 
     return -1 if outside else int(total)
 
 
-# The kernel of plain sampling: per block of 128 rows draw, place, load and relabel, O(fanout) per row. Cases are chosen
-# per row, by its length and by the fanout, never per edge.
+# The kernel of plain sampling: for each block of 128 rows it draws, places, loads and relabels, O(fanout) per row.
+# Cases are chosen per row, by its length and the fanout, never per edge.
 @allocating_kernel
 def sample_uniform(
     rows: RowArrays,
@@ -110,10 +110,10 @@ def sample_uniform(
     drawn: EdgeBuffers,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws up to `fanout` edges for each of frontier[low:high]; returns the number of nodes and of edges then.
+    """Draw up to `fanout` edges for each of frontier[low:high] and return the new numbers of nodes and edges.
 
-    Returns -1 nodes where an index is not a node. The rows must have passed `count_edges`, which wrote their `spans`.
-    The frontier may be the array of local nodes. Keys come in a tuple: see `rng.fold_parts`.
+    Returns -1 nodes if an index is not a node. The rows must have passed `count_edges`, which wrote their `spans`. The
+    frontier may be the array of local nodes. Keys are passed in a tuple: see `rng.fold_parts`.
     """
     prefix = keys.pick
     table = np.empty(0, np.int64)
@@ -151,7 +151,7 @@ def sample_uniform(
 
 @kernel
 def _prefetch_moved(rows: RowArrays, positions: Int64s, begin: int, end: int) -> None:
-    """Prefetches the neighbours of positions that `_place` has moved since they were drawn."""
+    """Prefetch the neighbours of positions that `_place` has moved since they were drawn."""
     indices, tail = rows.indices, rows.delta.indices
     if rows.live.words.size > 0:
         for e in range(begin, end):
@@ -163,7 +163,7 @@ def _prefetch_moved(rows: RowArrays, positions: Int64s, begin: int, end: int) ->
 
 @kernel
 def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int) -> bool:
-    """Reads the neighbour ids at positions[begin:end]; returns whether all of them have a stamp."""
+    """Read the neighbour ids at positions[begin:end] and return whether all of them have a stamp."""
     base, tail = rows.indices, rows.delta.indices
     if base.size == 0 or tail.size == 0:
         return _load_one(base if tail.size == 0 else tail, stamps, positions, neighbors, begin, end)
@@ -174,7 +174,7 @@ def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbors: Int64s,
 def _load_either(
     base: Array, tail: Array, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int
 ) -> bool:
-    """Reads from both parts and selects, as a branch on the part would be mispredicted."""
+    """Read from both parts and select, because a branch on the part would be mispredicted."""
     outside: bool | np.bool_ = False
     held = base.size
     for e in range(begin, end):
@@ -190,7 +190,7 @@ def _load_either(
 
 @kernel
 def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbors: Int64s, begin: int, end: int) -> bool:
-    """Reads from one part; returns whether all ids have a stamp."""
+    """Read from one part and return whether all ids have a stamp."""
     outside: bool | np.bool_ = False
     for edge in range(begin, end):
         e = np.uint64(edge)
@@ -201,17 +201,17 @@ def _load_one(indices: Array, stamps: Int32s, positions: Int64s, neighbors: Int6
     return not outside
 
 
-# Ranks to physical positions, a block of rows at a time. A rank in a row with few dead positions is moved past each of
-# them; with many, a select query on the bitmap costs less. Then ranks beyond the base's part are moved to the delta.
+# Ranks to physical positions, one block of rows at a time. In a row with few dead positions, a rank is moved past each
+# of them. With many, a select query on the bitmap costs less. Then ranks beyond the base's part are moved to the delta.
 _WALKED = 32
-"""The most dead positions of a row for which a pass over them is faster than a select query per draw."""
+"""The maximum number of dead positions of a row for which a pass over them is faster than a select query per draw."""
 _LISTED = 2048
-"""The most positions of a row that is passed over: the pass reads every word of the row's bitmap."""
+"""The maximum number of positions of a row for such a pass, which reads every word of the row's bitmap."""
 
 
 @kernel
 def _place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Maps positions[edge:] to physical ones, up to `fanout` per row of spans[low:high]; they count from BASE_START."""
+    """Map positions[edge:] to physical ones, up to `fanout` per row of spans[low:high]. They count from BASE_START."""
     words = rows.live.words
     if words.size > 0:
         _skip_dead(words, spans, low, high, fanout, positions, edge)
@@ -228,7 +228,7 @@ def _is_walked(held: int, degree: int) -> bool:
 
 @kernel
 def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Moves positions past the few dead ones of their rows, as if a row's two parts were adjacent."""
+    """Move positions past the few dead ones of their rows, as if a row's two parts were adjacent."""
     every = ~np.uint64(0)
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
@@ -259,7 +259,7 @@ def _skip_dead(words: UInt64s, spans: Int64s, low: int, high: int, fanout: int, 
 def _select(
     words: UInt64s, before: Int64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int
 ) -> None:
-    """Maps ranks to positions by select queries on the bitmap, for rows with many dead positions."""
+    """Map ranks to positions by select queries on the bitmap, for rows with many dead positions."""
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         begin, end = edge, edge + min(degree, fanout)
@@ -282,7 +282,7 @@ def _select(
 
 @kernel
 def _move_to_delta(bits: bool, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
-    """Moves positions beyond a row's range of the base to its range of the delta."""
+    """Move positions beyond a row's range of the base to its range of the delta."""
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, BASE_LEN], spans[span, DELTA_LEN]
         begin, end = edge, edge + min(degree, fanout)

@@ -1,1 +1,1 @@
-"""Kernels of the neighbour pool: how its rows are drawn, cached, and sampled from."""
+"""Kernels of the neighbour pool, which draw its rows, cache them, and sample from them."""

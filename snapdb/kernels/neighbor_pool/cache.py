@@ -1,9 +1,9 @@
 """The neighbour pool cache: records of pool rows, each of one round, and copies of whole rows of the adjacency.
 
 Batches read it while one thread of the cache writes it, without a lock. A record is a seqlock: the writer makes its
-sequence odd, writes, and makes it even; a reader that finds a different sequence after reading than before draws the
-block of rows again. A copy is published by its number alone, which is written last. The cache never changes a batch:
-on a cache miss, with no record or one of another round, the row is drawn or read from the adjacency.
+sequence odd, writes, and makes it even. A reader that finds a different sequence after reading than before draws the
+block of rows again. A copy is published by its number, which is written last. The cache never changes a batch: on a
+cache miss, with no record or one of another round, the row is drawn or read from the adjacency.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from snapdb.kernels.neighbor_pool.rows import PoolRow, PoolRule, RowKeys, draw_b
 _Number = int | np.int64
 
 SEQUENCE, TAG, HEAD = 0, 1, 2
-"""Fields of a record: a sequence that every write increases and that is odd during a write; its round + 1, or 0 before
-the first write; the first position."""
+"""Fields of a record: a sequence that every write increases and that is odd during a write, the round + 1 or 0 before
+the first write, and the first position."""
 TORN = -2
-"""Returned instead of a number of edges: a record was written while it was read."""
+"""Returned instead of a number of edges if a record was written while it was read."""
 _LINE = 64
-"""Bytes of a cache line."""
+"""The size of a cache line in bytes."""
 HITS, MISSES, CACHED_EDGES, READ_EDGES = range(4)
 """Fields of the counters: cache hits (rows with an edge from the cache), cache misses (other rows), edges read from the
 cache, and edges read from the adjacency."""
 RECORD, VERSION, SPAN, BEGIN, UNREAD = range(5)
-"""Columns of a block, an int64 [BLOCK + 1, BLOCK_FIELDS], by row: the number of its record (-1: none), the record's
-sequence when it was found, the row's number among the located rows (-1: the record is enough), its first edge, and its
-first edge whose neighbour is not yet known. The row after the last one has the end of the edges as BEGIN."""
+"""Columns of a block, an int64 [BLOCK + 1, BLOCK_FIELDS], by row: the number of its record or -1, the record's sequence
+when it was found, the row's index among the located rows or -1 if the record is enough, its first edge, and its first
+edge whose neighbour is not known yet. The row after the last one has the end of the edges as BEGIN."""
 BLOCK_FIELDS = 5
 
 
@@ -62,24 +62,25 @@ class CachedRows(NamedTuple):
     """The pool rows of one relation, slot and size."""
 
     places: Int32s
-    """[nodes] the number of a node's record, or -1. Set before batches see the rows; empty: no records."""
+    """[nodes] the number of a node's record, or -1. Set before batches see the rows. Empty if there are no records."""
     records: Array
-    """[rows, width] int32, or int64 where positions or nodes do not fit: SEQUENCE, TAG, `size` ascending positions,
-    `size` neighbours, and under PRIORITY the row's edge with the greatest score (-1: the row has every edge) and the
-    position of the edge that follows."""
+    """[rows, width] int32, or int64 if positions or nodes do not fit: SEQUENCE, TAG, `size` ascending positions and
+    `size` neighbours. Under PRIORITY also the row's edge with the greatest score (-1 if the row has every edge) and the
+    position of the edge outside it with the least score."""
     scores: Float64s
-    """[rows, 2] under PRIORITY: the greatest score in the row, and that of the edge that follows; else [0, 2]."""
+    """[rows, 2] under PRIORITY: the greatest score in the row, and the least score outside it. Otherwise [0, 2]."""
 
 
 class RowCopies(NamedTuple):
-    """The neighbours of whole physical rows, dead positions included."""
+    """The neighbours of whole physical rows, including dead positions."""
 
     places: Int32s
-    """[nodes] the number of a node's copy, or -1. Written last of all fields; empty: no copies."""
+    """[nodes] the number of a node's copy, or -1. Written last of all fields. Empty if there are no copies."""
     shifts: Int64s
-    """[copies, 2] what to subtract from a physical position of the base, or of the delta, to get one in `neighbors`."""
+    """[copies, 2] the number to subtract from a physical position of the base, or of the delta, to get one in
+    `neighbors`."""
     neighbors: Array
-    """Neighbour ids, of the dtype of the adjacency's indices."""
+    """Neighbour ids, with the dtype of the adjacency's indices."""
 
 
 class NeighborPool(NamedTuple):
@@ -92,17 +93,17 @@ class NeighborPool(NamedTuple):
 
 
 def record_width(size: int, weighted: bool) -> int:
-    """The number of fields in the record of a row of `size` edges, under PRIORITY where `weighted`."""
+    """The number of fields in the record of a row of `size` edges, drawn under PRIORITY if `weighted`."""
     return HEAD + 2 * size + (2 if weighted else 0)
 
 
-# Reading records: the first pass over a block reads their numbers and prefetches all their lines, the second one checks
-# their rounds, and by the time that rows are drawn the records are in the processor's cache.
+# Reading records: the first pass over a block reads their numbers and prefetches all their lines, and the second pass
+# checks their rounds. When rows are drawn, the records are already in the processor's cache.
 @kernel
 def find_records(
     keys: RowKeys, cached: CachedRows, nodes: Int64s, first: int, last: int, ahead: int, block: Int64s
 ) -> None:
-    """Writes RECORD and VERSION of nodes[first:last] to the block; RECORD -1 where no record is of the wanted round.
+    """Write RECORD and VERSION of nodes[first:last] to the block. RECORD is -1 if no record is of the wanted round.
 
     The places of nodes up to nodes[ahead - 1] are prefetched.
     """
@@ -134,7 +135,7 @@ def find_records(
 # sequence.
 @kernel
 def is_torn(records: Array, record: _Number, version: _Number) -> bool:
-    """Whether a record may have been written since its SEQUENCE was `version`, so that what was read is invalid."""
+    """Whether a record may have been written since its SEQUENCE was `version`, which makes the read values invalid."""
     fence_loads()
     return bool(load_first(records, record * records.shape[1] + SEQUENCE) != version)
 
@@ -143,7 +144,7 @@ def is_torn(records: Array, record: _Number, version: _Number) -> bool:
 def take_recorded(
     records: Array, record: _Number, size: int, limit: int, draft: DraftArrays, begin: int, end: int
 ) -> bool:
-    """Replaces numbers of a record's edges by positions and neighbours; returns whether all ids are 0 ≤ id < limit."""
+    """Replace indices of a record's edges by positions and neighbours. Returns whether all ids are 0 ≤ id < limit."""
     positions, neighbors = draft.positions, draft.neighbors
     outside: bool | np.bool_ = False
     for e in range(begin, end):
@@ -159,9 +160,9 @@ def take_recorded(
 def load_pooled(
     rows: RowArrays, copies: RowCopies, frontier: Int64s, draft: DraftArrays, begin: int, end: int, limit: int
 ) -> bool:
-    """Reads the ids at positions[begin:end] where neighbors[begin:end] are negative, and counts hits and misses.
+    """Read the ids at positions[begin:end] whose neighbors[begin:end] are negative, and count hits and misses.
 
-    Returns whether all ids are 0 ≤ id < limit. Edge e belongs to frontier[row_nodes[e]]; the edges of a row are
+    Returns whether all ids are 0 ≤ id < limit. Edge e belongs to frontier[row_nodes[e]]. The edges of a row are
     adjacent, known ones first.
     """
     counts = draft.reads
@@ -181,7 +182,7 @@ def load_pooled(
 def _load_copies(
     held: int, copies: RowCopies, frontier: Int64s, draft: DraftArrays, first: int, last: int, copied: Int64s
 ) -> None:
-    """Reads the neighbours of a block of edges from copies, and moves them from the misses to the hits."""
+    """Read the neighbours of a block of edges from copies, and count these rows as hits instead of misses."""
     row_nodes, neighbors, counts, known, hits = draft.row_nodes, draft.neighbors, draft.reads, 0, 0
     _find_in_copies(held, copies, frontier, draft, first, last, copied)
     for e in range(first, last):
@@ -191,7 +192,7 @@ def _load_copies(
             fresh = e == 0 or row_nodes[e] != row_nodes[e - 1]
             neighbors[e] = copies.neighbors[copied[e - first]]
             known += 1
-            hits += int(fresh)  # otherwise the row is a hit already: a record had its first edges
+            hits += int(fresh)  # otherwise the row is already a hit, because a record had its first edges
     counts[HITS] += hits
     counts[MISSES] -= hits
     counts[CACHED_EDGES] += known
@@ -214,7 +215,7 @@ def _count_known(draft: DraftArrays, begin: int, end: int) -> tuple[_Number, _Nu
 
 @kernel
 def _load_unknown(rows: RowArrays, draft: DraftArrays, begin: int, end: int, limit: int) -> bool:
-    """Reads neighbours that are still negative from the adjacency; returns whether all ids are 0 ≤ id < limit."""
+    """Read neighbours that are still negative from the adjacency and return whether all ids are 0 ≤ id < limit."""
     outside: bool | np.bool_ = False
     for e in range(begin, end):
         node = draft.neighbors[e]
@@ -229,7 +230,7 @@ def _load_unknown(rows: RowArrays, draft: DraftArrays, begin: int, end: int, lim
 def _find_in_copies(
     held: int, copies: RowCopies, frontier: Int64s, draft: DraftArrays, first: int, last: int, copied: Int64s
 ) -> None:
-    """Fills `copied` with the places of positions[first:last] in the copies, or -1 for edges without one."""
+    """Fill `copied` with the indices of positions[first:last] in the copies, or -1 for edges without a copy."""
     places, shifts, row_nodes, neighbors = copies.places, copies.shifts, draft.row_nodes, draft.neighbors
     for e in range(first, last):
         prefetch(places, frontier[row_nodes[e]])
@@ -247,18 +248,19 @@ def _find_in_copies(
             copied[e - first] = p - shifts[copy, 1 if p >= held else 0]
 
 
-# Writing records and copies, node after node through the adjacency, so that a file is read sequentially. A pass costs
-# O(size) per record, under PRIORITY O(degree); records of the wanted round are skipped.
+# Writing records and copies, node by node through the adjacency, so that a file is read sequentially. A pass costs
+# O(size) per record, or O(degree) under PRIORITY. Records of the wanted round are skipped.
 @allocating_kernel
 def fill_rows(
     rows: RowArrays, walk: WalkArrays | None, pool: NeighborPool, nodes: Int64s, low: int, high: int, draft: DraftArrays
 ) -> tuple[int, int, int, _Number]:
-    """Redraws records low ≤ number < high that are not of the wanted round; record i belongs to nodes[i].
+    """Redraw the records low ≤ number < high that are not of the wanted round. Record i belongs to nodes[i].
 
-    `walk` is for PRIORITY alone. It is None otherwise, so that the draws of PRIORITY are not compiled.
+    `walk` is only for PRIORITY. It is None otherwise, so that the draws of PRIORITY are not compiled.
 
-    Returns where it stopped (-1: a row leads out of its arrays, or is not longer than a record), the number of rows
-    drawn, the number of edges read for them, and the length of a row for which the draft needs room to go on.
+    Returns the index where it stopped (-1 if a row extends beyond its arrays, or is not longer than a record), the
+    number of rows drawn, the number of edges read for them, and the length of a row for which the draft needs room to
+    continue.
     """
     keys, rule, cached, spans = pool.keys, pool.rule, pool.cached, draft.spans
     size, weighted = rule.size, walk is not None
@@ -298,7 +300,7 @@ def fill_rows(
 
 @kernel
 def _list_stale(keys: RowKeys, records: Array, nodes: Int64s, first: int, last: int, stale: Int64s, who: Int64s) -> int:
-    """Lists the records that are not of the wanted round, and their nodes; returns how many."""
+    """List the records that are not of the wanted round, and their nodes, and return their number."""
     count = 0
     for i in range(first, last):
         tag = row_round(keys, nodes[i]) + 1
@@ -309,7 +311,7 @@ def _list_stale(keys: RowKeys, records: Array, nodes: Int64s, first: int, last: 
 
 
 # The writer's half of a seqlock: odd sequence, release fence, data, then the even sequence by a release store. Readers
-# never wait; only one thread writes.
+# never wait, and only one thread writes.
 @kernel
 def _write(
     rows: RowArrays,
@@ -321,7 +323,7 @@ def _write(
     record: _Number,
     round_: _Number,
 ) -> None:
-    """Writes one record under its sequence, so that no reader accepts a part of it."""
+    """Write one record under its sequence, so that no reader accepts a part of it."""
     records, scores, size = cached.records, cached.scores, row.positions.size
     place = record * records.shape[1] + SEQUENCE
     sequence = records[record, SEQUENCE]
@@ -344,9 +346,9 @@ def _write(
 
 @allocating_kernel
 def fill_copies(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
-    """Copies rows low ≤ number < high to their starts; returns the number of edges, or -1 for damage.
+    """Copy the rows low ≤ number < high to their starts and return the number of edges, or -1 for damage.
 
-    Row i belongs to nodes[i]; starts[high] is the end of the last one.
+    Row i belongs to nodes[i]. starts[high] is the end of the last one.
     """
     spans = np.empty((BLOCK, FIELDS), np.int64)
     indices, tail, neighbors = rows.indices, rows.delta.indices, copies.neighbors
@@ -365,7 +367,8 @@ def fill_copies(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: 
             for j in range(rest):
                 neighbors[at + kept + j] = tail[second - indices.size + j]
             copies.shifts[i, 0], copies.shifts[i, 1] = start - at, second - at - kept
-            # The number of the copy is published by a release store after its edges: a reader that sees it sees them.
+            # The number of the copy is published by a release store after its edges: a reader that sees the number also
+            # sees the edges.
             store_last(copies.places, nodes[i], i)
             edges += kept + rest
     return int(edges)

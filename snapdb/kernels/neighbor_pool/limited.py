@@ -1,8 +1,8 @@
-"""Draws from pool rows under time bounds, excluded pairs or weights, where ranks alone do not decide.
+"""Draws from pool rows under time bounds, excluded pairs or weights, for which ranks alone do not suffice.
 
-A node's eligible edges are ranges of its row or, where each must be checked, a list of positions. They are intersected
+A node's eligible edges are ranges of its row or, if each must be checked, a list of positions. They are intersected
 with the pool row, the fanout is drawn from the intersection, and the residual draw takes the rest from the other
-eligible edges. Where the row alone decides, because the whole fanout comes from it and every edge is eligible, only a
+eligible edges. If the row alone decides, because the whole fanout comes from it and every edge is eligible, only a
 record of the cache is read.
 
 Naive twin: `serve` of tests/support/oracle/rows.py.
@@ -81,10 +81,10 @@ def draw_limited(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int, int, int]:
-    """Draws by the pool's rule for each of frontier[low:high] to the draft, from its edge number `edges` on.
+    """Draw by the pool's rule for each of frontier[low:high] into the draft, from its edge index `edges` on.
 
-    Neighbours are 0 ≤ id < limit. Returns where in the frontier it stopped (-1: damaged), the number of edges then, and
-    the number of edges and the length of a row for which the draft needs room to go on.
+    Neighbours are 0 ≤ id < limit. Returns the index in the frontier where it stopped (-1 for damage), the new number
+    of edges, and the number of edges and the length of a row for which the draft needs room to continue.
     """
     rule, spans, windows = pool.rule, draft.spans, draft.windows
     block, who = np.empty((BLOCK, BLOCK_FIELDS), np.int64), np.empty(BLOCK, np.int64)
@@ -110,7 +110,7 @@ def draw_limited(
         if edges + room > draft.positions.size or longest > draft.candidates.places.size:
             return first, edges, edges + room, longest
         i = first
-        while i < last and edges >= 0:  # runs of rows of one kind, as each kind has its own loop
+        while i < last and edges >= 0:  # runs of rows of one kind, because each kind has its own loop
             i, edges = _draw_recorded(walk, pool, frontier.nodes, first, i, last, block, limit, draft, edges)
             if edges >= 0 and i < last:
                 i, edges = _draw_uncached(walk, eligible, pool, frontier, first, i, last, block, draft, row, edges)
@@ -127,7 +127,7 @@ def draw_limited(
 def _list_uncached(
     pool: NeighborPool, enough: bool, frontier: Frontier, first: int, last: int, block: Int64s, listed: Frontier
 ) -> int:
-    """Lists the nodes whose record is not enough, and writes SPAN of all; returns how many are listed."""
+    """List the nodes whose record is not enough, write SPAN of all nodes, and return the number listed."""
     records, everything = pool.cached.records, HEAD + 2 * pool.rule.size
     count = 0
     for i in range(first, last):
@@ -145,7 +145,7 @@ def _list_uncached(
 
 @kernel
 def _needed(windows: Int64s, spans: Int64s, count: int, rule: PoolRule) -> tuple[int, int]:
-    """The most edges that a block of rows can draw, and the length of its longest row that must be listed."""
+    """The maximum number of edges that a block of rows can draw, and the length of its longest row to be listed."""
     room: _Number = np.int64(0)
     longest: _Number = np.int64(0)
     for span in range(count):
@@ -171,9 +171,10 @@ def _draw_recorded(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws rows from number i on by their records alone, up to the first that is listed; or -1 edges, or TORN.
+    """Draw rows from index i on by their records only, up to the first that is listed.
 
-    O(fanout) each. The probability that an edge of the row scores below the next one is its weight times that score.
+    Returns the index where it stopped and the new number of edges, -1 for damage, or TORN. Costs O(fanout) per row.
+    The probability that an edge of the row scores below the next one is its weight times that score.
     """
     rule, records, positions = pool.rule, pool.cached.records, draft.positions
     size, picks = rule.size, rule.fanout
@@ -196,9 +197,9 @@ def _draw_recorded(
     return i, edges
 
 
-# Rows one by one, where more than a record decides. The pool row is read or drawn, O(size), under PRIORITY O(degree);
-# its eligible edges are found by a merge with the list of eligible edges, or by comparing each edge with the row's four
-# ranges; then the fanout is drawn from them, and the residual draw from the others.
+# Rows one by one, if more than a record decides. The pool row is read or drawn, O(size), under PRIORITY O(degree). Its
+# eligible edges are found by a merge with the list of eligible edges, or by comparing each edge with the row's four
+# ranges. Then the fanout is drawn from them, and the residual draw from the others.
 @kernel
 def _draw_uncached(
     walk: WalkArrays,
@@ -213,7 +214,7 @@ def _draw_uncached(
     row: PoolRow,
     edges: int,
 ) -> tuple[int, int]:
-    """Draws rows from number i on, up to the first that is not listed; or -1 edges (damaged), or TORN."""
+    """Draw rows from index i up to the first that is not listed. Returns -1 edges for damage, or TORN."""
     rule, spans, windows, places = pool.rule, draft.spans, draft.windows, draft.candidates.places
     weighted, everything = rule.method == PRIORITY, max(rule.size, rule.above)
     while i < last and block[i - first, SPAN] >= 0:
@@ -258,7 +259,7 @@ def _draw_uncached(
 
 @kernel
 def _read_record(cached: CachedRows, record: _Number, weighted: bool, row: PoolRow) -> tuple[_Number, _Number]:
-    """Copies a record to the row; returns what `draw_best` does."""
+    """Copy a record to the row and return the same as `draw_best`."""
     records, size = cached.records, row.positions.size
     for j in range(size):
         row.positions[j], row.neighbors[j] = records[record, HEAD + j], records[record, HEAD + size + j]
@@ -272,7 +273,7 @@ def _read_record(cached: CachedRows, record: _Number, weighted: bool, row: PoolR
 def _list_weighted(
     walk: WalkArrays, eligible: Eligibility, tree: _Number, windows: Int64s, span: int, places: Int64s
 ) -> _Number:
-    """Lists the eligible edges of a row that have a positive weight, and marks it LISTED; returns how many."""
+    """List the eligible edges of a row that have a positive weight, mark the row LISTED, and return their number."""
     if windows[span, LISTED] != 0:
         total = np.int64(list_row(walk, eligible, tree, windows, span, places))
     else:
@@ -295,9 +296,10 @@ def _draw_twice(
     row: PoolRow,
     drawn: tuple[int, int],
 ) -> None:
-    """Draws `picks` of the `held` edges of a row, or of every edge, and the rest of drawn[0] ≤ e < drawn[1] beside it.
+    """Draw the edges drawn[0] ≤ e < drawn[1]: `picks` of them from the row, the others by the residual draw.
 
-    The eligible edges are the candidates where the row is LISTED, else those of its ranges.
+    `picks` come from the row's `held` eligible edges, or from all eligible edges if `every`. The eligible edges are the
+    candidates if the row is LISTED, else the edges of its ranges.
     """
     positions, neighbors, windows, places = draft.positions, draft.neighbors, draft.windows, draft.candidates.places
     (begin, end), listed, chosen = drawn, windows[span, LISTED] != 0, row.chosen
@@ -325,7 +327,7 @@ def _draw_twice(
 
 @kernel
 def _meet(total: _Number, span: int, draft: DraftArrays, row: PoolRow) -> _Number:
-    """Compacts a pool row to its eligible edges; returns how many."""
+    """Reduce a pool row to its eligible edges and return their number."""
     if draft.windows[span, LISTED] != 0:
         return _meet_listed(draft.candidates.places, total, row)
     if total < draft.spans[span, DEGREE]:
@@ -335,7 +337,7 @@ def _meet(total: _Number, span: int, draft: DraftArrays, row: PoolRow) -> _Numbe
 
 @kernel
 def _meet_listed(places: Int64s, total: _Number, row: PoolRow) -> _Number:
-    """Compacts a pool row to those in the ascending places[:total], by a merge; returns how many."""
+    """Reduce a pool row to the edges in the ascending places[:total], by a merge, and return their number."""
     positions, neighbors = row.positions, row.neighbors
     held: _Number = np.int64(0)
     passed = np.int64(0)
@@ -349,7 +351,7 @@ def _meet_listed(places: Int64s, total: _Number, row: PoolRow) -> _Number:
 
 @kernel
 def _meet_ranges(windows: Int64s, span: _Number, row: PoolRow) -> _Number:
-    """Compacts a pool row to those in the eligible ranges; returns how many."""
+    """Reduce a pool row to the edges in the eligible ranges and return their number."""
     positions, neighbors = row.positions, row.neighbors
     held: _Number = np.int64(0)
     for j in range(positions.size):
@@ -363,7 +365,7 @@ def _meet_ranges(windows: Int64s, span: _Number, row: PoolRow) -> _Number:
 
 @kernel
 def _rank_all(live: LiveArrays, total: _Number, span: int, draft: DraftArrays, row: PoolRow, count: _Number) -> None:
-    """Replaces numbers of a pool row's edges by their ranks among all eligible edges."""
+    """Replace the indices of a pool row's edges by their ranks among all eligible edges."""
     listed, places, chosen = draft.windows[span, LISTED] != 0, draft.candidates.places, row.chosen
     for j in range(count):
         position = row.positions[chosen[j]]

@@ -1,8 +1,8 @@
-"""Rows of the neighbour pool: the key of each, the edges that it holds, and the probability of each edge.
+"""Rows of the neighbour pool: the key of each row, the edges in it, and the probability of each edge.
 
-A pool row holds C = ⌈amplify * fanout⌉ of a node's edges and is reused by many batches: it is a pure function of its
-key, so that it can be redrawn at any time, on any device, instead of being stored. A batch draws its fanout from the
-row, and the part that the refresh rule (FETCH) leaves over from the node's other edges: the residual draw.
+A pool row holds C = ⌈amplify * fanout⌉ of a node's edges and is reused by many batches. It is a pure function of its
+key, so it can be redrawn at any time, on any device, instead of being stored. A batch draws its fanout from the row,
+except for the part that the refresh rule (FETCH) reserves for the residual draw from the node's other edges.
 
 Naive twins: `hold`, `serve` and `_chances` of tests/support/oracle/rows.py.
 """
@@ -35,12 +35,11 @@ class RowKeys(NamedTuple):
     later: np.uint64
     """The key of rows of the next round, for nodes that are already in it."""
     phase: np.uint64
-    """The key of phases: a node is in the later round when the upper half of fold(phase, node) plus share reaches
-    2^32."""
+    """The key of phases: a node is in the next round if the upper half of fold(phase, node) plus share reaches 2^32."""
     share: np.uint64
-    """The elapsed share of the round, in units of 2^-32; 0: all nodes are in the same round."""
+    """The elapsed share of the round, in units of 2^-32. 0 means that all nodes are in the same round."""
     round: int
-    """The round of nodes that are not yet in the later one."""
+    """The round of nodes that are not yet in the next one."""
     stem: np.uint64
     """The parts that precede the round: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
     hop: np.uint64
@@ -48,7 +47,7 @@ class RowKeys(NamedTuple):
     kind: np.uint64
     """The kind of draw, as it is folded into keys."""
     rounds: Int32s
-    """[nodes] the round of each node, under SCOPE VISITED; empty: rounds follow from `round`, `phase` and `share`."""
+    """[nodes] the round of each node, under SCOPE VISITED. Empty if rounds follow from `round`, `phase` and `share`."""
 
 
 class PoolRule(NamedTuple):
@@ -57,17 +56,17 @@ class PoolRule(NamedTuple):
     method: int
     """The method: FLOYD or PRIORITY."""
     fanout: int
-    """The most edges per node."""
+    """The maximum number of edges per node."""
     pooled: int
-    """How many of the fanout are drawn from the pool row; the residual draw gives the others."""
+    """The number of edges of the fanout that are drawn from the pool row. The residual draw adds the others."""
     size: int
-    """The number of edges of a pool row, fanout ≤ size; nodes that have no more edges have no row."""
+    """The number of edges of a pool row, fanout ≤ size. Nodes with no more edges than that have no row."""
     above: int
     """Nodes with at most this many edges have no pool row either."""
     few: int
     """Under PRIORITY, nodes with at most this many edges of positive weight have no pool row either."""
     skips_zeros: bool
-    """Whether edges of weight 0 are never drawn; then even a row of no more edges than the fanout is searched for
+    """Whether edges of weight 0 are never drawn. If so, even a row with no more edges than the fanout is searched for
     them."""
     pick: np.uint64
     """The key of draws from pool rows, before a node is folded into it."""
@@ -81,13 +80,13 @@ class PoolRow(NamedTuple):
     positions: Int64s
     """[size] physical positions, ascending."""
     neighbors: Int64s
-    """[size] the neighbours' dense ids, or -1 where they are not known."""
+    """[size] the dense ids of the neighbours, or -1 for unknown ones."""
     chosen: Int64s
-    """[size] the numbers of the drawn edges, ascending; later their ranks in the whole row."""
+    """[size] the indices of the drawn edges, ascending, and later their ranks in the whole row."""
     table: Int64s
     """[table_size(size)] working memory that sorts ranks."""
     bounds: Float64s
-    """[2] under PRIORITY: the greatest score in the row, and that of the edge that follows."""
+    """[2] under PRIORITY: the greatest score in the row, and the least score outside it."""
 
 
 @kernel
@@ -103,7 +102,7 @@ def row_round(keys: RowKeys, node: _Number) -> _Number:
 
 @kernel
 def row_key(keys: RowKeys, round_: _Number, node: _Number) -> np.uint64:
-    """The key by which a node's row of a round is drawn."""
+    """The key with which a node's row of a round is drawn."""
     if keys.rounds.size > 0:
         prefix = fold(fold(fold(keys.stem, np.uint64(round_)), keys.hop), keys.kind)
     else:
@@ -112,11 +111,11 @@ def row_key(keys: RowKeys, round_: _Number, node: _Number) -> np.uint64:
     return key
 
 
-# A row is drawn uniformly by Floyd's sampling of ranks, O(size) for any degree, or under PRIORITY by a pass over
-# all of the node's edges, O(degree). Ranks become positions by select queries where positions are dead.
+# A row is drawn uniformly by Floyd's sampling of ranks, O(size) for any degree, or under PRIORITY by a pass over all of
+# the node's edges, O(degree). Ranks become positions by select queries if there are dead positions.
 @kernel
 def draw_row(live: LiveArrays, key: np.uint64, spans: Int64s, span: int, row: PoolRow) -> None:
-    """Draws a row uniformly; its positions ascend."""
+    """Draw a row uniformly. Its positions ascend."""
     size = row.positions.size
     draw_ranks_sorted(key, spans[span, DEGREE], size, row.table, row.positions)
     place_row(live, spans, span, row.positions, 0, size)
@@ -126,10 +125,10 @@ def draw_row(live: LiveArrays, key: np.uint64, spans: Int64s, span: int, row: Po
 def draw_best(
     walk: WalkArrays, key: np.uint64, few: int, spans: Int64s, span: int, draft: DraftArrays, row: PoolRow
 ) -> tuple[int, _Number]:
-    """Draws a row under PRIORITY: the edges of a located row that have the smallest scores; their positions ascend.
+    """Draw a row under PRIORITY: the edges of a located row that have the smallest scores. Their positions ascend.
 
-    Returns the number of the edge with the greatest score, and the position of the edge that follows; their scores are
-    written to `bounds`. Returns -1 where no more than `few` ≥ `size` edges have a positive weight.
+    Returns the index of the row's edge with the greatest score, and the position of the edge outside it with the least
+    score. Their scores are written to `bounds`. Returns -1 if no more than `few` ≥ `size` edges have a positive weight.
     """
     candidates, size = draft.candidates, row.positions.size
     places, floats = candidates.places, candidates.floats
@@ -154,7 +153,7 @@ def draw_best(
 
 @kernel
 def place_row(live: LiveArrays, spans: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
-    """Maps ranks in a located row to physical positions."""
+    """Map ranks in a located row to physical positions."""
     words, before = live.words, live.before
     first, kept, alive = spans[span, BASE_START], spans[span, BASE_LEN], spans[span, BASE_LIVE]
     second, rest = spans[span, DELTA_START], spans[span, DELTA_LEN]
@@ -179,7 +178,7 @@ def place_row(live: LiveArrays, spans: Int64s, span: int, positions: Int64s, beg
 
 @kernel
 def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _Number:
-    """The rank in a located row of the edge at a position, or -1 where the row does not contain it."""
+    """The rank in a located row of the edge at a position, or -1 if the row does not contain it."""
     first, second, start = spans[span, BASE_START], spans[span, DELTA_START], np.int64(-1)
     rank: _Number = np.int64(-1)
     if position >= first and position - first < spans[span, BASE_LEN]:
@@ -193,24 +192,24 @@ def rank_in(live: LiveArrays, spans: Int64s, span: int, position: _Number) -> _N
     return rank + live_before(live.words, live.before, position) - live_before(live.words, live.before, start)
 
 
-# The residual draw is uniform over the edges that the first draw left, so its ranks skip those: O(k²) steps for k
-# edges, which for fanouts of 5 to 50 is faster than a search.
+# The residual draw is uniform over the edges that the first draw left, so its ranks skip the drawn edges: O(k²) steps
+# for k edges, which for fanouts of 5 to 50 is faster than a search.
 @kernel
 def pass_over(chosen: Int64s, count: _Number, ranks: Int64s, begin: _Number, end: _Number) -> None:
-    """Maps ranks among the edges that are not chosen to ranks among all edges; `chosen` ascend."""
+    """Map ranks among the edges that are not chosen to ranks among all edges. `chosen` ascends."""
     for e in range(begin, end):
         passed = np.int64(0)
-        for j in range(count):  # chosen edge j is passed when at most `rank` free edges precede it
+        for j in range(count):  # chosen edge j is passed if at most `rank` free edges precede it
             passed += np.int64(chosen[j] - j <= ranks[e])
         ranks[e] += passed
 
 
 # Horvitz-Thompson weights of draws from a PRIORITY row. Given the scores of all other edges, an edge is in the row with
-# probability weight * threshold, and is then drawn from it or by the residual draw; otherwise only the latter can draw
-# it. The weight is one over the total probability.
+# probability weight * threshold, and is then drawn from the row or by the residual draw. Otherwise only the residual
+# draw can draw it. The weight is one over the total probability.
 @kernel
 def weight_at(walk: WalkArrays, position: _Number) -> float:
-    """The weight of the edge at a position; 1 where edges have none."""
+    """The weight of the edge at a position, or 1 if edges have no weights."""
     if not has_values(walk.weights):
         return 1.0
     weight: float = value_at(walk.weights, position)
@@ -225,16 +224,16 @@ class RowShare(NamedTuple):
     held: _Number
     """The number of eligible edges in the row."""
     last: _Number
-    """The position of the row's edge with the greatest score; -1: the row holds every edge."""
+    """The position of the row's edge with the greatest score, or -1 if the row contains every edge."""
     following: _Number
-    """The position of the edge that follows."""
+    """The position of the edge outside the row with the least score."""
 
 
 @kernel
 def weigh(
     rule: PoolRule, walk: WalkArrays, share: RowShare, row: PoolRow, draft: DraftArrays, begin: _Number, end: _Number
 ) -> None:
-    """Writes the weights of the edges that were drawn from a row and by the residual draw to weights[begin:end]."""
+    """Write the weights of the edges drawn from a row and by the residual draw to weights[begin:end]."""
     fanout, pooled, places, weights = rule.fanout, rule.pooled, draft.candidates.places, draft.weights
     total, held = share.total, share.held
     if total <= fanout or share.last < 0:
@@ -265,7 +264,7 @@ def _residual_chance(picks: _Number, fanout: int, total: _Number) -> float:
 
 @kernel
 def first_from(values: Int64s, count: _Number, value: _Number) -> _Number:
-    """The place of the first of `count` ascending values that is not less than a value, by binary search."""
+    """The index of the first of `count` ascending values that is not less than a value, by binary search."""
     low, high = np.int64(0), np.int64(count)
     while low < high:
         middle = (low + high) >> 1

@@ -1,10 +1,10 @@
-"""Draws from pool rows, and from cached copies of whole rows, where a node's edges are all eligible and alike.
+"""Draws from pool rows, and from cached copies of whole rows, if a node's edges are all eligible and equally likely.
 
-Then ranks alone decide. A node with a pool row draws `pooled` of its fanout from the row and the rest from its other
-edges (the residual draw); a node without one draws once, from all of its edges. Ranks become positions at the end;
-only where the cache has the row's record are positions and neighbours known at once. A block of nodes is drawn, read
-and relabeled while its data is in the processor's cache: a node with a record costs the read of it, 2 to 5 lines,
-instead of a random read per edge.
+Ranks alone then determine the edges. A node with a pool row draws `pooled` of its fanout from the row and the rest from
+its other edges (the residual draw). A node without a pool row draws once, from all of its edges. Ranks become positions
+at the end. Only if the cache has the row's record are positions and neighbours known at once. A block of nodes is
+drawn, read and relabeled while its data is in the processor's cache: a node with a record costs the read of that
+record, 2 to 5 lines, instead of a random read per edge.
 
 Naive twin: `serve` of tests/support/oracle/rows.py.
 """
@@ -55,8 +55,8 @@ from snapdb.kernels.rng import fold
 _Number = int | np.int64
 
 COPY, ORIGIN = FIELDS, FIELDS + 1
-"""Two more columns of spans: the number of a row's copy (-1: none), and an offset that is added to the ranks of a row
-in one range: the start of its copy, or its place in the adjacency. 0 for other rows."""
+"""Two more columns of spans: the number of a row's copy or -1, and an offset that is added to the ranks of a row that
+is a single range: the start of its copy, or its place in the adjacency. The offset is 0 for other rows."""
 
 
 @allocating_kernel
@@ -71,10 +71,11 @@ def draw_unlimited(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int, int, int]:
-    """Draws by the pool's rule for each of frontier[low:high] to the draft, from its edge number `edges` on.
+    """Draw by the pool's rule for each of frontier[low:high] into the draft, from its edge index `edges` on.
 
-    Where nodes are shared by all seeds, neighbours become local ids. Returns where in the frontier it stopped (-1:
-    damaged), the number of edges and nodes then, and the number of edges for which the draft needs room to go on.
+    If nodes are shared by all seeds, neighbours become local ids. Returns the index in the frontier where it stopped
+    (-1 for damage), the new numbers of edges and nodes, and the number of edges for which the draft needs room to
+    continue.
     """
     rule, block = pool.rule, np.empty((BLOCK + 1, BLOCK_FIELDS), np.int64)
     spans, who = np.empty((BLOCK, FIELDS + 2), np.int64), np.empty(BLOCK, np.int64)
@@ -113,9 +114,9 @@ def draw_unlimited(
 def _list_uncached(
     rows: RowArrays, pool: NeighborPool, frontier: Int64s, first: int, last: int, block: Int64s, who: Int64s
 ) -> int:
-    """Lists in `who` the nodes whose record is not enough, and writes SPAN of all; returns how many are listed.
+    """List in `who` the nodes whose record is not enough, write SPAN of all nodes, and return the number listed.
 
-    A record is enough where the whole fanout comes from the row. The bounds of the others' rows are prefetched.
+    A record is enough if the whole fanout comes from the row. The bounds of the other nodes' rows are prefetched.
     """
     enough = pool.rule.pooled == pool.rule.fanout
     count = 0
@@ -133,9 +134,10 @@ def _list_uncached(
 
 @kernel
 def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) -> int:
-    """Writes where the edges of each row begin to BEGIN and UNREAD; returns their end.
+    """Write the index of each row's first edge to BEGIN and UNREAD and return the end of the edges.
 
-    A row with a record alone has more edges than the fanout, so its number of edges is known without its bounds.
+    A row that is drawn from its record only has more edges than the fanout, so its number of drawn edges is known
+    without its bounds.
     """
     for i in range(count):
         span = block[i, SPAN]
@@ -145,11 +147,11 @@ def _lay_out(fanout: int, spans: Int64s, count: int, block: Int64s, edges: int) 
     return edges
 
 
-# Nodes that draw once: from all of their edges, as they have no pool row, or from a row whose record is enough.
+# Nodes that draw once: from all of their edges if they have no pool row, or from a row whose record is enough.
 # O(fanout) each, without a branch on the encoding per edge.
 @kernel
 def _drawn_once(rule: PoolRule) -> int:
-    """The degree up to which nodes draw once from all edges, or take all."""
+    """The degree up to which nodes draw once from all edges, or take all of them."""
     return max(rule.size, rule.above) if rule.pooled == rule.fanout else rule.fanout
 
 
@@ -164,7 +166,7 @@ def _draw_once(
     block: Int64s,
     draft: DraftArrays,
 ) -> None:
-    """Draws for those of first ≤ i < last that take all edges, or draw once from all."""
+    """Draw for those of first ≤ i < last that take all edges, or draw once from all edges."""
     rule, positions, most = pool.rule, draft.positions, _drawn_once(pool.rule)
     for i in range(first, last):
         span, begin = block[i - first, SPAN], block[i - first, BEGIN]
@@ -184,7 +186,7 @@ def _draw_once(
 
 @kernel
 def _draw_floyd(key: np.uint64, start: int, total: int, k: int, indices: Array, positions: Int64s, begin: int) -> None:
-    """Floyd's k of `total` ≥ k numbers from `start` on."""
+    """Draw k of `total` ≥ k numbers from `start` on by Floyd's algorithm."""
     if k < total <= 64:
         floyd_mask(key, start, total, k, indices, positions, begin)
     elif k < total and k <= SCANNED:
@@ -197,7 +199,7 @@ def _draw_floyd(key: np.uint64, start: int, total: int, k: int, indices: Array, 
 def _draw_recorded(
     pool: NeighborPool, frontier: Int64s, first: int, last: int, block: Int64s, local: LocalIds, draft: DraftArrays
 ) -> int:
-    """Draws for nodes whose record is enough; returns 0, -1 for damage, or TORN."""
+    """Draw for nodes whose record is enough. Returns 0, -1 for damage, or TORN."""
     rule, records = pool.rule, pool.cached.records
     fanout, size = rule.fanout, rule.size
     sound: bool | np.bool_ = True
@@ -230,7 +232,7 @@ def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share w
     draft: DraftArrays,
     row: PoolRow,
 ) -> int:
-    """Draws for the listed nodes with a pool row; returns 0, -1 for damage, or TORN."""
+    """Draw for the listed nodes with a pool row. Returns 0, -1 for damage, or TORN."""
     rule, records, positions = pool.rule, pool.cached.records, draft.positions
     pooled, size, once, everything = rule.pooled, rule.size, _drawn_once(rule), max(rule.size, rule.above)
     drawn, chosen, indices = row.positions, row.chosen, rows.indices
@@ -286,7 +288,7 @@ def _draw_twice(  # noqa: PLR0912 -- one loop over the rows, whose cases share w
 def _rank_recorded(
     live: LiveArrays, spans: Int64s, span: int, records: Array, record: _Number, count: int, chosen: Int64s
 ) -> bool:
-    """Replaces numbers of a record's edges by ranks in the whole row; returns whether all of them are in it."""
+    """Replace the indices of a record's edges by ranks in the whole row and return whether all of them are in it."""
     inside: bool | np.bool_ = True
     for j in range(count):
         rank = rank_in(live, spans, span, np.int64(records[record, HEAD + chosen[j]]))
@@ -296,10 +298,10 @@ def _rank_recorded(
 
 
 # The neighbours of a block of rows: from cached copies of whole rows, else from the adjacency. Positions in a copy are
-# used as they are, and become physical only when the neighbour has been read.
+# used directly, and become physical only when the neighbour has been read.
 @kernel
 def _find_copies(copies: RowCopies, nodes: Int64s, count: int, spans: Int64s) -> None:
-    """Writes COPY and ORIGIN of the located rows."""
+    """Write COPY and ORIGIN of the located rows."""
     for span in range(count):
         spans[span, COPY], spans[span, ORIGIN] = -1, spans[span, BASE_START] if is_whole(spans, span) else 0
     if copies.places.size == 0:
@@ -317,9 +319,9 @@ def _find_copies(copies: RowCopies, nodes: Int64s, count: int, spans: Int64s) ->
 def _load_block(
     rows: RowArrays, copies: RowCopies, spans: Int64s, block: Int64s, count: int, local: LocalIds, draft: DraftArrays
 ) -> bool:
-    """Reads the ids from UNREAD to the end of each row, and makes positions in copies physical.
+    """Read the ids from UNREAD to the end of each row, and make positions in copies physical.
 
-    Returns whether all ids are 0 ≤ id < node_count; adds to the counts of hits, misses and edges.
+    Returns whether all ids are 0 ≤ id < node_count. Adds to the counts of hits, misses and edges.
     """
     indices, tail, copied, stamps, limit = (
         rows.indices,
