@@ -1,4 +1,4 @@
-"""Array files: .npy files written piece by piece, .npz archives, memory maps, and the advice and memory they need."""
+"""Array files: .npy files written piece by piece, .npz archives, and memory maps with their advice to the kernel."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from snapdb.arrays import Array, Int64s, UInt8s
 from snapdb.errors import DatabaseError
 
 STATIC = -(2**63)
-"""The time of static edges, which sorts before every other."""
+"""The time of static edges, which sorts before all others."""
 
 _BUFFER = 1 << 23
-"""Bytes per write, at offsets that are multiples of this size: the kernel then keeps the file in huge pages."""
+"""Bytes per write. Writes start at multiples of this size, so that the kernel keeps the file in huge pages."""
 
 _RIGHTS = 0o644 << 16
-"""The Unix permissions of an archive's members when they are unpacked: readable by all."""
+"""The Unix permissions of an archive's members after unpacking: readable by all."""
 
 
 class ArrayFile:
@@ -38,9 +38,9 @@ class ArrayFile:
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, values: Array) -> None:
-        """Writes the next values, which must have the file's dtype."""
+        """Write the next values, which must have the file's dtype."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        # The buffer writes a larger piece through at once, at offsets that are not multiples.
+        # The buffer writes a larger piece through at once, at offsets that are not multiples of its size.
         for at in range(0, data.size, _BUFFER):
             self._file.write(data[at : at + _BUFFER].data)
 
@@ -54,7 +54,7 @@ class ArrayFile:
 
 
 class TimeSpan:
-    """The first and the last of the times that were added, static ones excluded.
+    """The first and the last of the added times, except static ones.
 
     >>> span = TimeSpan()
     >>> span.see(np.array([STATIC, 7, 3]))
@@ -67,7 +67,7 @@ class TimeSpan:
         self._last = STATIC
 
     def see(self, time: Int64s) -> None:
-        """Adds some times."""
+        """Add event times."""
         if not time.size or (last := int(time.max())) == STATIC:
             return
         first = int(time.min())
@@ -77,21 +77,21 @@ class TimeSpan:
         self._last = max(last, self._last)
 
     def facts(self) -> dict[str, int]:
-        """`first_time` and `last_time` for a manifest; empty when no time was added."""
+        """`first_time` and `last_time` for a manifest. Empty if no time was added."""
         return {} if self._first is None else {"first_time": self._first, "last_time": self._last}
 
 
 class ArrayArchive:
     """A .npz file of arrays that are written one after another, part by part, so that they need not fit into memory.
 
-    `numpy.load(path, allow_pickle=False)` reads it. The same arrays always give the same bytes.
+    `numpy.load(path, allow_pickle=False)` reads it. The same arrays always produce the same bytes.
     """
 
     def __init__(self, path: Path) -> None:
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
 
     def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Array]) -> None:
-        """Writes an array, given as consecutive parts of its values in C order."""
+        """Write an array, given as consecutive parts of its values in C order."""
         # A constant modification time keeps the bytes of the archive reproducible.
         member = zipfile.ZipInfo(f"{name}.npy")
         member.external_attr = _RIGHTS
@@ -114,17 +114,17 @@ _GROUPS = Path("/sys/fs/cgroup")
 """The mount point of Linux's control groups."""
 
 _HUGE_PAGE = 1 << 21
-"""Bytes of a huge page, and the least size of files for which they pay."""
+"""The size of a huge page in bytes, and the smallest size of files for which they are worthwhile."""
 _SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-"""The switch of transparent huge pages: always, madvise or never."""
+"""The setting of transparent huge pages: always, madvise or never."""
 _SMALL = 1 << 21
-"""Bytes up to which a separate memory map costs more than it saves."""
+"""The size in bytes up to which a separate memory map costs more than it saves."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a full disk, an exceeded quota, and the process's file size limit."""
+"""The errors for a full disk, an exceeded quota, and the process's file size limit."""
 
 
 class _Files(NamedTuple):
-    """The files of a version of control groups, and the entries of memory.stat that the kernel can reclaim."""
+    """The files of one version of control groups, and the entries of memory.stat that the kernel can reclaim."""
 
     limit: str
     used: str
@@ -136,7 +136,7 @@ class _GroupMemory(NamedTuple):
 
     limit: int
     free: int
-    """What its processes can still take, page cache included."""
+    """The memory that its processes can still allocate, including the page cache."""
 
 
 _FIRST = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
@@ -144,7 +144,7 @@ _SECOND = _Files("memory.max", "memory.current", ("active_file", "inactive_file"
 
 
 def available_memory() -> int:
-    """The bytes of memory that this process can still use, by the machine and its control groups, page cache included.
+    """The bytes of memory that the machine and its control groups leave to this process, including the page cache.
 
     >>> available_memory() > 0
     True
@@ -153,7 +153,7 @@ def available_memory() -> int:
 
 
 def _of_machine() -> int:
-    """MemAvailable on Linux; elsewhere the physical memory."""
+    """MemAvailable on Linux, and the physical memory elsewhere."""
     with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -162,12 +162,12 @@ def _of_machine() -> int:
 
 
 def memory_limit() -> int | None:
-    """The smallest memory limit in bytes of this process's control groups; None if no group limits it."""
+    """The smallest memory limit, in bytes, of this process's control groups. None if no group has a limit."""
     return min((group.limit for group in _of_groups()), default=None)
 
 
 def _of_groups() -> Iterator[_GroupMemory]:
-    """The limit and the free bytes of each control group with a limit, from this process's own up to the root."""
+    """The limit and the free bytes of each control group with a limit, from this process's group up to the root."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -183,7 +183,7 @@ def _of_groups() -> Iterator[_GroupMemory]:
 def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
     """The limit and the free bytes of a group and its parents.
 
-    A container may see its group as the root, so some may be missing.
+    A container may see its group as the root, so some parents may be missing.
     """
     inside = PurePosixPath(path)
     for place in (inside, *inside.parents):
@@ -191,29 +191,30 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
         with suppress(OSError, ValueError):  # the group does not exist here, or has no limit: "max"
             limit, used = (int((group / name).read_text()) for name in files[:2])
             facts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            # File pages count as free: the kernel drops them before it kills a process.
+            # File pages count as free because the kernel drops them before it kills a process.
             forgettable = sum(int(facts.get(name, 0)) for name in files.forgettable)
             yield _GroupMemory(limit, max(0, limit - used + forgettable))
 
 
 def prefer_huge_pages(array: Array) -> None:
-    """Lets a new memory map use huge pages, if the kernel supports them for files: random reads then miss the TLB less.
+    """Let a new memory map use huge pages, which reduces TLB misses, if the kernel supports them for files.
 
-    Files larger than a quarter of the available memory are excluded: their pages must be loaded and evicted singly.
+    Files larger than a quarter of the available memory are excluded, because their pages must be loaded and evicted
+    singly.
     """
     if array.nbytes >= _HUGE_PAGE and array.nbytes <= available_memory() // 4:
         _advise(array, "MADV_HUGEPAGE")
 
 
 def drop_cached_pages(path: Path) -> None:
-    """Drops a synced file from the page cache, so that its next reader caches it in huge pages.
+    """Drop a synced file from the page cache, so that its next reader caches it in huge pages.
 
-    A write caches the file in small pages, and advice does not change cached pages. Pages that a process maps stay.
+    A write caches the file in small pages, and advice does not change cached pages. Pages that a process maps are kept.
     Files for which `prefer_huge_pages` does not request huge pages are left alone.
     """
     if not hasattr(os, "posix_fadvise") or not has_huge_pages():
         return
-    with suppress(OSError):  # an error costs speed only
+    with suppress(OSError):  # an error only costs speed
         if not _HUGE_PAGE <= path.stat().st_size <= available_memory() // 4:
             return
         descriptor = os.open(path, os.O_RDONLY)
@@ -224,19 +225,22 @@ def drop_cached_pages(path: Path) -> None:
 
 
 def lacks_huge_pages(arrays: Iterable[Array]) -> bool:
-    """Whether one of these is large enough for huge pages, and the kernel has none."""
+    """Whether one of these arrays is large enough for huge pages, but the kernel does not provide them."""
     return not has_huge_pages() and any(array.nbytes >= _HUGE_PAGE for array in arrays)
 
 
 def has_huge_pages() -> bool:
-    """Whether the kernel has huge pages for maps that request them; for files, the file system must have them too."""
+    """Whether the kernel has huge pages for maps that request them.
+
+    For files, the file system must support them too.
+    """
     with suppress(OSError):
         return "[never]" not in _SWITCH.read_text()
     return False
 
 
 def read_singly(arrays: Sequence[Array], room: int) -> bool:
-    """Whether these arrays exceed `room` bytes together; then their maps are read in single pages.
+    """Map these arrays for reads of single pages if together they exceed `room` bytes, and return whether they do.
 
     Readahead is useless for random reads, and would evict pages that are needed.
     """
@@ -252,7 +256,7 @@ def read_singly(arrays: Sequence[Array], room: int) -> bool:
 
 
 def _advise(array: Array, advice: str) -> None:
-    """Gives the kernel advice on an array's memory map, where it is one and the advice exists."""
+    """Give the kernel advice on an array's memory map, if it has one and the advice exists."""
     with suppress(AttributeError, OSError, ValueError):  # not supported by this system or kernel
         if isinstance(root := _root(array), mmap.mmap):
             root.madvise(getattr(mmap, advice))
@@ -276,7 +280,7 @@ class _Place(NamedTuple):
 
 
 def same_values(one: Array, other: Array) -> bool:
-    """Whether two arrays are equal; mapped ones are compared by file region, as published files never change."""
+    """Whether two arrays are equal. Mapped arrays are compared by file region, because published files never change."""
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
     places = _place(one), _place(other)
@@ -288,15 +292,15 @@ def same_values(one: Array, other: Array) -> bool:
 def in_order(array: Array) -> Array:
     """The same values, read-only, for one pass from the first to the last.
 
-    A large file gets a separate map with sequential readahead, as the map that others read at random has the opposite
-    advice.
+    A large file gets a separate map with sequential readahead, because the map that other readers use is advised for
+    random access.
     """
     place = _place(array) if array.nbytes > _SMALL else None
     if place is None:
         return array
     try:
         fresh = np.memmap(place.file, place.dtype, "r", place.offset, place.shape)
-    except (OSError, ValueError):  # the file was removed; the existing map stays valid
+    except (OSError, ValueError):  # the file was removed, but the existing map stays valid
         return array
     base: object = fresh.base
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_SEQUENTIAL"):
@@ -305,7 +309,7 @@ def in_order(array: Array) -> Array:
 
 
 def _place(array: Array) -> _Place | None:
-    """The file region of an array; None for one without a named file or with non-contiguous values."""
+    """The file region of an array, or None if it has no named file or its values are not contiguous."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
         root = root.base
@@ -316,22 +320,22 @@ def _place(array: Array) -> _Place | None:
 
 
 def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
-    """`size` zeros in an unnamed file in a folder: they may exceed memory, and are freed with the array.
+    """`size` zeros in an unnamed file in a folder. They may exceed memory, and are freed with the array.
 
     Args:
         folder: The folder of the file.
         size: The number of bytes.
-        what: Their purpose, for the message.
-        remedy: An alternative to free space, for the message.
+        what: Their purpose, for the error message.
+        remedy: An alternative to free space, for the error message.
 
     Raises:
-        DatabaseError: the disk is full, or no file can be created in the folder.
+        DatabaseError: The disk is full, or no file can be created in the folder.
     """
     if size == 0:
         return np.zeros(0, np.uint8)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            # A full disk raises an error here; without allocation, a later write would end the process (SIGBUS).
+            # A full disk raises an error here. Without allocation, a later write would end the process (SIGBUS).
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)

@@ -1,6 +1,6 @@
-"""Cached artifacts: directories built from tables alone (topologies, features), found by digest and shared.
+"""Cached artifacts: directories built only from tables (topologies, features), found by digest and shared.
 
-An artifact may be a patch of another one of its family, which is not a patch.
+An artifact may be a patch of another one of its family that is not a patch itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from snapdb.storage.manifests import Metadata, directory_bytes, publishing, read
 
 
 class ArtifactSpec(NamedTuple):
-    """The identity of an artifact, which may not exist yet."""
+    """The identity of an artifact, which need not exist yet."""
 
     kind: Literal["topology", "features"]
     digest: str
@@ -26,7 +26,7 @@ class ArtifactSpec(NamedTuple):
     folder: str
     """The folder to build it in, relative to the database directory."""
     family: str
-    """The digest that artifacts share which differ only by the version of their tables."""
+    """The digest that is shared by artifacts that differ only in the version of their tables."""
     version: int
     """The version of the tables."""
 
@@ -41,9 +41,9 @@ class CachedArtifact(NamedTuple):
     path: Path
     """The directory."""
     version: int
-    """The version of the tables that it was built from."""
+    """The version of the tables from which it was built."""
     base: Path | None
-    """The directory that it is a patch of; None: it is not a patch."""
+    """The directory that it is a patch of, or None if it is not a patch."""
     facts: Metadata
     """The content of its manifest."""
 
@@ -58,19 +58,19 @@ def digest_of(*facts: object) -> str:
 
 
 def find_artifact(catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
-    """The artifact with a digest, a patch or not; None where it does not exist."""
+    """The artifact with a digest, whether a patch or not. None if it does not exist."""
     rows = catalog_db.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
     return _artifact(catalog_db.db_dir, rows[0]) if rows else None
 
 
 def locate_artifact(catalog_db: CatalogDb, digest: str) -> Path | None:
-    """The path of the artifact with a digest, or None; its files are not read."""
+    """The path of the artifact with a digest, or None. Its files are not read."""
     rows = catalog_db.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
     return catalog_db.db_dir.inside(rows[0]["path"]) if rows else None
 
 
 def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool = True) -> CachedArtifact | None:
-    """The artifact of the family with the version nearest to the wanted one; with `whole`, none that is a patch."""
+    """The artifact of the family whose version is nearest to the wanted one. With `whole`, patches are left out."""
     rows = catalog_db.rows(
         f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
         "ORDER BY abs(version - ?), version DESC, base IS NOT NULL LIMIT 1",
@@ -82,19 +82,19 @@ def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool
 def find_or_build(
     catalog_db: CatalogDb, wanted: ArtifactSpec, build: Callable[[Path], Metadata], base: Path | None = None
 ) -> CachedArtifact:
-    """The artifact with the wanted digest, built when it does not exist.
+    """The artifact with the wanted digest, which is built if it does not exist.
 
     Args:
         catalog_db: The catalog.
         wanted: The identity of the artifact.
-        build: Writes files into the given directory, and returns their metadata for the manifest.
+        build: Writes files to the given directory, and returns their metadata for the manifest.
         base: The directory that a new artifact is a patch of.
     """
     db_dir = catalog_db.db_dir
     if artifact := find_artifact(catalog_db, wanted.digest):
         return artifact
-    # Built without a lock, which would stall other processes for minutes: two may build the same artifact, and one of
-    # them is kept.
+    # It is built without a lock, which would block other processes for minutes. Two processes may build the same
+    # artifact, and one of the two is kept.
     final = db_dir.path / wanted.folder / fresh_name()
     facts: Metadata = {"kind": wanted.kind, "digest": wanted.digest}
     with publishing(db_dir.disk, final, facts) as staging:
@@ -104,7 +104,7 @@ def find_or_build(
     except BaseException:
         db_dir.disk.remove(final)
         raise
-    if not added:  # another process built the same artifact meanwhile
+    if not added:  # another process built the same artifact first
         db_dir.disk.remove(final)
     artifact = find_artifact(catalog_db, wanted.digest)
     assert artifact is not None
@@ -112,14 +112,14 @@ def find_or_build(
 
 
 def _artifact(db_dir: DatabaseDir, row: Any) -> CachedArtifact:
-    """The artifact in a row of the catalog."""
+    """The artifact of a catalog row."""
     path = db_dir.inside(row["path"])
     base = None if row["base"] is None else db_dir.inside(row["base"])
     return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))
 
 
 def _record(catalog_db: CatalogDb, wanted: ArtifactSpec, directory: Path, base: Path | None) -> bool:
-    """Inserts the row of an artifact, unless the digest has one by now; returns whether it was inserted."""
+    """Insert the row of an artifact, unless the digest has one by now. Returns whether it was inserted."""
     row = (
         wanted.digest,
         wanted.kind,

@@ -1,4 +1,4 @@
-"""Reports of the caches of running streams: a small file per stream, which other processes read."""
+"""Reports on the caches of running streams: a small file per stream, which other processes read."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from snapdb.types import CacheStats
 
 _FOLDER = "caches"
 _LONGEST = 1 << 16
-"""The greatest size of a report in bytes."""
+"""The maximum size of a report in bytes."""
 _GREATEST = 1 << 56
 """The bound of numbers in reports, so that sums of many do not overflow."""
 _ABANDONED = 60.0
@@ -39,7 +39,7 @@ class CacheReport:
 
     @property
     def lives(self) -> bool:
-        """Whether the stream is open and its process alive."""
+        """Whether the stream is open and its process is alive."""
         return self.open and self.process == _process(int(self.process.partition(".")[0]))
 
 
@@ -55,23 +55,23 @@ class CacheReports:
     db_dir: DatabaseDir
 
     def write(self, name: str, report: CacheReport) -> None:
-        """Replaces the stream's last report; does nothing when the database is not writable."""
+        """Replace the stream's last report. Has no effect if the database is not writable."""
         folder = self.db_dir.path / _FOLDER
         path = folder / f"{name}.json"
         with suppress(OSError):
             folder.mkdir(exist_ok=True)
-            # Written beside and renamed, so that readers never see half a report. Not synced: a lost report costs
-            # nothing.
+            # The report is written to another file and renamed, so that readers never see half a report. It is not
+            # synced, because a lost report costs nothing.
             new = path.with_suffix(".new")
             new.write_text(json.dumps(asdict(report)))
             new.replace(path)
 
     def read(self, cache: int | None = None) -> tuple[CacheReport, ...]:
-        """The last report of each stream, about one cache or any."""
+        """The last report of each stream, about one cache or about all."""
         return tuple(report for _, report in self._reports() if report is not None and cache in (None, report.cache))
 
     def clear(self, cache: int | None = None) -> int:
-        """Removes the reports of streams that have ended, and invalid files; returns the number of removed files."""
+        """Remove invalid files and the reports of streams that have ended, and return the number of removed files."""
         stale = [
             path
             for path, report in self._reports()
@@ -84,14 +84,14 @@ class CacheReports:
         return len(stale)
 
     def _reports(self) -> Iterator[tuple[Path, CacheReport | None]]:
-        """Each file with its report; None for a damaged one, as after a power failure."""
+        """Each file with its report, or with None if it is damaged, as after a power failure."""
         for path in self._listed("*.json"):
             with suppress(OSError):  # another process removed it
                 if path.is_file():
                     yield path, _read(path)
 
     def _unfinished(self) -> list[Path]:
-        """Files of processes that died while they wrote them."""
+        """The files of processes that died while they wrote them."""
         paths: list[Path] = []
         for path in self._listed("*.new"):
             with suppress(OSError):
@@ -99,14 +99,14 @@ class CacheReports:
         return paths
 
     def _listed(self, names: str) -> list[Path]:
-        """The files that match a pattern; none when the folder cannot be read, as nothing depends on reports."""
+        """The files that match a pattern, or none if the folder cannot be read, because nothing depends on reports."""
         with suppress(OSError):
             return sorted((self.db_dir.path / _FOLDER).glob(names))
         return []
 
 
 def _read(path: Path) -> CacheReport | None:
-    """The report in a file; None where it is invalid."""
+    """The report in a file, or None if it is invalid."""
     if path.stat().st_size > _LONGEST:
         return None
     with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -116,7 +116,7 @@ def _read(path: Path) -> CacheReport | None:
 
 
 def _is_sound(report: CacheReport) -> bool:
-    """Whether every value has its type and range, as readers add up and format them."""
+    """Whether every value has a valid type and range, because readers add up and format the values."""
     process, stats = report.process, asdict(report.stats)
     error, ages = stats.pop("error"), (stats.pop("seconds"), stats.pop("age") or 0.0)
     counts = (report.cache, report.generation, stats.pop("batch") or 0, *stats.values())
@@ -131,7 +131,7 @@ def _is_sound(report: CacheReport) -> bool:
 
 
 def _process(number: int) -> str | None:
-    """The name of a process: its number and start time, as numbers are reused; None when it does not exist."""
+    """The name of a process: its number and, because numbers are reused, its start time. None if it does not exist."""
     with suppress(OSError):
         status = Path(f"/proc/{number}/stat").read_text()
         return f"{number}.{status.rpartition(')')[2].split()[19]}"

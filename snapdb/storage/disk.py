@@ -14,17 +14,18 @@ from pathlib import Path
 from snapdb.errors import DatabaseError
 
 _KEPT = 50
-"""Characters of a path's name in the name of the hidden path beside it, as file systems limit the length of names."""
+"""The number of characters of a path's name in the name of the hidden path beside it, because file systems limit
+names."""
 
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 """The system's messages for a full disk and an exceeded quota."""
 
 
 class Disk:
-    """Every operation that durability depends on, and nothing else: tests replace it by one that crashes."""
+    """Every operation that durability depends on, and no others. Tests replace it by one that crashes."""
 
     def settle(self, path: Path) -> None:
-        """Syncs a file, or a directory's list of names, to the disk (fsync)."""
+        """Sync a file, or a directory's list of names, to the disk (fsync)."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -32,26 +33,26 @@ class Disk:
             os.close(descriptor)
 
     def make(self, directory: Path) -> None:
-        """Creates a directory and its missing parents durably; an existing one is left alone."""
+        """Create a directory and its missing parents durably. An existing directory is left alone."""
         missing = [d for d in (directory, *directory.parents) if not d.exists()]
         for path in reversed(missing):
             path.mkdir(exist_ok=True)
             self.settle(path.parent)  # a new name is durable only once the directory that contains it is synced
 
     def rename(self, source: Path, target: Path) -> None:
-        """Renames a file or directory atomically and durably."""
+        """Rename a file or directory atomically and durably."""
         source.rename(target)
         self.settle(target.parent)
 
     def remove(self, path: Path) -> None:
-        """Removes an unreferenced file or directory; one that cannot be removed stays as an orphan."""
+        """Remove an unreferenced file or directory. If it cannot be removed, it stays as an orphan."""
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        """Commits the catalog's transaction; SQLite syncs its log."""
+        """Commit the catalog's transaction. SQLite syncs its log."""
         connection.execute("COMMIT")
 
 
@@ -61,12 +62,12 @@ def fresh_name() -> str:
 
 
 def hidden_beside(path: Path) -> Path:
-    """A new hidden path in the same directory, and so on the same file system, where a rename is atomic."""
+    """A new hidden path in the same directory, and thus on the same file system, where a rename is atomic."""
     return path.parent / f".{fresh_name()[:12]}.{path.name[-_KEPT:]}"
 
 
 def is_hidden_beside(path: Path) -> bool:
-    """Whether a path is one of `hidden_beside`.
+    """Whether a path was returned by `hidden_beside`.
 
     >>> is_hidden_beside(hidden_beside(Path("/data/june"))), is_hidden_beside(Path("/data/.june"))
     (True, False)
@@ -75,7 +76,7 @@ def is_hidden_beside(path: Path) -> bool:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """A file's size in bytes and its SHA-256, in hexadecimal."""
+    """The size of a file in bytes and its SHA-256, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -84,7 +85,7 @@ def hash_file(path: Path) -> tuple[int, str]:
 
 
 def unwritten(path: Path, reason: str) -> DatabaseError:
-    """The error for a file or folder of the database that cannot be written; `reason` is the system's text.
+    """The error for a file or folder of the database that cannot be written. `reason` is the system's message.
 
     >>> unwritten(Path("t.parquet"), "No space left on device").code
     'disk-full'
@@ -101,7 +102,7 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
 class MeteredDisk(Disk):
     """A disk that counts the bytes that were written durably, and observes renames.
 
-    A file counts from its sync until it is removed, under any name: a file that is removed before it is published does
+    A file counts from its sync until it is removed, under any name. A file that is removed before it is published does
     not count.
     """
 

@@ -30,10 +30,10 @@ from snapdb.storage.tables.commit import now
 from snapdb.storage.tables.compaction import Merge, compact, find_merges
 
 DEFAULT_GRACE = 3_600_000_000
-"""Microseconds for which an unreferenced file is kept by default."""
+"""The time in microseconds for which an unreferenced file is kept by default."""
 
 _DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots": 1}
-"""The depth of the directories in each folder; None: the folder has single files, at any depth."""
+"""The depth of the directories in each folder. None means that the folder contains single files, at any depth."""
 _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]+")
 """The name of a spill directory of DuckDB, with the id of its process."""
 
@@ -42,24 +42,24 @@ _SHARED = ("topology/", "features/")
 
 
 class OrphanFile(NamedTuple):
-    """A file, or a directory that is published and removed as one."""
+    """A file, or a directory that is published and removed as a unit."""
 
     path: str
     """The path, relative to the database directory."""
     bytes: int
     """The size of the file, or of all files in the directory."""
     touched: int
-    """The time of the last write to it or anything in it: microseconds since 1970 UTC."""
+    """The time of the last write to it or to anything in it: microseconds since 1970 UTC."""
 
 
 def referenced_paths(connection: sqlite3.Connection) -> set[str]:
-    """The paths that the catalog names, pending deletes excluded."""
+    """The paths that the catalog names, except pending deletes."""
     tables = ("segments", "id_segments", "artefacts", "snapshots")
     return {row["path"] for row in connection.execute(" UNION ALL ".join(f"SELECT path FROM {t}" for t in tables))}
 
 
 def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
-    """The artifacts that snapshots use, given as rows of the catalog, and the reason why there may be more."""
+    """The artifacts that snapshots use, given as catalog rows, and the reason if the set may be incomplete."""
     used: set[str] = set()
     unread: str | None = None
     for row in snapshots:
@@ -71,24 +71,24 @@ def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[
 
 
 def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[OrphanFile]:
-    """The files and directories of the database that are not `known`, and were last written before a time.
+    """The files and directories of the database that are not `known` and were last written before a time.
 
     Args:
         db_dir: The database directory.
-        known: Relative paths that the catalog names, also as garbage.
-        before: Microseconds since 1970 UTC.
+        known: Relative paths that the catalog names, including garbage.
+        before: The time: microseconds since 1970 UTC.
     """
     files = (_orphan_file(db_dir, path) for path in _paths(db_dir) if str(path.relative_to(db_dir.path)) not in known)
     return sorted(file for file in files if file is not None and file.touched <= before)
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, or of everything in a directory; 0 when it does not exist."""
+    """The bytes of a file, or of all files in a directory. 0 if it does not exist."""
     return _bytes(_stats(path))
 
 
 def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
-    """A path with its size and age; None when it was removed meanwhile."""
+    """A path with its size and age, or None if it was removed concurrently."""
     stats = list(_stats(path))
     if not stats:
         return None
@@ -97,7 +97,7 @@ def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
 
 
 def _bytes(stats: Iterable[os.stat_result]) -> int:
-    """The bytes of files; directories do not count."""
+    """The bytes of files. Directories do not count."""
     return sum(s.st_size for s in stats if not stat.S_ISDIR(s.st_mode))
 
 
@@ -112,7 +112,7 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
 
 
 def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
-    """Every file or published directory of the database, staging directories and spills of dead processes included."""
+    """Every file or published directory of the database, including staging directories and spills of dead processes."""
     for folder, depth in _DEPTHS.items():
         yield from _files(db_dir.path / folder) if depth is None else _at_depth(db_dir.path / folder, depth)
     for path in _children(db_dir.path):
@@ -128,7 +128,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
-    """The entries at a depth of a folder, and files and links above it."""
+    """The entries at a depth of a folder, and the files and links above that depth."""
     for path in _children(folder):
         if depth == 1 or path.is_symlink() or not path.is_dir():
             yield path
@@ -137,7 +137,7 @@ def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _children(folder: Path) -> list[Path]:
-    """The entries of a folder; none when it cannot be read."""
+    """The entries of a folder, or none if it cannot be read."""
     try:
         return list(folder.iterdir())
     except OSError:
@@ -167,7 +167,7 @@ class _Unreferenced(NamedTuple):
     why: str
     """The reason why it is unreferenced."""
     kept: str | None
-    """The reason why it is kept; None: it can be removed once no process reads it."""
+    """The reason why it is kept. None if it can be removed once no process reads it."""
 
 
 def _find_unreferenced(
@@ -178,11 +178,11 @@ def _find_unreferenced(
     Args:
         catalog_db: The catalog.
         moment: The current time.
-        grace: Microseconds for which unreferenced files are kept.
+        grace: The time in microseconds for which unreferenced files are kept.
         replaced: Paths that become garbage at `moment`.
     """
     db_dir = catalog_db.db_dir
-    # Files are listed before the catalog is read: a file that is published in between is then named, and no orphan.
+    # Files are listed before the catalog is read, so that a file published in between is named and not an orphan.
     present = find_orphans(db_dir, set(), moment - grace)
     with catalog_db.reading() as connection:
         named = referenced_paths(connection)
@@ -212,7 +212,7 @@ class _VacuumStep(NamedTuple):
 
     action: Literal["compact", "remove", "keep"]
     path: str
-    """The path, relative to the database directory; a folder for 'compact'."""
+    """The path, relative to the database directory. For 'compact' it is a folder."""
     bytes: int
     """The bytes of the file, or of all files that are merged."""
     reason: str
@@ -228,13 +228,14 @@ def vacuum_database(
     dry_run: bool,
     report: Callable[[str, float | None], None],
 ) -> Iterator[_VacuumStep]:
-    """Merges small files, then removes unreferenced ones, and yields each step after it is done.
+    """Merge small files, then remove unreferenced ones. Yields each step after it is done.
 
     Args:
         store: The database.
         lock: The lock of the tables, held shared.
-        table: The only table whose files are merged; None: all tables. Unreferenced files of all tables are removed.
-        grace: Microseconds for which an unreferenced file is kept.
+        table: The only table whose files are merged, or None for all tables. Unreferenced files of all tables are
+            removed.
+        grace: The time in microseconds for which an unreferenced file is kept.
         dry_run: Whether steps are only reported.
         report: Called with the current step and the share of it that is done.
     """
@@ -257,7 +258,7 @@ def vacuum_database(
 
 
 def _compact(store: Store, merge: Merge) -> bool:
-    """Merges files; returns False when another VACUUM did."""
+    """Merge files and return False if another VACUUM already did."""
     with _damaged(store.db_dir), store.sql_engine.session() as session:
         return compact(store.catalog_db, session, merge)
 
@@ -265,7 +266,7 @@ def _compact(store: Store, merge: Merge) -> bool:
 def _remove_garbage(
     store: Store, lock: TablesLock, grace: int, replaced: Sequence[str], *, dry_run: bool
 ) -> Iterator[_VacuumStep]:
-    """Removes unreferenced files, while no other process reads or writes tables."""
+    """Remove unreferenced files while no other process reads or writes tables."""
     alone = lock.alone(0.0 if dry_run else 2.0)
     try:
         moment = now()
@@ -292,7 +293,7 @@ def _remove_garbage(
 
 @contextmanager
 def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
-    """Raises CorruptError for damaged rows, which are no basis for merging or removing files."""
+    """Raise CorruptError for damaged rows, because no file may be merged or removed on their basis."""
     try:
         yield
     except MISREAD as error:
@@ -306,10 +307,14 @@ def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
 
 
 def _remove_unreferenced(catalog_db: CatalogDb, entry: _Unreferenced) -> bool:
-    """Removes a file and its row of garbage, while no other process reads tables; False: a reader holds it."""
+    """Remove a file and its garbage row while no other process reads tables.
+
+    Returns False if a reader holds the file.
+    """
     db_dir = catalog_db.db_dir
     path = db_dir.inside(entry.path)
-    # The row first: a crash in between leaves an orphan, which a later VACUUM removes, and never a row without files.
+    # The row is removed first: a crash in between leaves an orphan, which a later VACUUM removes, and never a row
+    # without files.
     if entry.kind == "artefact":
         _drop_rows(catalog_db, [entry.path])
     if entry.path.startswith("ids/") and path.is_file():
@@ -323,11 +328,11 @@ def _remove_unreferenced(catalog_db: CatalogDb, entry: _Unreferenced) -> bool:
 
 
 def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
-    """Removes the artifacts that no snapshot uses, while no other process reads tables; returns their paths.
+    """Remove the artifacts that no snapshot uses while no other process reads tables, and return their paths.
 
     Args:
         catalog_db: The catalog.
-        before: Younger ones are kept: microseconds since 1970 UTC.
+        before: The time in microseconds since 1970 UTC. Younger artifacts are kept.
     """
     db_dir = catalog_db.db_dir
     with catalog_db.reading() as connection:
@@ -341,7 +346,7 @@ def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
 
 
 def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
-    """The snapshots' rows, and path → family of the artifacts."""
+    """The rows of snapshots, and a mapping from the paths of artifacts to their families."""
     snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
     shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
     return snapshots, shared
@@ -350,20 +355,20 @@ def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None
 def _used(
     db_dir: DatabaseDir, snapshots: Iterable[Row], shared: Mapping[str, str | None]
 ) -> tuple[set[str], str | None]:
-    """The artifacts that snapshots use, and the reason why there may be more."""
+    """The artifacts that snapshots use, and the reason if the set may be incomplete."""
     used, unread = referenced_dirs(db_dir, snapshots)
     return used | {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}, unread
 
 
 def _drop_rows(catalog_db: CatalogDb, paths: Sequence[str]) -> None:
-    """Deletes the rows of artifacts before their directories: a crash leaves no row without its directory."""
+    """Delete the rows of artifacts before their directories, so that a crash leaves no row without its directory."""
     with catalog_db.writing() as connection:
         connection.executemany("DELETE FROM artefacts WHERE path = ?", [(path,) for path in paths])
         add_pending_deletes(connection, paths)
 
 
 def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> _Unreferenced:
-    if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so that no grace is needed
+    if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so no grace period is needed
         return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "orphan file", None)
     kept = None if age >= grace else f"replaced less than {timedelta(microseconds=grace)} ago"
     return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file replaces it", kept)

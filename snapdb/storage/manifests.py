@@ -25,16 +25,16 @@ from snapdb.storage.disk import Disk, hash_file, hidden_beside, unwritten
 MANIFEST = "manifest.json"
 
 Metadata = dict[str, Any]
-"""The content of a manifest beside its files: JSON values by name."""
+"""The content of a manifest except its files: JSON values by name."""
 
 _THREADS = 2
-"""Threads that hash files."""
+"""The number of threads that hash files."""
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-"""Errors of reading an undamaged file."""
+"""The errors that reading an undamaged file may raise."""
 
 _PARTS = ("topology", "patch", "features", "feature_patch")
-"""The keys of an element's layout that name a shared directory; `history` names several."""
+"""The keys of an element's layout that name a shared directory. `history` names several."""
 
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """The exceptions that reading a damaged manifest raises."""
@@ -42,17 +42,17 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @contextmanager
 def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
-    """A temporary directory to fill, which is published at `final`, atomically and synced, when the block ends.
+    """Yield a temporary directory to fill, which is synced and published atomically at `final` when the block ends.
 
-    The manifest has `facts`, which the block may add to, and every file's size and SHA-256. After an error `final` does
-    not exist.
+    The manifest contains `facts`, to which the block may add, and the size and SHA-256 of every file. After an error
+    `final` does not exist.
     """
     staging = final.with_name(f".{final.name}.tmp")
     try:
         disk.make(staging)
         yield staging
-        # Order matters: files, then the manifest, then their names, then the rename. A crash leaves a hidden directory
-        # or a complete one, never one with a file that is cut short.
+        # The order matters: files, then the manifest, then their names, then the rename. A crash leaves a hidden
+        # directory or a complete one, never one with a truncated file.
         files = _settled(disk, sorted(staging.iterdir()))
         manifest = staging / MANIFEST
         content = {**facts, "files": files}
@@ -60,7 +60,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
         disk.settle(manifest)
         disk.settle(staging)
         disk.rename(staging, final)
-        for name in files:  # the cache has the files in small pages, from writing
+        for name in files:  # the page cache has the files in small pages after writing
             drop_cached_pages(final / name)
     except OSError as error:
         disk.remove(staging)
@@ -71,7 +71,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
 
 
 def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Each file's size and SHA-256, computed by threads while one file after another is synced."""
+    """The size and SHA-256 of each file, computed by threads while one file after another is synced."""
     with ThreadPoolExecutor(_THREADS) as pool:
         hashes = [pool.submit(hash_file, path) for path in paths]
         for path in paths:
@@ -89,7 +89,7 @@ def _unsealed(manifest: Metadata) -> Metadata:
     """A manifest's content, without the seal.
 
     Raises:
-        ValueError: the seal does not match; a manifest of format 1 has none.
+        ValueError: The seal does not match. A manifest of format 1 has none.
     """
     content = {key: value for key, value in manifest.items() if key != "seal"}
     if manifest.get("seal", _seal(content)) != _seal(content):
@@ -99,16 +99,16 @@ def _unsealed(manifest: Metadata) -> Metadata:
 
 @dataclass(frozen=True)
 class PublishedDir:
-    """A published directory whose files are checked one by one when they are opened; others may be missing."""
+    """A published directory whose files are checked one by one when they are opened. Other files may be missing."""
 
     path: Path
 
     @cached_property
     def manifest(self) -> Metadata:
-        """The manifest; none of the files is opened.
+        """The manifest. No file is opened.
 
         Raises:
-            CorruptError: it cannot be read, or names a file elsewhere.
+            CorruptError: The manifest cannot be read, or names a file outside the directory.
         """
         path = self.path / MANIFEST
         try:
@@ -124,14 +124,14 @@ class PublishedDir:
         return manifest
 
     def has(self, name: str) -> bool:
-        """Whether the manifest lists a file; the file itself may be missing."""
+        """Whether the manifest lists a file. The file itself may be missing."""
         return name in self.manifest["files"]
 
     def checked(self, name: str) -> Path:
-        """The path of a file, after a check that it has the listed size.
+        """The path of a file, after checking that it has the listed size.
 
         Raises:
-            CorruptError: the file is missing, has another size, or is not listed.
+            CorruptError: The file is missing, has another size, or is not listed.
         """
         path = self.path / name
         if not self.has(name):
@@ -139,7 +139,8 @@ class PublishedDir:
                 f"{self.path / MANIFEST} is damaged: {name} is not listed; create the snapshot again",
                 code="damaged-snapshot",
             )
-        # The size alone: hashing gigabytes would make opening a snapshot slow. CHECK DATABASE compares the hashes.
+        # Only the size is checked: hashing gigabytes would make opening a snapshot slow. CHECK DATABASE compares the
+        # hashes.
         size = int(self.manifest["files"][name]["bytes"])
         actual = path.stat().st_size if path.exists() else None
         if actual != size:
@@ -153,16 +154,16 @@ class PublishedDir:
         """The array of a file, memory-mapped read-only.
 
         Raises:
-            CorruptError: the file is missing, has another size than listed, or its header is damaged.
+            CorruptError: The file is missing, has another size than listed, or its header is damaged.
         """
         return map_array(self.checked(name))
 
 
 def read_manifest(directory: Path) -> Metadata:
-    """The manifest of a published directory, after a check that its files have the listed sizes.
+    """The manifest of a published directory, after checking that its files have the listed sizes.
 
     Raises:
-        CorruptError: it cannot be read, or a file is missing or has another size.
+        CorruptError: The manifest cannot be read, or a file is missing or has another size.
     """
     published = PublishedDir(directory)
     for name in published.manifest["files"]:
@@ -174,12 +175,12 @@ def map_array(path: Path) -> Array:
     """The array of a .npy file, memory-mapped read-only.
 
     Raises:
-        CorruptError: its header cannot be read.
-        DatabaseError: the process may not read it, or is out of memory or file descriptors.
+        CorruptError: The header of the file cannot be read.
+        DatabaseError: The process is not allowed to read the file, or is out of memory or file descriptors.
     """
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    # numpy evaluates the header as a Python literal, which may raise anything for damaged bytes.
+    # numpy evaluates the header as a Python literal, which may raise any exception for damaged bytes.
     except Exception as error:
         raise _unread(path, error) from error
     prefer_huge_pages(array)
@@ -187,7 +188,7 @@ def map_array(path: Path) -> Array:
 
 
 def _unread(path: Path, error: Exception) -> DatabaseError:
-    """The error for a file that cannot be read, which need not be damaged."""
+    """The error for a file that cannot be read, but need not be damaged."""
     if isinstance(error, OSError) and error.errno in _REFUSED:
         return DatabaseError(
             f"cannot read {path}: {error.strerror}; check its permissions, and the limits of this process (ulimit -a)",
@@ -202,22 +203,22 @@ def directory_bytes(directory: Path) -> int:
 
 
 class _ParsedManifest(NamedTuple):
-    """A manifest's files, and the shared directories that the directory uses."""
+    """The files in a manifest, and the shared directories that the directory uses."""
 
     files: dict[str, tuple[int, str]]
     """File name → (bytes, SHA-256)."""
     directories: tuple[str, ...]
-    """The shared directories that a snapshot uses, relative to the database directory; empty for a shared directory."""
+    """The shared directories that a snapshot uses, relative to the database directory. Empty for a shared directory."""
     digest: str | None
-    """The digest of a shared directory; None for a snapshot's."""
+    """The digest of a shared directory. None for a snapshot's directory."""
 
 
 def parse_manifest(directory: Path) -> _ParsedManifest:
-    """A directory's manifest; its files are not read.
+    """The manifest of a directory. Its files are not read.
 
     Raises:
-        FileNotFoundError: it does not exist.
-        CorruptError: it cannot be read, or is not a manifest.
+        FileNotFoundError: The manifest does not exist.
+        CorruptError: The file cannot be read, or is not a manifest.
     """
     path = directory / MANIFEST
     try:
@@ -242,7 +243,7 @@ def _directories(layout: dict[str, Any]) -> tuple[str, ...]:
 
 
 _FORMAT = 1
-"""The format of the manifest and the files; higher ones are not supported."""
+"""The format of the manifest and the files. Higher formats are not supported."""
 _AGAIN = "export it again"
 
 
@@ -254,7 +255,7 @@ class FolderWriter:
         folder.wrote("epoch-0/batch-000000.npz", batch=0)
         folder.finish({"kind": "batches", "lineage": {}})
 
-    A block that ends without `finish`, by an error or Ctrl-C, leaves nothing behind. An error of the disk raises
+    A block that ends without `finish`, because of an error or Ctrl-C, leaves nothing behind. A disk error raises
     InputError. Threads may share a writer if they end before the block does.
     """
 
@@ -279,10 +280,10 @@ class FolderWriter:
             raise self._refused(error) from error
 
     def check(self) -> None:
-        """Checks, without writing, that the target can be created or replaced.
+        """Check, without writing, that the target can be created or replaced.
 
         Raises:
-            InputError: the target is something else, or cannot be read.
+            InputError: The target exists and is not an export, or cannot be read.
         """
         try:
             self._check_target()
@@ -290,13 +291,13 @@ class FolderWriter:
             raise self._refused(error) from error
 
     def file(self, name: str) -> Path:
-        """The path at which to write a file of the folder, by its path in the folder; its parents are created."""
+        """The path at which to write a file, given by its path in the folder. Its parent directories are created."""
         path = self._staging / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def wrote(self, name: str, **facts: object) -> int:
-        """Syncs a written file, and lists it in the manifest with these facts; returns its size in bytes."""
+        """Sync a written file and list it in the manifest with these facts. Returns its size in bytes."""
         path = self._staging / name
         size, sha256 = hash_file(path)
         self._disk.settle(path)
@@ -304,7 +305,7 @@ class FolderWriter:
         return size
 
     def finish(self, manifest: Mapping[str, object]) -> None:
-        """Publishes the folder at the target, with a manifest of `manifest` and of its files."""
+        """Publish the folder at the target, with a manifest of `manifest` and its files."""
         files = [self._files[name] for name in sorted(self._files)]
         content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
         path = self._staging / MANIFEST
@@ -316,17 +317,17 @@ class FolderWriter:
         self._publish()
 
     def _publish(self) -> None:
-        """Renames the hidden folder to the target; a folder that it replaces is restored after an error."""
+        """Rename the hidden folder to the target. A folder that it replaces is restored after an error."""
         if not (self.target.is_dir() and any(self.target.iterdir())):
             self._disk.rename(self._staging, self.target)
             return
-        # A rename cannot replace a folder that is not empty, so the old one is moved aside first.
+        # A rename cannot replace a folder that is not empty, so the old folder is moved aside first.
         old = hidden_beside(self.target)
         try:
             self._disk.rename(self.target, old)
             self._disk.rename(self._staging, self.target)
         except BaseException:
-            if self.target.exists():  # another export published first
+            if self.target.exists():  # another export was published first
                 self._disk.remove(old)
             else:
                 self._disk.rename(old, self.target)
@@ -334,7 +335,7 @@ class FolderWriter:
         self._disk.remove(old)
 
     def _check_target(self) -> None:
-        """Checks that the target does not exist, is empty, or with OVERWRITE is an older export."""
+        """Check that the target does not exist, is empty or, with OVERWRITE, is an older export."""
         if not os.path.lexists(self.target):
             return
         if not self.target.is_dir():
@@ -351,7 +352,7 @@ class FolderWriter:
             )
         try:
             exported = read_folder(self.target).files
-        except FormatError:  # an export, of a newer snapdb
+        except FormatError:  # an export that a newer snapdb wrote
             return
         except (InputError, CorruptError) as error:
             raise InputError(
@@ -375,20 +376,20 @@ class FolderWriter:
 
 
 class Folder(NamedTuple):
-    """An exported folder, by its manifest."""
+    """An exported folder, described by its manifest."""
 
     path: Path
     """The path of the folder."""
     manifest: Mapping[str, object]
-    """The manifest of `finish`, with `format`, `files` and `snapdb`."""
+    """The manifest from `finish`, with `format`, `files` and `snapdb`."""
     files: Mapping[str, Mapping[str, object]]
-    """Path in the folder → `path`, `bytes`, `sha256` and the facts of `wrote`."""
+    """Path in the folder → `path`, `bytes`, `sha256` and the facts from `wrote`."""
 
     def checked(self, name: str, *, digest: bool = True) -> bytes:
-        """A file's content, after a check of its size and, unless `digest` is False, its SHA-256.
+        """The content of a file, after a check of its size and, unless `digest` is False, of its SHA-256.
 
         Raises:
-            CorruptError: it is missing, cannot be read, or is not what was written.
+            CorruptError: The file is missing, cannot be read, or differs from what was written.
         """
         path, facts = self.path / name, self.files[name]
         if not os.path.isfile(path):  # reading a pipe or a device might never end
@@ -407,7 +408,7 @@ class Folder(NamedTuple):
 
 
 def file_name(name: str) -> str:
-    """A file name for a name of the database: only letters, digits, spaces, -, _ and . are not escaped.
+    """A file name for a name in the database. Only letters, digits, spaces, -, _ and . are not escaped.
 
     >>> file_name("week 3"), file_name("in/out"), file_name("..")
     ('week 3', 'in%2Fout', '%2E.')
@@ -416,16 +417,16 @@ def file_name(name: str) -> str:
 
 
 def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder:
-    """The folder that was exported to a path; its files are not read.
+    """The folder that was exported to a path. Its files are not read.
 
     Args:
         path: The path.
-        kind: The required kind: "batches" or "snapshot"; None: either.
+        kind: The required kind, "batches" or "snapshot", or None for either.
 
     Raises:
-        InputError: the folder does not exist, or has another kind.
-        FormatError: a newer snapdb wrote it.
-        CorruptError: its manifest is damaged.
+        InputError: The folder does not exist or has another kind.
+        FormatError: The folder was written by a newer snapdb.
+        CorruptError: Its manifest is damaged.
     """
     folder = Path(path)
     manifest = _manifest(folder)
@@ -467,7 +468,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _facts(facts: Metadata) -> dict[str, Any]:
-    """A file's entry of the manifest, after a check that the path is in the folder."""
+    """A file's entry in the manifest, after checking that the path is in the folder."""
     name = PurePosixPath(facts["path"])
     if name.is_absolute() or ".." in name.parts or not name.parts:
         raise ValueError(f"it refers to {facts['path']!r}, a file elsewhere")
@@ -475,7 +476,7 @@ def _facts(facts: Metadata) -> dict[str, Any]:
 
 
 def _names(folder: Path) -> set[str]:
-    """The paths in a folder of all files and links, at any depth."""
+    """The paths of all files and links in a folder, at any depth, relative to the folder."""
     names: set[str] = set()
     for path, folders, files in os.walk(folder):
         inside = Path(path).relative_to(folder)

@@ -18,9 +18,9 @@ class Store(NamedTuple):
     sql_engine: SqlEngine
     """DuckDB."""
     disk: Disk
-    """The file operations by which the directory is written."""
+    """The file operations with which the directory is written."""
 
     def close(self) -> None:
-        """Closes the catalog and the SQL engine."""
+        """Close the catalog and the SQL engine."""
         self.catalog_db.close()
         self.sql_engine.close()

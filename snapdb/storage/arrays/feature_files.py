@@ -1,6 +1,6 @@
-"""Features and targets as .npy files in id order, in which a row is one seek away, and patches of them.
+"""Features and targets as .npy files in id order, in which each row can be found with one seek, and patches of them.
 
-The class codes of a target and the widths of sparse features grow with the table: `FeatureGrowth` records them by
+The class codes of a target and the widths of sparse features grow with the table. `FeatureGrowth` records them by
 version, so that a later version can share the arrays of an earlier one.
 """
 
@@ -30,7 +30,7 @@ from snapdb.types import FeatureSpec, Table
 _ID = quote(ROW_ID)
 _ARRAYS = ("indptr", "indices", "values")
 _SPARSE_ROWS = 20_000
-"""Rows of sparse features per read."""
+"""The number of sparse rows per read."""
 ROWS_AT_ONCE = 50_000
 """The maximum number of rows per read."""
 _NUMBERS = 1 << 23
@@ -52,10 +52,10 @@ class _Slots(NamedTuple):
     rows: int
     """The number of slots."""
     ids: Int64s | None = None
-    """[slots] sorted ids: slot i belongs to ids[i]. None: slot i belongs to id i."""
+    """[slots] sorted ids: slot i belongs to ids[i]. None means that slot i belongs to id i."""
 
     def at(self, ids: Int64s) -> Int64s:
-        """The slots of some ids."""
+        """The slots of ids."""
         return ids if self.ids is None else np.searchsorted(self.ids, ids).astype(np.int64, copy=False)
 
 
@@ -71,9 +71,9 @@ class FeatureGrowth:
     """The classes of a target and the widths of sparse features at one version."""
 
     classes: tuple[str, ...] | None = None
-    """The classes, whose codes are their positions. None: the target is a number, or there is none."""
+    """The classes, whose codes are their positions. None if the target is a number, or there is no target."""
     since: tuple[int, ...] = ()
-    """[classes] the version that introduced each, ascending; empty when the graph declares the classes."""
+    """[classes] the version that introduced each class, ascending. Empty if the graph declares the classes."""
     steps: Mapping[str, tuple[_WidthStep, ...]] = field(default_factory=dict)
     """Sparse feature without a declared width → the ascending steps of its width."""
 
@@ -84,7 +84,7 @@ class FeatureGrowth:
 
     @property
     def facts(self) -> Metadata:
-        """The entry of a manifest; the classes are in the target's entry."""
+        """The manifest entry. The classes are in the target's entry instead."""
         return {
             "since": list(self.since),
             "steps": {name: list(map(list, steps)) for name, steps in self.steps.items()},
@@ -99,7 +99,7 @@ class FeatureGrowth:
         return FeatureGrowth(None if classes is None else tuple(classes), tuple(growth.get("since", ())), steps)
 
     def until(self, version: int) -> FeatureGrowth:
-        """The growth at an earlier version; at a later one it is unchanged."""
+        """The growth at an earlier version. For a later version it is unchanged."""
         steps = {name: tuple(step for step in steps if step.version <= version) for name, steps in self.steps.items()}
         if self.classes is None or not self.since:
             return replace(self, steps=steps)
@@ -107,7 +107,7 @@ class FeatureGrowth:
         return FeatureGrowth(self.classes[:count], self.since[:count], steps)
 
     def continues(self, before: FeatureGrowth) -> bool:
-        """Whether every class code and every index of `before` is valid here too."""
+        """Whether every class code and every index of `before` is also valid here."""
         known = before.classes or ()
         return (self.classes or ())[: len(known)] == known and all(
             before.widths.get(name, 0) <= width for name, width in self.widths.items()
@@ -123,9 +123,9 @@ class GrowthSpec:
     """The target and the sparse features of an element that grow with its table."""
 
     target: str | None = None
-    """SQL of a text target; None: the target is a number, or the graph declares its classes."""
+    """SQL of a text target. None if the target is a number, or the graph declares its classes."""
     declared: tuple[str, ...] | None = None
-    """The classes, when the graph declares them."""
+    """The classes, if the graph declares them."""
     indices: Mapping[str, str] = field(default_factory=dict)
     """Sparse feature without a declared width → SQL of a row's list of indices."""
 
@@ -134,7 +134,7 @@ class GrowthSpec:
 
 
 class _AddedRows(NamedTuple):
-    """Every row that was added to a table up to a version, removed rows included."""
+    """Every row that was added to a table up to a version, including removed rows."""
 
     table: Table
     """The table at that version."""
@@ -180,7 +180,7 @@ def compute_growth(
         session: The session that reads the rows.
         added: The rows that were added to the table.
         growing: The target and the features that grow.
-        before: The growth at another version, at which the table had the rows up to the id `start`.
+        before: The growth at another version, which covers the rows up to the id `start`.
         start: The first row id that `before` does not cover.
     """
     known = (FeatureGrowth((), (), {}) if before is None else before).until(added.table.state)
@@ -193,13 +193,14 @@ def compute_growth(
     old = known.classes or ()
     seen = set(old)
     fresh = [first for first in added.firsts(session, growing.target, start) if first.value not in seen]
-    # New classes get the codes after the known ones, in the order of versions: codes in existing files stay valid.
+    # New classes get the codes after the known ones, in the order of versions, so that codes in existing files stay
+    # valid.
     classes = (*old, *(first.value for first in fresh))
     return FeatureGrowth(classes, (*known.since, *(first.version for first in fresh)), steps)
 
 
 def _widened(steps: Sequence[_WidthStep], firsts: Sequence[_First]) -> tuple[_WidthStep, ...]:
-    """The widths extended by those of more rows; each version has one step, with its greatest width."""
+    """The widths extended by those of more rows. Each version has one step, with its greatest width."""
     widths = list(steps)
     for version, greatest in firsts:
         if greatest < (widths[-1].width if widths else 0):
@@ -210,7 +211,7 @@ def _widened(steps: Sequence[_WidthStep], firsts: Sequence[_First]) -> tuple[_Wi
     return tuple(widths)
 
 
-# Sparse features: per row its indices and values, as CSR arrays in id order.
+# Sparse features: the indices and values of each row, as CSR arrays in id order.
 
 
 def csr_path(directory: Path, feature: str, array: str) -> Path:
@@ -219,14 +220,14 @@ def csr_path(directory: Path, feature: str, array: str) -> Path:
 
 
 def _index_type(width: int) -> type[np.signedinteger[Any]]:
-    """The narrowest dtype of indices below a width."""
+    """The narrowest dtype for indices below a width."""
     return np.int32 if width < 2**31 else np.int64
 
 
 def _write_sparse(
     session: SqlSession, source: FeatureSource, spec: FeatureSpec, width: int, slots: _Slots, directory: Path
 ) -> None:
-    """Writes a sparse feature's rows to their slots; other slots are empty. Run `check_features` first."""
+    """Write a sparse feature's rows to their slots. Other slots are empty. Run `check_features` first."""
     index, value = source.parts(spec)
     # Two passes over the rows: the first counts, so that the offsets of rows are known and the second can write in
     # place.
@@ -249,7 +250,7 @@ def _write_sparse(
 
 
 def new_csr(directory: Path, feature: str, indptr: Int64s, index_type: npt.DTypeLike, value_type: npt.DTypeLike) -> Csr:
-    """The arrays of a new sparse feature; indices and values are mapped files to be filled."""
+    """The arrays of a new sparse feature. Indices and values are mapped files, which the caller fills."""
     np.save(csr_path(directory, feature, "indptr"), indptr)
     indices, values = (
         np.lib.format.open_memmap(
@@ -264,7 +265,7 @@ def read_sparse(directory: Path, feature: str) -> Csr:
     """The arrays of a sparse feature, memory-mapped.
 
     Raises:
-        CorruptError: an array is missing, or its dtype or length does not fit the others. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the others. Values are not read.
     """
     csr = Csr(*(map_array(csr_path(directory, feature, name)) for name in _ARRAYS))
     fits = (
@@ -295,7 +296,7 @@ class _ArraySlice(NamedTuple):
     """[slots, length] a view of the feature's array."""
 
     def store(self, values: pa.Array, where: Int64s) -> None:
-        """Writes the rows of an Arrow array of `part.value` to the slots `where`."""
+        """Write the rows of an Arrow array of `part.value` to the slots `where`."""
         length = self.out.shape[1]
         if length == 0 or len(values) == 0:
             return
@@ -317,7 +318,7 @@ def measure_features(
         session: The session that reads the rows.
         source: The rows to measure.
         specs: The features of the element.
-        growth: The widths of sparse features without a declared one.
+        growth: The widths of sparse features without a declared width.
         known: The metadata of a base, for parts whose length these rows do not determine.
     """
     own = [spec for spec in specs if spec.history is None]
@@ -346,7 +347,7 @@ def _fill_features(
     slots: _Slots,
     directory: Path,
 ) -> None:
-    """Writes the arrays of features with the measured `facts`, with the rows of `source` at their slots."""
+    """Write the arrays of features that `facts` describes, with the rows of `source` at their slots."""
     own = [spec for spec in specs if spec.history is None]
     for spec in own:
         if spec.sparse:
@@ -360,7 +361,8 @@ def _fill_features(
     if not slices:
         return
     values = ", ".join(place.part.value for place in slices)
-    # The number of rows per read is bounded by the values in them, so that wide features do not exhaust memory.
+    # The number of rows per read is limited by the number of values in them, so that wide features do not exhaust
+    # memory.
     rows = max(1, min(ROWS_AT_ONCE, _NUMBERS // max(1, sum(place.out.shape[1] for place in slices))))
     for batch in session.reader(f"SELECT {_ID}, {values} FROM ({source.rows})", rows=rows):
         where = slots.at(batch.column(0).to_numpy())
@@ -371,7 +373,7 @@ def _fill_features(
 def slices_of(
     parts: Sequence[FeatureColumn], lengths: Sequence[int], default: float | None, out: Array
 ) -> list[_ArraySlice]:
-    """The slices of a feature's array that its parts fill, side by side."""
+    """The adjacent slices of a feature's array that its parts fill."""
     ends = np.cumsum(lengths).tolist()
     each = zip(parts, lengths, ends, strict=True)
     return [_ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
@@ -395,7 +397,7 @@ def _fill_target(
     directory: Path,
     classes: Sequence[str] | None = None,
 ) -> Metadata:
-    """Writes `target.npy`, and returns its metadata.
+    """Write `target.npy` and return its metadata.
 
     Args:
         session: The session that reads the rows.
@@ -403,7 +405,7 @@ def _fill_target(
         name: The target column.
         slots: The slots of ids.
         directory: The directory of the file.
-        classes: All classes of a text target; the code of each is its position.
+        classes: All classes of a text target. The code of each class is its position.
     """
     kind = _target_kind(source, name)
     out = np.full(slots.rows, np.nan if kind.dtype == "float32" else -1, kind.dtype)
@@ -420,14 +422,14 @@ def _fill_target(
 
 
 def has_lists(session: SqlSession, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
-    """Whether each list column without a fixed length has a list in some row of `rows`."""
+    """Whether each list column without a fixed length has a list in at least one row of `rows`."""
     own = [spec for spec in specs if spec.history is None and not spec.sparse]
     lists = [part.sql for spec in own for part in source.parts(spec) if part.fixed is None]
     return all(session.rows(f"SELECT 1 FROM ({rows}) WHERE {sql} IS NOT NULL LIMIT 1") for sql in lists)
 
 
 class _Target(NamedTuple):
-    """How a target is read and stored."""
+    """The way in which a target is read and stored."""
 
     name: str
     sql: str
@@ -437,7 +439,7 @@ class _Target(NamedTuple):
 
 
 def _target_kind(source: FeatureSource, name: str) -> _Target:
-    """The storage of a target by its column's type: float32, int64, or class codes as int64."""
+    """The storage of a target, by the type of its column: float32, int64, or class codes as int64."""
     column = next(c for c in source.columns if c.name.lower() == name.lower())
     quoted = quote(column.name)
     if column.type in ("FLOAT", "DOUBLE") or column.type.startswith("DECIMAL"):
@@ -448,7 +450,7 @@ def _target_kind(source: FeatureSource, name: str) -> _Target:
 
 
 def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> list[int | str]:
-    """The length of each part (for sparse rows their width), or SQL for it, which is NULL without a row."""
+    """The length of each part (for sparse rows their width), or SQL for it, which is NULL if there is no row."""
     parts = source.parts(spec)
     if spec.sparse:
         return [(width or 0) if spec.width is None else spec.width]
@@ -467,7 +469,7 @@ def growth_spec(
         source: The rows.
         specs: The features of the element.
         target: The target column, or None.
-        classes: The classes of the target, when the graph declares them.
+        classes: The classes of the target, if the graph declares them.
     """
     kind = None if target is None or classes is not None else _target_kind(source, target)
     text = kind.sql if kind is not None and kind.text else None
@@ -482,9 +484,9 @@ def write_features(
     directory: Path,
     growth: FeatureGrowth = NO_GROWTH,
 ) -> Metadata:
-    """Writes an array [count, width] per feature, and returns their metadata. Run `check_features` first.
+    """Write an array [count, width] per feature and return their metadata. Run `check_features` first.
 
-    A sparse feature becomes three CSR arrays; features with a history are left out (`write_history`).
+    A sparse feature becomes three CSR arrays. Features with a history are left out (see `write_history`).
     """
     facts = measure_features(session, source, specs, growth)
     _fill_features(session, source, specs, facts, _Slots(source.count), directory)
@@ -494,7 +496,7 @@ def write_features(
 def write_target(
     session: SqlSession, source: FeatureSource, name: str, directory: Path, growth: FeatureGrowth = NO_GROWTH
 ) -> Metadata:
-    """Writes `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN) or class codes; returns its metadata."""
+    """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN) or class codes. Returns its metadata."""
     return _fill_target(session, source, name, _Slots(source.count), directory, growth.classes)
 
 
@@ -507,14 +509,14 @@ def write_feature_patch(
     directory: Path,
     growth: FeatureGrowth = NO_GROWTH,
 ) -> Metadata | None:
-    """Writes the changed and added rows, and returns their metadata; None when they do not fit the base.
+    """Write the changed and added rows and return their metadata, or None if they do not fit the base.
 
-    They do not fit if lists have another length, or if the base is of a later version with more classes or wider sparse
-    rows: then all arrays must be written. Run `check_features` over the changed rows first.
+    They do not fit if lists have another length, or if the base belongs to a later version with more classes or wider
+    sparse rows. All arrays must then be written. Run `check_features` over the changed rows first.
 
     Args:
         session: The session that reads the rows.
-        source: The changed and added rows only; its count is that of all ids.
+        source: The changed and added rows only. Its count is the number of all ids.
         specs: The features of the element.
         target: The target column, or None.
         base_facts: The metadata of the base, from `write_features` and `write_target`.
@@ -535,7 +537,7 @@ def write_feature_patch(
 
 def _fits(specs: Sequence[FeatureSpec], facts: Metadata, base: Metadata) -> bool:
     """Whether rows with this metadata can be patched onto the base's arrays."""
-    # Ids without a row have the DEFAULT in the base's arrays, which a patch does not touch.
+    # Ids without a row have the DEFAULT in the base's arrays, which a patch does not change.
     if base.get("defaults") != facts["defaults"]:
         return False
     before = base.get("parts", {})

@@ -25,46 +25,48 @@ from snapdb.storage.manifests import Metadata, map_array, read_manifest
 from snapdb.types import FeatureSpec
 
 _Shown = Callable[[Int64s], Sequence[object]]
-"""Returns the keys of dense ids, for messages."""
+"""Returns the keys of dense ids, for error messages."""
 
 FOREVER = 2**63 - 1
-"""A time after every other."""
+"""A time after all others."""
 
 _ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
 _VERTICES_AT_ONCE = 1 << 20
-"""Vertices that are checked at a time."""
+"""The number of vertices that are checked at once."""
 
 _FACTS = ("widths", "parts", "defaults", "target", "growth")
-"""The entries of a patch's manifest that a new base takes over."""
+"""The entries of a patch's manifest that a new base inherits."""
 _COPIED_AT_ONCE = 1 << 16
-"""Rows that are copied at a time."""
+"""The number of rows that are copied at once."""
 
 
 class HistoryArrays(NamedTuple):
-    """The history of a feature: vertex v has the rows indptr[v] up to indptr[v + 1]."""
+    """The history of a feature. Vertex v has the rows indptr[v] ≤ row < indptr[v + 1]."""
 
     indptr: Int64s
     """[vertices + 1] where each vertex's rows start."""
     time: Int64s
-    """[rows] the time from which on each row is valid, ascending within a vertex."""
+    """[rows] the time from which each row is valid, ascending within a vertex."""
     rows: Array
     """[rows, width] the values of the feature."""
 
 
 def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec, directory: Path) -> Metadata:
-    """Writes the rows of a history by (vertex, time, row id), and returns their metadata.
+    """Write the rows of a history by (vertex, time, row id) and return their metadata.
 
-    Of several rows of one vertex and time the last one counts.
+    Of several rows with one vertex and time, the last one counts.
 
     Args:
         session: The session that reads the rows.
         source: Rows with the feature's columns and those of `key`, the vertex's dense id as `ROW_ID`, "snapdb time"
-            (BIGINT) and "snapdb order" (the row id); its count is that of vertices; its element names the table.
+            (BIGINT) and "snapdb order" (the row id). Its count is the number of vertices, and its element names the
+            table.
         spec: The feature.
         directory: The directory of the arrays.
 
     Raises:
-        DataError: a row has no time, or a value is missing or does not fit; the message has the count and three keys.
+        DataError: A row has no time, or a value is missing or does not fit. The message contains the count and three
+            keys.
     """
     assert spec.history is not None
     spec = replace(spec, history=None)
@@ -100,7 +102,7 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
     """The arrays that `write_history` wrote, memory-mapped.
 
     Raises:
-        CorruptError: an array is missing, or its dtype or length does not fit the others. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the others. Values are not read.
     """
     files = ("indptr.npy", "time.npy", f"feature-{name}.npy")
     arrays = HistoryArrays(*(map_array(directory / file) for file in files))
@@ -122,18 +124,18 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
 def check_history(
     directory: Path, alive: Bools | None, stop: int | None, element: str, name: str, shown: _Shown = list
 ) -> None:
-    """Checks that every vertex has a value before the window's end, for a feature without a DEFAULT.
+    """Check that every vertex has a value before the window's end, for a feature without a DEFAULT.
 
     Args:
         directory: The directory of the history.
-        alive: [vertices] whether each is in the snapshot; None: all are.
-        stop: The window's end; None: it has none.
-        element: The vertex table, for the message.
+        alive: [vertices] whether each vertex is in the snapshot, or None if all are.
+        stop: The window's end, or None if it has none.
+        element: The vertex table, for the error message.
         name: The feature.
-        shown: Returns the keys of ids, for the message.
+        shown: Returns the keys of ids, for the error message.
 
     Raises:
-        DataError: vertices have no value; the message has the count and three keys.
+        DataError: Vertices have no value. The message contains the count and three keys.
     """
     arrays = read_history(directory, name)
     count = arrays.indptr.size - 1
@@ -168,7 +170,7 @@ def read_ids(directory: Path, count: int) -> Int64s:
     """The ids of a patch's rows, ascending, memory-mapped.
 
     Raises:
-        CorruptError: an id is not 0 ≤ id < count, or they do not ascend.
+        CorruptError: An id is not 0 ≤ id < count, or the ids do not ascend.
     """
     ids: Int64s = map_array(directory / "ids.npy")
     fits = ids.ndim == 1 and ids.dtype == np.int64
@@ -181,7 +183,7 @@ def read_ids(directory: Path, count: int) -> Int64s:
 
 
 def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
-    """Writes base and patch as a new base, and returns its metadata."""
+    """Write base and patch as a new base and return its metadata."""
     facts = read_manifest(patch)
     try:
         count, defaults = int(facts["count"]), dict(facts["defaults"])
@@ -212,7 +214,7 @@ def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
 def _merge_dense(
     base: Path, patch: Path, name: str, ids: Int64s, count: int, default: float | None, directory: Path
 ) -> None:
-    """Writes the base's rows, overwritten by the patch's; other rows get the DEFAULT, or no target."""
+    """Write the base's rows, overwritten by the patch's rows. Other rows get the DEFAULT, or no target."""
     old, new = map_array(base / name), map_array(patch / name)
     if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
         raise CorruptError(
@@ -221,7 +223,7 @@ def _merge_dense(
         )
     out = np.lib.format.open_memmap(directory / name, mode="w+", dtype=old.dtype, shape=(count, *old.shape[1:]))
     kept = min(count, old.shape[0])
-    # In blocks: one assignment would map and touch all pages of both files at once.
+    # In blocks, because one assignment would map and touch all pages of both files at once.
     for at in range(0, kept, _COPIED_AT_ONCE):
         out[at : min(at + _COPIED_AT_ONCE, kept)] = old[at : min(at + _COPIED_AT_ONCE, kept)]
     out[kept:] = no_target(old.dtype) if name == "target.npy" else fill_value(old.dtype.name, default)
@@ -231,7 +233,7 @@ def _merge_dense(
 
 
 def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, directory: Path, name: str) -> None:
-    """Writes the rows of base and patch as one CSR, by a rank query per row on the bitmap of patched ids."""
+    """Write the rows of base and patch as one CSR, with one rank query per row on the bitmap of patched ids."""
     counts = np.zeros(count, np.int64)
     kept = min(count, base.indptr.size - 1)
     counts[:kept] = np.diff(base.indptr[: kept + 1])

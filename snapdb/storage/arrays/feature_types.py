@@ -1,4 +1,4 @@
-"""The dtypes of features, the SQL that reads columns as such, and checks of their values."""
+"""The dtypes of features, the SQL that reads columns in these dtypes, and checks of their values."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ _NUMBERS = (
 )
 
 DTYPES = {
-    "float16": "DOUBLE",  # DOUBLE is exact, so numpy rounds a value once
+    "float16": "DOUBLE",  # DOUBLE is exact, so numpy rounds a value only once
     "float32": "FLOAT",
     "float64": "DOUBLE",
     "int8": "TINYINT",
@@ -40,7 +40,7 @@ DTYPES = {
     "uint8": "UTINYINT",
     "bool": "BOOLEAN",
 }
-"""numpy's name of a feature's dtype → the type in which SQL reads it."""
+"""The name of a feature's dtype in numpy → the type in which SQL reads it."""
 
 _HALF = 65520
 """The smallest number that float16 rounds to infinity."""
@@ -54,7 +54,7 @@ class FeatureColumn(NamedTuple):
     name: str
     """The column's name."""
     sql: str
-    """SQL of the column."""
+    """The SQL expression of the column."""
     type: str
     """The column's type in DuckDB."""
     dtype: str
@@ -66,12 +66,12 @@ class FeatureColumn(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The type of the single numbers."""
+        """The type of the individual numbers."""
         return self.type.partition("[")[0]
 
     @property
     def fixed(self) -> int | None:
-        """The number of values in a row, when the type determines it."""
+        """The number of values in a row, if the type determines it."""
         if not self.is_list:
             return 1
         length = re.search(r"\[(\d+)\]$", self.type)
@@ -85,25 +85,28 @@ class FeatureColumn(NamedTuple):
     @property
     def read(self) -> str:
         """The type in which SQL reads the numbers."""
-        # float32 represents these types exactly, at half the bytes.
+        # float32 represents these types exactly, in half the bytes.
         small = self.base in ("FLOAT", "BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "USMALLINT")
         return "FLOAT" if self.dtype == "float16" and small else DTYPES[self.dtype]
 
     @property
     def missing(self) -> str:
-        """SQL condition: whether a row has NULL or NaN."""
+        """SQL condition that a row has NULL or NaN."""
         nan = "isnan(v)" if self.base in _FLOATS else "false"
         return self._any(f"v IS NULL OR {nan}", f"{self.sql} IS NULL OR ")
 
     @property
     def misfit(self) -> str | None:
-        """SQL condition: whether a row has a number that the dtype cannot represent; None when it represents all."""
+        """SQL condition that a row has a number that the dtype cannot represent.
+
+        None if it can represent all numbers.
+        """
         condition = _misfit(self.base, self.dtype)
         return None if condition is None else self._any(condition, "")
 
     @property
     def value(self) -> str:
-        """SQL: the column in the type `read`; NULL for NaN in a dtype without NaN."""
+        """SQL: the column in the type `read`, with NULL for NaN in a dtype without NaN."""
         holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
         known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
         cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
@@ -115,7 +118,7 @@ class FeatureColumn(NamedTuple):
         return f"list_transform({self.plain}, lambda v: {cast})"
 
     def _any(self, condition: str, before: str) -> str:
-        """SQL condition: whether some number of a row meets a condition on v."""
+        """SQL condition that at least one number of a row meets a condition on v."""
         if self.is_list:
             return f"{before}len(list_filter({self.plain}, lambda v: {condition})) > 0"
         return f"({_over(condition, self.sql)})"
@@ -123,21 +126,21 @@ class FeatureColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeatureSource:
-    """The rows that the features of one element are read from."""
+    """The rows from which the features of one element are read."""
 
     element: str
-    """The element's name, for messages."""
+    """The element's name, for error messages."""
     rows: str
-    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
+    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, or the edge id of an edge."""
     columns: tuple[Column, ...]
     """The columns of the element's table."""
     count: int
-    """The number of ids, 0 ≤ id < count; ids without a row get the feature's DEFAULT, or zeros."""
+    """The number of ids, 0 ≤ id < count. Ids without a row get the feature's DEFAULT, or zeros."""
     key: tuple[str, ...]
-    """The key columns, by which messages name a row."""
+    """The key columns, by which error messages identify a row."""
 
     def parts(self, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
-        """A feature's columns in order; sparse rows without a value column get ones.
+        """A feature's columns in order. Sparse rows without a value column get ones.
 
         >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
         >>> source.parts(FeatureSpec("x", ("ix",), sparse=True))[1].sql
@@ -171,7 +174,7 @@ def fill_value(dtype: str, default: float | None) -> Any:
 
 
 def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> Array:
-    """The flat numbers of an Arrow array of `FeatureColumn.value`, in the dtype; DEFAULT for NULL and NaN.
+    """The flat numbers of an Arrow array of `FeatureColumn.value`, in the dtype, with the DEFAULT for NULL and NaN.
 
     Rows whose whole list is NULL are left out.
     """
@@ -186,19 +189,19 @@ def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> 
 
 
 def _over(expression: str, column: str) -> str:
-    """SQL: an expression of v with a column in its place."""
+    """SQL: an expression of v, with v replaced by a column."""
     return re.sub(r"\bv\b", lambda _: column, expression)
 
 
 def _misfit(base: str, dtype: str) -> str | None:
-    """SQL condition: whether v, of type `base`, cannot be represented in `dtype`; None where all can."""
+    """SQL condition that v, of type `base`, cannot be represented in `dtype`, or None if all values can."""
     overflow = _overflow(base, dtype)
     there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
     return None if overflow is None else f"{there} AND ({overflow})"
 
 
 def _overflow(base: str, dtype: str) -> str | None:
-    """SQL condition: whether v, a number of type `base`, cannot be represented in `dtype`; None where all can."""
+    """SQL condition that v, a number of type `base`, cannot be represented in `dtype`, or None if all values can."""
     read = DTYPES[dtype]
     if dtype == "float16":
         small = base in ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT")
@@ -214,7 +217,7 @@ def _overflow(base: str, dtype: str) -> str | None:
     return f"TRY_CAST(v AS {read}) IS NULL" + ("" if whole else " OR v <> trunc(v)")
 
 
-# Checks before features are built: each is a condition that no row may meet.
+# Checks before features are built. Each check is a condition that no row may meet.
 
 
 class RowCheck(NamedTuple):
@@ -223,18 +226,17 @@ class RowCheck(NamedTuple):
     broken: str
     """SQL condition on a row."""
     problem: str
-    """The problem of such rows, for the message."""
+    """The problem of such rows, for the error message."""
     advice: str
-    """The remedy, for the message."""
+    """The remedy, for the error message."""
 
 
 def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[FeatureSpec]) -> None:
-    """Checks that every feature can be built.
+    """Check that every feature can be built.
 
     Raises:
-        DataError: NULL or NaN without a DEFAULT, a value that the dtype cannot represent, lists of different lengths,
-            or
-            invalid sparse rows; the message has their count and three ids.
+        DataError: There is NULL or NaN without a DEFAULT, a value that the dtype cannot represent, lists of different
+            lengths, or an invalid sparse row. The message contains the number of such rows and three ids.
     """
     own = [spec for spec in specs if spec.history is None]
     checks = [check for spec in own for check in (_sparse_checks if spec.sparse else _dense_checks)(source, spec)]
@@ -246,10 +248,11 @@ def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[F
 
 
 def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowCheck]) -> None:
-    """Checks, in one pass over the rows, that none meets one of the conditions.
+    """Check, in one pass over the rows, that none meets one of the conditions.
 
     Raises:
-        DataError: rows do; the message has the count and three ids of those that meet the first such condition.
+        DataError: Some rows do. The message contains the count and three ids of the rows that meet the first such
+            condition.
     """
     if not checks:
         return
@@ -274,7 +277,7 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
 
 
 def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The checks of a list of indices and a list of values, which are ones without a value column."""
+    """The checks of a list of indices and a list of values. Without a value column, the values are ones."""
     index, value = source.parts(spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
@@ -303,7 +306,7 @@ def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
 
 
 def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn) -> None:
-    """Raises DataError where the lists of a column differ in length."""
+    """Raise DataError if the lists of a column differ in length."""
     query = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
     lengths = session.rows(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
     if len(lengths) > 1:

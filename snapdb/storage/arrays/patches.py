@@ -1,7 +1,7 @@
-"""Patches of topologies: the changed rows of a root, each a kept prefix of the root's row and the edges after it.
+"""Patches of topologies. Each changed row of a root is stored as the length of its kept prefix and the edges after it.
 
-The base of a patch is a root, never another patch: all changes since the root are in one patch, so that a read looks
-into two places at most.
+The base of a patch is a root, never another patch: all changes since the root are in one patch, so that a read looks in
+two places at most.
 """
 
 from collections.abc import Iterator
@@ -37,18 +37,18 @@ from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 _R = TypeVar("_R", AdjacencyRows, LazyRows)
 
 _BLOCK = 1 << 22
-"""Edges that are merged at a time."""
+"""The number of edges that are merged at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch(Generic[_R]):
-    """The changed rows of a root: each is the first `kept` edges of the root's row, then the row in `rows`.
+    """The changed rows of a root. Each is the first `kept` edges of the root's row, followed by the row in `rows`.
 
     A patch of `LazyRows` raises an error for missing or damaged columns only when they are read.
     """
 
     nodes: Int64s
-    """[changed] the changed nodes, ascending; those without a row in the root keep 0 edges."""
+    """[changed] the changed nodes, ascending. Nodes without a row in the root keep 0 edges."""
     kept: Int64s
     """[changed] the number of edges of the root's row that are kept."""
     rows: _R
@@ -65,19 +65,19 @@ def build_patch(
     *,
     last_time: int | None = None,
 ) -> Patch[AdjacencyRows]:
-    """The patch of `root` after more changes, at a cost proportional to the changed rows.
+    """The patch of `root` after more changes. The cost is proportional to the changed rows.
 
     Args:
         root: The rows that the patch applies to.
-        before: The patch before these changes; None: there is none.
-        removed: The removed edges, identified by destination, time and edge id; their other arrays are not read.
+        before: The patch before these changes, or None.
+        removed: The removed edges, identified by destination, time and edge id. Their other arrays are not read.
         added: The added edges, none of which exists yet.
         nodes: The number of nodes now, at least that of the root.
         far_nodes: The number of nodes of the neighbours' type now.
-        last_time: The last time of the root's edges; later edges are appended without a search in the root's row.
+        last_time: The last time of the root's edges. Later edges are appended without a search in the root's row.
 
     Raises:
-        CorruptError: a removed edge does not exist, or an id or a row is out of range.
+        CorruptError: A removed edge does not exist, or an id or a row is out of range.
     """
     base = before or _nothing(root)
     if base.nodes.size and not 0 <= int(base.nodes[-1]) < nodes:
@@ -95,7 +95,10 @@ def build_patch(
 
 
 def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> Metadata:
-    """Writes the arrays as .npy files, and returns their metadata: edges and nodes are those of the patch."""
+    """Write the arrays as .npy files and return their metadata.
+
+    The numbers of edges and nodes are those of the patch.
+    """
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
     return patch.rows.write(directory)
@@ -105,7 +108,7 @@ def read_patch(directory: Path, root: AdjacencyRows) -> Patch[AdjacencyRows]:
     """The patch that `write_patch` wrote, memory-mapped.
 
     Raises:
-        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Edges are not read.
+        CorruptError: An array is missing or damaged, or the patch does not belong to `root`. Edges are not read.
     """
     rows = read_rows(directory)
     nodes, kept = (map_array(directory / f"{name}.npy") for name in ("nodes", "kept"))
@@ -113,10 +116,10 @@ def read_patch(directory: Path, root: AdjacencyRows) -> Patch[AdjacencyRows]:
 
 
 def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
-    """The patch that `write_patch` wrote, memory-mapped; a column may be missing until it is read.
+    """The patch that `write_patch` wrote, memory-mapped. A column may be missing until it is read.
 
     Raises:
-        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Edges are not read.
+        CorruptError: An array is missing or damaged, or the patch does not belong to `root`. Edges are not read.
     """
     rows = open_rows(directory)
     nodes, kept = (directory.array(f"{name}.npy") for name in ("nodes", "kept"))
@@ -124,7 +127,7 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
 
 
 def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
-    """The patch, after a check that its nodes ascend and keep edges that `root` has."""
+    """Return the patch after checking that its nodes ascend and keep only edges that `root` has."""
     nodes, kept, rows = patch.nodes, patch.kept, patch.rows
     sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
     sound = sizes == [rows.indptr.size - 1] * 2
@@ -141,7 +144,7 @@ def _checked_patch(directory: Path, root: _R, patch: Patch[_R]) -> Patch[_R]:
 
 
 def _merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> AdjacencyRows:
-    """The rows of all `nodes` with the patch applied, in memory: as if built from their edges."""
+    """The rows of all `nodes` with the patch applied, in memory, as if they were built from their edges."""
     indptr = _merged_indptr(root, patch, nodes)
     columns: dict[str, Array] = {}
     for name in root.columns:
@@ -152,7 +155,7 @@ def _merged(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Adj
 def write_merged(
     root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int, directory: Path, *, block: int = _BLOCK
 ) -> Metadata:
-    """Writes the rows of all `nodes` as a new root, about `block` edges at a time, and returns their metadata."""
+    """Write the rows of all `nodes` as a new root, about `block` edges at a time, and return their metadata."""
     indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
     np.save(directory / "indptr.npy", indptr)
     edges = int(indptr[-1])
@@ -183,14 +186,14 @@ def _beyond(node: int, nodes: int) -> CorruptError:
 
 
 def _damaged() -> CorruptError:
-    """The error for a row that leads out of its arrays."""
+    """The error for a row that extends beyond its arrays."""
     return CorruptError(
         "a topology is damaged: an index is out of range; CHECK DATABASE lists the file", code="damaged-snapshot"
     )
 
 
 def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, AdjacencyRows]:
-    """The destinations of edges, ascending, and their rows."""
+    """The destinations of edges, ascending, and the rows of these destinations."""
     try:
         heads, slices = distinct(edges.destination, nodes)
     except IndexError as error:
@@ -200,13 +203,13 @@ def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Adj
 
 
 def _keys(rows: AdjacencyRows) -> Keys:
-    """The sort keys of rows, as kernels read them."""
+    """The sort keys of rows, in the form that kernels read."""
     time = np.empty(0, np.int64) if rows.time is None else rows.time
     return Keys(plain_array(time, np.int64), plain_array(rows.edge_id, rows.edge_id.dtype))
 
 
 def _lists(nodes: Int64s, rows: AdjacencyRows) -> Lists:
-    """Rows as lists of edges of some nodes, as kernels read them."""
+    """Rows as lists of edges of some nodes, in the form that kernels read."""
     return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
@@ -242,19 +245,19 @@ def _picked(indptr: Int64s, origin: Int64s, parts: tuple[AdjacencyRows, Adjacenc
 
 
 def _as_numbers(values: Array) -> Array:
-    """The same bits as integers: kernels that only copy are then compiled for integers alone."""
+    """The same bits as integers, because kernels that only copy are compiled only for integers."""
     return plain_array(values, values.dtype).view(f"i{values.itemsize}")
 
 
 def _narrowest(wanted: np.dtype[Any], others: list[Array]) -> np.dtype[Any]:
-    """The wanted dtype, or int64 if the others have a larger id."""
+    """`wanted`, or int64 if the others have a larger id."""
     wide = [values for values in others if values.size and values.dtype != np.int32]
     large = wanted == np.int32 and any(int(values.max()) >= 2**31 for values in wide)
     return np.dtype(np.int64) if large else wanted
 
 
 def _merged_indptr(root: AdjacencyRows, patch: Patch[AdjacencyRows], nodes: int) -> Int64s:
-    """The starts of the logical rows, after a check of the root's own."""
+    """The starts of the logical rows, after checking the starts in the root."""
     if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend, so the last one is the greatest
         raise _beyond(int(patch.nodes[-1]), nodes)
     known = root.indptr.size - 1
@@ -289,7 +292,8 @@ def _merged_column(
     dtype = _column_type(root, patch, name)
     tails = patch.rows.columns[name][bounds[0] : bounds[-1]].astype(dtype)
     out = np.empty(int(indptr[high] - indptr[low]), dtype)
-    # Copies are writable, as the kernel's other callers pass writable arrays: mapped ones would add a compiled variant.
+    # The parts are copied because the kernel's other callers pass writable arrays: mapped ones would add a compiled
+    # variant.
     nodes, kept = patch.nodes[first:last].copy(), patch.kept[first:last].copy()
     merge_column(low, high, root.indptr, root.columns[name], Outline(nodes, kept, bounds - bounds[0]), tails, out)
     return out

@@ -33,20 +33,20 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _CHUNK = 1 << 20
-"""Edges that are scattered at a time."""
+"""The number of edges that are scattered at once."""
 _OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
-"""Optional columns of edges, besides `node`, `indices` and `edge_id`."""
+"""The optional columns of edges, in addition to `node`, `indices` and `edge_id`."""
 
 _BUCKET_NODES = 14
 """The binary logarithm of the usual number of nodes per bucket."""
 _BUCKETS = 4096
-"""The maximum number of buckets, before they get more nodes."""
+"""The maximum number of buckets. Beyond it, buckets get more nodes."""
 _BUCKET_ROWS = 1 << 18
-"""Edges per bucket above which buckets get fewer nodes."""
+"""The number of edges per bucket above which buckets get fewer nodes."""
 _THREADS = 2
-"""Threads that sort."""
+"""The number of sorting threads."""
 _WAITING = 6
-"""Chunks that may wait for a thread, so that reading continues meanwhile."""
+"""The maximum number of chunks that wait for a thread, so that reading continues meanwhile."""
 
 _ARRAYS = ("indptr", "indices", "edge_id", *_OPTIONAL)
 _KINDS = {
@@ -65,13 +65,13 @@ class _RowShape(NamedTuple):
     nodes: int
     """The number of rows."""
     far_nodes: int
-    """The number of nodes of the neighbours' type: indices are 0 ≤ id < far_nodes."""
+    """The number of nodes of the neighbours' type. Indices are 0 ≤ id < far_nodes."""
     last_id: int
     """The bound of edge ids: 0 ≤ id < last_id."""
     shift: int
     """The binary logarithm of the number of nodes per bucket."""
     columns: Mapping[str, np.dtype[Any]]
-    """Column → its narrowest dtype; `node` is the node's number within its bucket."""
+    """Column → its narrowest dtype. `node` is the node's index within its bucket."""
 
     @property
     def buckets(self) -> int:
@@ -85,7 +85,7 @@ def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: It
     >>> _row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
     611
     """
-    # Few enough buckets for their cursors to stay in the cache, and small enough ones for a bucket to be sorted there.
+    # Few enough buckets for their cursors to fit into the cache, each small enough to be sorted in the cache.
     shift = _BUCKET_NODES
     while nodes >> shift > _BUCKETS:
         shift += 1
@@ -106,7 +106,7 @@ class _BucketRows(NamedTuple):
     ends: Int64s
     """[nodes of the bucket] the end of each row, counted from the bucket's first edge."""
     columns: dict[str, Array]
-    """All columns but `node`."""
+    """All columns except `node`."""
 
 
 class _GroupedChunk(NamedTuple):
@@ -115,16 +115,16 @@ class _GroupedChunk(NamedTuple):
     starts: Int64s
     """[buckets + 1] where each bucket starts in the chunk."""
     columns: dict[str, Array]
-    """The columns in memory; empty when they are in the file."""
+    """The columns in memory. Empty if they are in the file."""
     offsets: dict[str, int]
-    """The offset of each column in the file; empty when they are in memory."""
+    """The offset of each column in the file. Empty if they are in memory."""
 
 
 class _RowSort:
-    """An external radix sort: takes edges chunk by chunk, and returns their rows bucket by bucket."""
+    """An external radix sort, which receives edges chunk by chunk and returns their rows bucket by bucket."""
 
     def __init__(self, shape: _RowShape, memory: int, folder: Path | None = None) -> None:
-        """Keeps chunks in memory up to `memory` bytes, and the rest in an unnamed file in `folder`."""
+        """Keep chunks in memory up to `memory` bytes, and the rest in an unnamed file in `folder`."""
         self._shape = shape
         self._free = memory
         self._folder = folder
@@ -147,21 +147,23 @@ class _RowSort:
         return sum(int(run.starts[-1]) for run in self._runs)
 
     def take(self, chunks: Iterable[Sequence[Mapping[str, Array]]]) -> Iterator[int]:
-        """Adds edges, and yields the size of each chunk: a list of pieces with equal columns and global ids as `node`.
+        """Add edges and yield the size of each chunk.
+
+        A chunk is a list of pieces with equal columns and global ids as `node`.
 
         Raises:
-            CorruptError: an id is out of range.
+            CorruptError: An id is out of range.
         """
         for run in _ahead(self._scattered, chunks, _WAITING):
             self._runs.append(self._kept(run))
             yield int(run.starts[-1])
 
     def buckets(self) -> Iterator[_BucketRows]:
-        """The rows of every bucket, in order; threads work on two at a time."""
+        """The rows of every bucket, in order. Threads work on two buckets at a time."""
         return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
 
     def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _GroupedChunk:
-        """A chunk grouped by bucket: one counting pass, then each column is scattered."""
+        """A chunk grouped by bucket, by one counting pass after which each column is scattered."""
         shape = self._shape
         limits = {"node": shape.nodes, "indices": shape.far_nodes, "edge_id": shape.last_id}
         starts = np.zeros(shape.buckets + 1, np.int64)
@@ -181,12 +183,13 @@ class _RowSort:
         return _GroupedChunk(starts, columns, {})
 
     def _kept(self, run: _GroupedChunk) -> _GroupedChunk:
-        """The chunk, in memory while there is room, else in the temporary file."""
+        """The chunk, kept in memory while there is room, else in the temporary file."""
         size = sum(values.nbytes for values in run.columns.values())
         if self._folder is None or size <= self._free:
             self._free -= size
             return run
-        # From the first chunk in the file on, smaller ones are written there too: chunks stay in the order of arrival.
+        # From the first chunk in the file on, smaller chunks are also written there, so that chunks stay in the order
+        # of arrival.
         self._free = 0
         if self._file is None:
             file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 -- closed with the sort
@@ -204,7 +207,7 @@ class _RowSort:
         local = self._column(bucket, "node")
         order = np.empty(local.size, np.int32 if local.size < 2**31 else np.int64)
         order_nodes(local, ends, order)
-        del local  # the bucket of a hub is large: free each column as soon as it is used
+        del local  # the bucket of a hub is large: free each column as soon as it was used
         keys = [name for name in ("edge_id", "time") if name in shape.columns]
         columns = {name: self._picked(bucket, name, order) for name in keys}
         settle_rows(ends, columns[keys[-1]], columns["edge_id"], order)
@@ -247,14 +250,14 @@ def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: 
 
 
 def _frozen(values: Array) -> Array:
-    """A read-only view, as Arrow's arrays are too, so that numba compiles one variant."""
+    """A read-only view. Arrow's arrays are read-only too, so numba compiles a single variant."""
     view = values[:]
     view.flags.writeable = False
     return view
 
 
 def _check_range(name: str, values: Array, limit: int) -> None:
-    """Raises CorruptError where an id is not 0 ≤ id < limit."""
+    """Raise CorruptError if an id is not 0 ≤ id < limit."""
     if values.size and (int(values.min()) < 0 or int(values.max()) >= limit):
         wrong = values[(values < 0) | (values >= limit)]
         what = "edge id" if name == "edge_id" else "node"
@@ -266,14 +269,14 @@ def _check_range(name: str, values: Array, limit: int) -> None:
 
 
 def _write(file: IO[bytes], values: Array) -> None:
-    """Writes all of an array, in several calls where the system writes less."""
+    """Write all of an array, in several calls if the system writes less at once."""
     left = memoryview(values.view(np.uint8).data)
     while left:
         left = left[file.write(left) :]
 
 
 def _read(file: IO[bytes], out: Array, offset: int) -> None:
-    """Fills the array from an offset in the file, without moving the position of writes."""
+    """Fill the array from an offset in the file, without moving the position of writes."""
     left = memoryview(out.view(np.uint8).data)
     while left:
         count = os.preadv(file.fileno(), [left], offset)
@@ -307,21 +310,22 @@ class EdgeArrays:
 
         Args:
             nodes: The number of rows.
-            far_nodes: The number of nodes of the neighbours' type, which decides the dtype of `indices`.
+            far_nodes: The number of nodes of the neighbours' type, which determines the dtype of `indices`.
             outgoing: Whether rows belong to the sources.
         """
         count = self.edge_id.size
         near, far = (self.source, self.destination) if outgoing else (self.destination, self.source)
         given = {name: values for name in _OPTIONAL if (values := getattr(self, name)) is not None}
         parts = {"node": near, "indices": far, "edge_id": self.edge_id, **given}
-        last_id = int(self.edge_id.max(initial=-1)) + 1  # narrow ids: the kernels of large builds sort them
+        last_id = int(self.edge_id.max(initial=-1)) + 1  # narrow ids, because the kernels of large builds sort such ids
         shape = _row_shape(nodes, far_nodes, last_id, count, given)
         indptr = np.zeros(nodes + 1, np.int64)
         types = {**shape.columns, "edge_id": self.edge_id.dtype}
         out = {name: np.empty(count, dtype) for name, dtype in types.items() if name != "node"}
         chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
         with _RowSort(shape, 0) as sort:
-            deque(sort.take(chunks), maxlen=0)  # drained at once: the sizes serve progress reports only
+            # Run to completion at once, because the sizes only serve progress reports.
+            deque(sort.take(chunks), maxlen=0)
             node = position = 0
             for bucket in sort.buckets():
                 stop = position + bucket.columns["edge_id"].size
@@ -334,12 +338,12 @@ class EdgeArrays:
 
 @dataclass(frozen=True, slots=True)
 class AdjacencyRows:
-    """Edges in rows, one per node that they are expanded from."""
+    """Edges in rows, one row per node from which the edges are expanded."""
 
     indptr: Int64s
     """[nodes + 1] where each row starts."""
     indices: Array
-    """[edges] dense ids of the neighbours: int32, or int64 from 2^31 nodes on."""
+    """[edges] dense ids of the neighbours: int32, or int64 for more than 2^31 nodes."""
     edge_id: Array
     """[edges] edge ids, int32 or int64."""
     time: Int64s | None
@@ -347,7 +351,8 @@ class AdjacencyRows:
     weight: Float64s | None
     """[edges] weights, or None."""
     until: Int64s | None = None
-    """[edges] the end of each edge's validity, 2^63 - 1 where it has none; or None."""
+    """[edges] the end of each edge's validity, or 2^63 - 1 for an edge without one. None if the type has no end
+    times."""
 
     @property
     def columns(self) -> dict[str, Array]:
@@ -360,7 +365,7 @@ class AdjacencyRows:
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
     def write(self, directory: Path, prefix: str = "") -> Metadata:
-        """Writes the arrays as .npy files with names that begin with `prefix`; returns metadata for a manifest."""
+        """Write the arrays as .npy files with names that begin with `prefix`. Returns metadata for a manifest."""
         for name, array in {"indptr": self.indptr, **self.columns}.items():
             np.save(directory / f"{prefix}{name}.npy", array)
         span = TimeSpan()
@@ -381,7 +386,7 @@ class LazyRows(NamedTuple):
 
 
 def rows_of(indptr: Int64s, columns: Mapping[str, Array]) -> AdjacencyRows:
-    """Rows from columns by name; optional ones may be missing."""
+    """Rows from columns by name. Optional columns may be missing."""
     return AdjacencyRows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
 
 
@@ -397,21 +402,21 @@ def build_rows(
     memory: int = 2 << 30,
     report: Callable[[float], None] | None = None,
 ) -> Metadata:
-    """Writes edges, given in any order, as rows by (time, edge id), and returns metadata for a manifest.
+    """Write edges, given in any order, as rows by (time, edge id) and return metadata for a manifest.
 
     Args:
-        batches: `source`, `destination`, `e_id` and optionally `time`, `until`, `weight`; ids are dense.
+        batches: `source`, `destination`, `e_id` and optionally `time`, `until`, `weight`. Ids are dense.
         nodes: The number of rows.
-        far_nodes: The number of nodes of the neighbours' type, which decides the dtype of `indices`.
+        far_nodes: The number of nodes of the neighbours' type, which determines the dtype of `indices`.
         rows: The approximate number of edges.
-        last_id: The bound of edge ids, which decides their dtype.
+        last_id: The bound of edge ids, which determines their dtype.
         directory: The directory of the .npy files.
         outgoing: Whether rows belong to the sources instead of the destinations.
-        memory: Bytes of edges in memory; further ones are written to an unnamed file in `directory`.
-        report: Called with the share that is done.
+        memory: Bytes of edges in memory. The rest is written to an unnamed file in `directory`.
+        report: Called with the share of the work that is done.
 
     Raises:
-        CorruptError: an id is out of range or missing.
+        CorruptError: An id is out of range or missing.
     """
     rest = iter(batches)
     first = next(rest, None)
@@ -427,7 +432,7 @@ def build_rows(
 
 
 def _write_sorted(sort: _RowSort, shape: _RowShape, directory: Path, progress: Callable[[float], None]) -> Metadata:
-    """Appends bucket after bucket to the files, and returns their metadata."""
+    """Append bucket after bucket to the files and return their metadata."""
     edges, span, position = sort.edges, TimeSpan(), 0
     dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
     with ExitStack() as stack:
@@ -482,7 +487,7 @@ def read_rows(directory: Path) -> AdjacencyRows:
     """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped.
 
     Raises:
-        CorruptError: an array is missing, or its dtype or length does not fit the others. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the others. Values are not read.
     """
     paths = {name: directory / f"{name}.npy" for name in _ARRAYS}
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in paths.items()}
@@ -494,10 +499,10 @@ def read_rows(directory: Path) -> AdjacencyRows:
 
 
 def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
-    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped; columns may be missing until read.
+    """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped. Columns may be missing until read.
 
-    Existing columns are mapped at once, so that they outlive the directory. The manifest lists the columns, so that a
-    missing file is not mistaken for a column that the edge type does not have.
+    Existing columns are mapped immediately, so that they outlive the directory. The manifest lists the columns, so that
+    a missing file is not mistaken for a column that the edge type does not have.
 
     Raises:
         CorruptError: `indptr` or `indices` is missing, or has another size or dtype.
@@ -518,24 +523,24 @@ def _open_column(directory: PublishedDir, prefix: str, name: str, edges: int) ->
 
 
 def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> Array:
-    """The array of a column, after a check."""
+    """The array of a column, after a check of its file."""
     array = directory.array(f"{prefix}{name}.npy")
     _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
     return array
 
 
 def _check_array(path: Path, name: str, array: Array | None, edges: int) -> None:
-    """Raises CorruptError when an array is missing, or its dtype or length does not fit the number of edges."""
+    """Raise CorruptError if an array is missing, or its dtype or length does not match the number of edges."""
     length = max(array.size, 1) if name == "indptr" and array is not None else edges
     if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
         raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-snapshot")
 
 
 def check_rows(starts: Int64s, ends: Int64s, indices: Array, far_nodes: int, what: str) -> None:
-    """Reads all rows, and checks that every row and every index is within its bounds.
+    """Read all rows, and check that every row and every index is within its bounds.
 
     Raises:
-        CorruptError: one is not; `what` names the rows in the message.
+        CorruptError: One is not. `what` names the rows in the message.
     """
     if not are_rows(starts, ends, indices, far_nodes):
         raise CorruptError(

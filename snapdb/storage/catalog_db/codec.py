@@ -23,7 +23,8 @@ MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, Assertio
 """The exceptions that decoding a damaged value raises."""
 
 _LATER = frozenset({"classes"})
-"""Fields of later releases, stored only if they have a value, so that older definitions keep their text and digest."""
+"""Fields of later releases. They are stored only if they have a value, so that older definitions keep their text and
+digest."""
 _GREATEST = 1 << 57
 """The bound of times: microseconds of more than four thousand years."""
 _PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
@@ -31,7 +32,7 @@ _PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
 
 
 def encode(value: Any, without: Collection[str] = ()) -> str:
-    """A dataclass as JSON, without some fields at any depth.
+    """Encode a dataclass as JSON, without the fields named `without` at any depth.
 
     >>> from snapdb.types import Window
     >>> encode(Window(1, None))
@@ -46,7 +47,7 @@ def encode(value: Any, without: Collection[str] = ()) -> str:
 
 
 def decode(kind: type[_T], text: str) -> _T:
-    """The dataclass that `encode` wrote.
+    """Decode the dataclass that `encode` wrote.
 
     >>> from snapdb.types import Window
     >>> decode(Window, '{"start": 1, "stop": null}')
@@ -57,7 +58,7 @@ def decode(kind: type[_T], text: str) -> _T:
 
 
 def is_sound(kind: Any, value: object) -> bool:
-    """Whether a value and everything in it has the annotated types; integers must be in the range of times.
+    """Whether a value and everything in it has the annotated types. Integers must be in the range of times.
 
     >>> from snapdb.types import Period
     >>> is_sound(Period, Period(0, 1, 0)), is_sound(Period, Period(0, "1", 0))
@@ -84,7 +85,10 @@ def _hints(kind: type) -> dict[str, Any]:
 
 @cache
 def _builder(kind: Any) -> Callable[[Any], Any]:
-    """The function that builds a value of a type from parsed JSON; cached, as a catalog has many values of one type."""
+    """The function that builds a value of a type from parsed JSON.
+
+    Cached, because a catalog has many values of one type.
+    """
     origin = typing.get_origin(kind)
     if origin is types.UnionType:
         return _builder(next(a for a in typing.get_args(kind) if a is not type(None)))
@@ -115,7 +119,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
     """The columns that `encode_columns` wrote.
 
     Raises:
-        ValueError: the text is not from `encode_columns`, or a type is not valid: types become part of SQL.
+        ValueError: The text is not from `encode_columns`, or a type is not valid. Types become part of SQL.
     """
     columns = tuple(Column(*entry) for entry in json.loads(text))
     for column in columns:
@@ -126,7 +130,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
 
 
 def _is_type(text: str) -> bool:
-    """Whether a text can only be a type: words, names and matching brackets.
+    """Whether a text consists only of words, names and matching brackets, and so can only be a type.
 
     >>> _is_type('STRUCT("a b" INTEGER)[3]'), _is_type("INTEGER) FROM x --"), _is_type("INTEGER) + (1")
     (True, False, False)
@@ -151,7 +155,7 @@ _TAIL = 512
 
 
 def facts_text(facts: Mapping[str, object]) -> str:
-    """A commit record as the text that is stored and hashed.
+    """The text of a commit record, which is stored and hashed.
 
     >>> facts_text({"version": 1, "message": None})
     '{"version":1,"message":null}'
@@ -160,7 +164,7 @@ def facts_text(facts: Mapping[str, object]) -> str:
 
 
 def link(parent: str, text: str) -> str:
-    """The hash of a link of the chain: of the previous link's hash and the link's own text.
+    """The hash of a link of the chain, computed from the previous link's hash and the link's text.
 
     >>> link("", "{}")[:8]
     'a062dd49'
@@ -179,7 +183,7 @@ def _log_text(versions: Iterable[tuple[int, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VersionLog:
-    """The published versions and their hashes in a file beside the catalog, by which a forked history is detected."""
+    """The file of published versions and their hashes beside the catalog, which reveals a forked history."""
 
     directory: Path
 
@@ -188,13 +192,13 @@ class VersionLog:
         return self.directory / VERSION_LOG
 
     def append(self, version: int, hash_: str) -> None:
-        """Appends a published version; an error leaves a gap, which does no harm."""
+        """Append a published version. An error leaves a gap, which is harmless."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         except OSError:
             return
         try:
-            # A crash may have cut the last line off: a newline before the new line keeps that one readable.
+            # A crash may have truncated the last line: a newline before the new line keeps the new line readable.
             torn = (size := os.fstat(descriptor).st_size) and os.pread(descriptor, 1, size - 1) != b"\n"
             os.write(descriptor, (b"\n" if torn else b"") + _log_text([(version, hash_)]).encode())
         except OSError:
@@ -203,10 +207,10 @@ class VersionLog:
             os.close(descriptor)
 
     def check_not_forked(self, connection: sqlite3.Connection) -> None:
-        """Checks that the catalog has the newest version of the log.
+        """Check that the catalog has the newest version of the log.
 
         Raises:
-            CorruptError: it has not, and would give the same number to another version.
+            CorruptError: It does not, and would assign the same number to another version.
         """
         newest = _newest(self._path)
         if newest is not None and not _is_published(connection, newest):
@@ -218,7 +222,7 @@ class VersionLog:
             )
 
     def write(self, versions: Iterable[tuple[int, str]]) -> None:
-        """Writes the log of versions and their hashes, oldest first."""
+        """Write the log of versions and their hashes, oldest first."""
         self._path.write_text(_log_text(versions))
 
     def read(self) -> list[tuple[int, str]]:
@@ -241,7 +245,7 @@ def _newest(path: Path) -> tuple[int, str] | None:
 
 
 def _entries(text: bytes) -> Iterator[tuple[int, str]]:
-    """The complete lines; a crash may leave a part of one, or zeros."""
+    """The complete lines. A crash may leave a part of a line, or zeros."""
     yield from ((int(version), hash_.decode()) for version, hash_ in _LINE.findall(text))
 
 

@@ -1,4 +1,4 @@
-"""The connection to the catalog's SQLite file: short transactions, pending deletes, and upgrades of the format."""
+"""The connection to the catalog's SQLite file: short transactions, pending deletes, and format upgrades."""
 
 import os
 import sqlite3
@@ -29,22 +29,22 @@ _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
 _CHECKPOINT = 4 << 20
-"""Bytes of the write-ahead log from which on it is checkpointed into the catalog, as soon as there is no reader."""
+"""The size in bytes from which the write-ahead log is checkpointed into the catalog, as soon as there is no reader."""
 
 _HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
 """The newest version and its hash."""
 
 PUBLISHED_FOLDERS = ("snapshots/", "topology/", "features/")
-"""The folders of published directories; garbage elsewhere consists of single files."""
+"""The folders of published directories. Garbage elsewhere consists of single files."""
 
 _IN_FOLDERS = " OR ".join(f"path LIKE '{folder}%'" for folder in PUBLISHED_FOLDERS)
 
 _Mark = Callable[[sqlite3.Connection, int, bool], None]
-"""Called inside a transaction before it commits, with the head at which it began, and whether it publishes."""
+"""Called inside a transaction before it commits, with the head at its start and whether it publishes."""
 
 
 class CatalogDb:
-    """The SQLite connection of a catalog. A version row is a commit: readers see all of a version or nothing of it."""
+    """The SQLite connection of a catalog. A version row is a commit: readers see all of a version or none of it."""
 
     def __init__(self, db_dir: DatabaseDir) -> None:
         self._lock = threading.RLock()
@@ -52,7 +52,7 @@ class CatalogDb:
         self._process = os.getpid()
         self._db_dir = db_dir
         self.mark: _Mark | None = None
-        """Records each transaction of a task's run in the run's row, and rejects it when the run was given up."""
+        """Records each transaction of a task's run in the run's row, and rejects it if the run was given up."""
         self._files = CatalogLock(db_dir)
         try:
             self._connection = _connect(db_dir)
@@ -69,7 +69,7 @@ class CatalogDb:
             raise
         self._wal = db_dir.path / f"{CATALOG}-wal"
         self.file = file_id(db_dir.catalog)
-        """The id of the open file, even when another file takes its path later."""
+        """The id of the open file, which does not change even if another file is moved to its path."""
         self._wal_id = file_id(self._wal)
 
     @property
@@ -87,8 +87,8 @@ class CatalogDb:
         """A read transaction, in which all SELECTs see one state of the catalog.
 
         Raises:
-            CorruptError: the catalog cannot be read.
-            DatabaseError: it no longer exists.
+            CorruptError: The catalog cannot be read.
+            DatabaseError: The catalog no longer exists.
         """
         self._check_process()
         with self._lock:
@@ -108,16 +108,17 @@ class CatalogDb:
 
     @contextmanager
     def writing(self, *, publishes: bool = False, counted: bool = True) -> Iterator[sqlite3.Connection]:
-        """The one write transaction, which commits when the block ends without an error.
+        """The single write transaction. It commits if the block ends without an error.
 
         Args:
-            publishes: Whether it completes the running statement, whose other effects can be repeated or left out.
-            counted: Whether it changes what loaded catalogs have read, so that they are out of date.
+            publishes: Whether it completes the running statement, all of whose other effects can be repeated or
+                omitted.
+            counted: Whether it changes rows that loaded catalogs have read, which makes them out of date.
 
         Raises:
-            LockedError: another writer did not finish in time.
-            DatabaseError: the disk failed.
-            CorruptError: versions that were published are not in the catalog.
+            LockedError: Another writer did not finish in time.
+            DatabaseError: The disk failed.
+            CorruptError: Versions that were published are not in the catalog.
         """
         self._check_process()
         with self._lock:
@@ -129,10 +130,10 @@ class CatalogDb:
                     self._checkpoint()
 
     def _transaction(self, publishes: bool, counted: bool) -> Iterator[sqlite3.Connection]:
-        """One write transaction, recorded in the version log when it publishes a version."""
+        """A single write transaction, which is recorded in the version log if it publishes a version."""
         try:
-            # IMMEDIATE: SQLite takes the write lock now. A transaction that first reads and then writes could fail in
-            # between.
+            # IMMEDIATE makes SQLite acquire the write lock now. A transaction that first reads and then writes could
+            # fail in between.
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             raise _storage_error(error, "cannot write the catalog") from error
@@ -152,8 +153,8 @@ class CatalogDb:
         except BaseException:
             self._undo()
             raise
-        # After the commit: an entry before it would report a fork after a crash in between. A missing entry does no
-        # harm.
+        # After the commit: an entry before it would report a fork if a crash happened in between. A missing entry is
+        # harmless.
         if after != before:
             VersionLog(self._db_dir.path).append(*after)
 
@@ -163,7 +164,7 @@ class CatalogDb:
         return self._closed
 
     def close(self) -> None:
-        """Closes the file; the last connection checkpoints the write-ahead log into it."""
+        """Close the file. The last connection checkpoints the write-ahead log into it."""
         with self._lock:
             if self._closed:
                 return
@@ -174,7 +175,7 @@ class CatalogDb:
             self._files.release()
 
     def _head(self) -> tuple[int, str]:
-        """The newest version and its hash; (0, "") before the first."""
+        """The newest version and its hash, or (0, "") before the first version."""
         row = self._connection.execute(_HEAD).fetchone()
         return (row[0], row[1]) if row else (0, "")
 
@@ -186,18 +187,18 @@ class CatalogDb:
             return False
 
     def _checkpoint(self) -> None:
-        """Checkpoints the write-ahead log into the catalog's file; requires that there is no other user."""
+        """Checkpoint the write-ahead log into the catalog's file. Requires that there are no other users."""
         try:
             # A backup by SQLite itself may be reading: do not wait for it.
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.DatabaseError:
-            return  # the commits stay in the log; the next writer tries again
+            return  # the commits stay in the log, and the next writer tries again
         finally:
             self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE * 1000:.0f}")
 
     def _check_files(self) -> None:
-        """Raises DatabaseError when the catalog or its write-ahead log is not the file that was opened."""
+        """Raise DatabaseError if the catalog or its write-ahead log is not the file that was opened."""
         check_in_place(self._db_dir.path, self.file)
         if self._wal_id is not None and file_id(self._wal) != self._wal_id:
             raise DatabaseError(
@@ -211,7 +212,7 @@ class CatalogDb:
             raise DatabaseError("this database is closed; connect to it again", code="closed")
 
     def _check_process(self) -> None:
-        # A forked process inherits SQLite's connection, whose use corrupts the file, and DuckDB, whose threads it
+        # A forked process inherits SQLite's connection, whose use would corrupt the file, and DuckDB, whose threads it
         # lacks.
         if os.getpid() != self._process:
             raise DatabaseError(
@@ -223,13 +224,13 @@ class CatalogDb:
             self._connection.execute("ROLLBACK")
 
     def delete_pending(self) -> int:
-        """Deletes every pending directory that no process reads; returns how many were deleted."""
+        """Delete every pending directory that no process reads and return the number of deleted ones."""
         paths = [row["path"] for row in self.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
         return sum(delete_unless_held(self.db_dir, path) for path in paths if self.db_dir.inside(path).exists())
 
 
 def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
-    """A connection to the catalog's file, which a writer creates when it is missing."""
+    """A connection to the catalog's file. A writer creates the file if it is missing."""
     connection = sqlite3.connect(
         db_dir.catalog_uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
@@ -239,7 +240,7 @@ def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
         # FULL syncs the log at each commit: with NORMAL a power failure could lose versions that were reported as
         # published.
         connection.execute("PRAGMA synchronous = FULL")
-        # `CatalogLock` knows whether there is a reader, whose log must stay.
+        # `CatalogLock` determines whether there is a reader whose log must be kept.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")  # a damaged schema must not call functions
@@ -247,7 +248,7 @@ def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
 
 
 def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
-    """Creates a new catalog; of two processes that create one database at once, one does it."""
+    """Create a new catalog. If two processes create one database at once, only one of them creates it."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -261,7 +262,7 @@ def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
 
 
 def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
-    """The SnapdbError for an error of SQLite."""
+    """The SnapdbError for a SQLite error."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again", code="catalog-busy")
@@ -281,24 +282,24 @@ def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | 
 
 
 def add_pending_deletes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    """Records directories as garbage, inside the transaction that removes them from the catalog.
+    """Record directories as garbage, inside the transaction that removes them from the catalog.
 
-    Any process finds them there, even when the one that should delete them dies. Rows of directories that are already
-    deleted do no harm: `forget_deleted` removes them in a later transaction.
+    Any process can find them there, even if the process that should delete them dies. Rows of directories that are
+    already deleted are harmless: `forget_deleted` removes them in a later transaction.
     """
     moment = time.time_ns() // 1000
     connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?)", [(path, moment) for path in paths])
 
 
 def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
-    """Removes, inside a transaction, the garbage rows of directories that are deleted."""
+    """Inside a transaction, remove the garbage rows of directories that are deleted."""
     rows = connection.execute(f"SELECT path FROM garbage WHERE {_IN_FOLDERS}").fetchall()
     deleted = [(row["path"],) for row in rows if not db_dir.inside(row["path"]).exists()]
     connection.executemany("DELETE FROM garbage WHERE path = ?", deleted)
 
 
 def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
-    """Deletes a pending directory; returns False when a process reads it.
+    """Delete a pending directory. Returns False if a process reads it.
 
     A directory without a manifest was partly deleted before.
     """
@@ -310,15 +311,15 @@ def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
 
 
 def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
-    """Upgrades the database at `path` to this snapdb's format; returns a line that reports the result.
+    """Upgrade the database at `path` to this snapdb's format and return a line that reports the result.
 
-    The old catalog is kept beside the new one; table files stay unchanged. After a crash the database has the old or
+    The old catalog is kept beside the new one. Table files are not changed. After a crash the database has the old or
     the new format, and the upgrade can be repeated.
 
     Raises:
-        DatabaseError: there is no database at `path`, or the disk failed; nothing was changed.
-        FormatError: it is no database of snapdb's, or of a newer snapdb.
-        LockedError: another process uses it.
+        DatabaseError: There is no database at `path`, or the disk failed. Nothing was changed.
+        FormatError: It is not a snapdb database, or was written by a newer snapdb.
+        LockedError: Another process uses the database.
     """
     if not (Path(path) / CATALOG).exists():
         raise no_database(Path(path), " to upgrade")
@@ -343,7 +344,7 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
 
 @contextmanager
 def _opened(db_dir: DatabaseDir) -> Iterator[tuple[sqlite3.Connection, CatalogLock]]:
-    """The catalog, of any format, and its lock; both are closed when the block ends."""
+    """The catalog, in any format, and its lock. Both are closed when the block ends."""
     files = CatalogLock(db_dir)
     try:
         connection = _connect(db_dir)
@@ -357,7 +358,7 @@ def _opened(db_dir: DatabaseDir) -> Iterator[tuple[sqlite3.Connection, CatalogLo
 
 
 def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
-    """Migrates the catalog, after a copy of it was made; returns a line that reports the result."""
+    """Migrate the catalog after copying it and return a line that reports the result."""
     version = _old_format(db_dir, connection)
     if version == FORMAT:
         return f"nothing to do: {db_dir.path} already has format {version}, the newest one"
@@ -368,7 +369,7 @@ def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
 
 
 def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
-    """The catalog's format, from which there is an upgrade."""
+    """The catalog's format, if it can be upgraded."""
     version, application = read_format(connection)
     if version == 0:
         raise DatabaseError(
@@ -380,14 +381,14 @@ def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
 
 
 def _back_up(db_dir: DatabaseDir, connection: sqlite3.Connection, version: int) -> Path:
-    """A synced copy of the catalog under a name that was free."""
+    """A synced copy of the catalog under an unused name."""
     names = (f"{CATALOG}.format-{version}{'' if n == 1 else f'.{n}'}" for n in count(1))
     kept = next(db_dir.path / name for name in names if not (db_dir.path / name).exists())
     staging = db_dir.path / f".{kept.name}.tmp"
     db_dir.disk.remove(staging)
     with closing(sqlite3.connect(staging, isolation_level=None)) as copy:
         connection.backup(copy)
-        # A single file without a write-ahead log, which can be copied or opened by itself.
+        # A single file without a write-ahead log, which can be copied or opened on its own.
         copy.execute("PRAGMA journal_mode = DELETE")
     db_dir.disk.settle(staging)
     db_dir.disk.rename(staging, kept)

@@ -1,4 +1,4 @@
-"""The database directory, on a local or network disk: it is created, or an existing one is recognised or rejected."""
+"""The database directory, on a local or network disk. It is created, or an existing one is opened or rejected."""
 
 import os
 import re
@@ -29,7 +29,7 @@ CATALOG = "catalog.sqlite"
 
 
 def _file_system(path: str, mounts: str) -> str | None:
-    r"""The type of the file system that contains an absolute path; None when `mounts` does not list it.
+    r"""The type of the file system that contains an absolute path, or None if `mounts` does not list it.
 
     Args:
         path: The path.
@@ -47,17 +47,17 @@ def _file_system(path: str, mounts: str) -> str | None:
             continue
         point = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), fields[4])
         inside = path == point or path.startswith(point if point.endswith("/") else f"{point}/")
-        # The longest mount point that is a prefix of the path decides; of two mounts at one point the later hides the
-        # earlier.
+        # The longest mount point that is a prefix of the path decides. Of two mounts at one point, the later one hides
+        # the earlier.
         if inside and (longest is None or len(point) >= longest[0]):
             longest = (len(point), kinds[0])
     return None if longest is None else longest[1]
 
 
 def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the file system that contains a path, which need not exist; None if the kernel lists no mounts."""
+    """The type of the file system that contains a path, which need not exist. None if the kernel lists no mounts."""
     try:
-        # Mount points are bytes: latin-1 maps each byte to one character, as the octal escapes do.
+        # Mount points are bytes: latin-1 maps each byte to one character, like the octal escapes.
         text = mounts.read_bytes().decode("latin-1")
     except OSError:  # not Linux, or a container that hides it
         return None
@@ -65,7 +65,7 @@ def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 def _network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the network file system that contains a path, which need not exist; None on a local one."""
+    """The type of the network file system that contains a path, which need not exist. None for a local file system."""
     kind = file_system(path, mounts)
     return kind if kind in _NETWORK else None
 
@@ -81,8 +81,8 @@ class DatabaseDir:
     disk: Disk = field(default_factory=Disk)
     """The file operations of the database."""
     immutable: bool = False
-    """Whether no process can write to the catalog while it is open, so that SQLite needs no lock and no file beside
-    it."""
+    """Whether no process can write to the catalog while it is open, so that SQLite needs no lock and no additional
+    file."""
 
     @property
     def catalog(self) -> Path:
@@ -92,7 +92,7 @@ class DatabaseDir:
         """The absolute path of a relative path that the catalog names.
 
         Raises:
-            CorruptError: it leads out of the database directory.
+            CorruptError: The path leads out of the database directory.
         """
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise CorruptError(
@@ -103,17 +103,18 @@ class DatabaseDir:
 
     @property
     def catalog_uri(self) -> str:
-        """The URI by which SQLite opens the catalog; only a writer creates a missing one."""
+        """The URI with which SQLite opens the catalog. Only a writer creates a missing catalog."""
         uri = f"file:{url_quote(str(self.catalog))}?mode={'ro' if self.read_only else 'rwc'}"
         return (
             f"{uri}&immutable=1" if self.immutable else uri
-        )  # SQLite would otherwise want to make a -shm file beside it
+        )  # otherwise SQLite would create a -shm file beside it
 
     def check_format(self, version: int, application: int) -> None:
-        """Checks that this snapdb reads a catalog with this format number and application id.
+        """Check that this snapdb reads a catalog with this format number and application id.
 
         Raises:
-            FormatError: it is newer than this snapdb, or older (code 'old-format'), or not of snapdb at all.
+            FormatError: The catalog is newer than this snapdb, or older (code 'old-format'), or does not belong to
+                snapdb.
         """
         if version > FORMAT:
             raise FormatError(
@@ -134,7 +135,7 @@ class DatabaseDir:
 
     @contextmanager
     def raise_if_misread(self) -> Iterator[None]:
-        """Raises CorruptError for the errors that decoding damaged rows raises in the block."""
+        """Raise CorruptError for errors in the block that come from decoding damaged rows."""
         try:
             yield
         except MISREAD as error:
@@ -152,19 +153,19 @@ def open_db_dir(
     older: bool = False,
     mounts: Path = _MOUNTS,
 ) -> DatabaseDir:
-    """The database directory at `path`, which is created when it does not exist; its parent directory must exist.
+    """The database directory at `path`, which is created if it does not exist. Its parent directory must exist.
 
     Args:
         path: The path of the database.
         read_only: Whether to open it for reading only.
-        make: Whether to create a missing database; without it, or with `read_only`, a missing one is an error.
-        disk: The file operations; None: those of the system.
-        older: Whether to accept a database of an older format, to upgrade it.
+        make: Whether to create a missing database. Otherwise, or with `read_only`, a missing database is an error.
+        disk: The file operations, or None for those of the system.
+        older: Whether to accept a database in an older format, in order to upgrade it.
         mounts: The kernel's list of mounts.
 
     Raises:
         DatabaseError: `path` is not UTF-8, is a file, does not exist, cannot be created, or is on a network disk.
-        FormatError: it contains something that is not a database, or a database of a newer or older format.
+        FormatError: The directory contains something that is not a database, or a database in a newer or older format.
     """
     path = Path(os.path.abspath(path))
     _check_name(path)
@@ -188,7 +189,7 @@ def open_db_dir(
 
 
 def _check_name(path: Path) -> None:
-    """Checks that DuckDB, which needs UTF-8, and the kernel, which ends paths at NUL, can open a path."""
+    """Check that a path can be opened by DuckDB, which requires UTF-8, and by the kernel, which ends paths at NUL."""
     shown = os.fsencode(path).decode(errors="replace")
     if not _is_utf8(path):
         raise DatabaseError(
@@ -211,7 +212,7 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
     """Whether the catalog can be read as a file that no process changes.
 
     Raises:
-        DatabaseError: it would have to be shared with other processes over a network disk.
+        DatabaseError: The catalog would be shared with other processes over a network disk.
     """
     network = _network_disk(path, mounts)
     logged = (path / f"{CATALOG}-wal").exists()
@@ -225,7 +226,7 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
 
 
 def no_database(path: Path, whose: str = "") -> DatabaseError:
-    """The error for a path without a database; it suggests a database beside it with a similar name.
+    """The error for a path without a database. It suggests a database beside the path with a similar name.
 
     Args:
         path: The path.
@@ -241,7 +242,7 @@ def no_database(path: Path, whose: str = "") -> DatabaseError:
 
 
 def _named_nearly(path: Path) -> Path | None:
-    """The database in the same directory whose name, without its suffix, is nearest to that of `path`."""
+    """The database in the same directory whose name, without its suffix, is most similar to that of `path`."""
     try:
         beside = {catalog.parent.stem: catalog.parent for catalog in sorted(path.parent.glob(f"*/{CATALOG}"))}
     except OSError:
@@ -251,7 +252,7 @@ def _named_nearly(path: Path) -> Path | None:
 
 
 def _missing_directory(path: Path) -> str | None:
-    """The first directory above `path` that does not exist, with a hint; None when the parent directory exists."""
+    """The first directory above `path` that does not exist, with a hint, or None if the parent directory exists."""
     parent = path.absolute().parent
     if os.path.isdir(parent):
         return None
@@ -267,7 +268,7 @@ def _missing_directory(path: Path) -> str | None:
 
 
 def _make(db_dir: DatabaseDir) -> None:
-    """Creates the directory of a new database."""
+    """Create the directory of a new database."""
     path = db_dir.path
     if (missing := _missing_directory(path)) is not None:
         raise DatabaseError(f"cannot create a database at {path}: {missing}", code="no-directory")
@@ -284,7 +285,7 @@ def _make(db_dir: DatabaseDir) -> None:
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """The device and inode of a file, which do not change when it is written; None where there is no file."""
+    """The device and inode of a file, which do not change when it is written. None if the file does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -293,14 +294,14 @@ def file_id(path: Path) -> tuple[int, int] | None:
 
 
 def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
-    """Checks that an open database is still at its path.
+    """Check that an open database is still at its path.
 
     Args:
         path: The path of the database directory.
-        opened: The `file_id` of the catalog that was opened, where it is known.
+        opened: The `file_id` of the catalog that was opened, if known.
 
     Raises:
-        DatabaseError: it was moved, removed, or replaced by another database.
+        DatabaseError: The database was moved, removed, or replaced by another one.
     """
     current = file_id(path / CATALOG)
     if current is None:
@@ -319,10 +320,10 @@ def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
 
 @contextmanager
 def raise_if_replaced(path: Path) -> Iterator[None]:
-    """Reports a file that is missing because the database was moved or removed as such, and not as damage.
+    """If a file is missing because the database was moved or removed, report that instead of damage.
 
     Raises:
-        DatabaseError: the database was moved, removed or replaced.
+        DatabaseError: The database was moved, removed or replaced.
     """
     try:
         yield
@@ -335,7 +336,7 @@ def raise_if_replaced(path: Path) -> Iterator[None]:
 
 
 def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
-    """Rejects what is no SQLite file, no catalog of snapdb, or of a newer format; and older formats unless `older`."""
+    """Reject a file that is not a snapdb catalog or has a newer format and, unless `older`, an older format."""
     try:
         size = db_dir.catalog.stat().st_size
     except OSError as error:
@@ -347,14 +348,14 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
                 code="damaged-catalog",
             )
         return
-    # Read through SQLite: POSIX drops all locks of a process on a file when it closes any descriptor of it, also the
-    # locks of its open connections.
+    # The file is read through SQLite: POSIX drops all locks of a process on a file when the process closes any
+    # descriptor of it, including the locks of its open connections.
     try:
         with closing(sqlite3.connect(db_dir.catalog_uri, uri=True, isolation_level=None)) as connection:
             version, application = read_format(connection)
     except sqlite3.DatabaseError as error:
         if "not a database" not in str(error):
-            return  # opening the connection reports what is wrong with it
+            return  # opening the connection reports the problem
         raise FormatError(
             f"{db_dir.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
         ) from error
@@ -362,7 +363,7 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
 
 
 def read_format(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The number of a catalog's format, 0 for a new file, and the id of the application that created it."""
+    """The format number of a catalog, 0 for a new file, and the id of the application that created it."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return int(version), int(application)

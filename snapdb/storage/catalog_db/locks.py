@@ -1,6 +1,6 @@
 """File locks: on the catalog, on tables while statements read them, and on published directories.
 
-All are kernel locks, which the system releases with the process, even after it was killed.
+All are kernel locks, which the system releases when the process ends, even if it is killed.
 """
 
 import fcntl
@@ -20,28 +20,29 @@ from snapdb.storage.manifests import MANIFEST
 _LOCK_FILE = "catalog.lock"
 
 _WRITER, _USERS = (0, 1), (1, 1)
-"""Ranges (start, length) in the lock file: the first is held by the one writer; the second is shared by all
-transactions, so that no checkpoint runs under a reader."""
+"""Ranges (start, length) in the lock file. The single writer holds the first. All transactions share the second, so
+that no checkpoint runs while there is a reader."""
 _SHARED_RANGE = (0x40000002, 510)
-"""The range of SQLite's SHARED lock in the database file: deleting the write-ahead log takes it exclusively."""
+"""The range of SQLite's SHARED lock in the database file. Deleting the write-ahead log requires an exclusive lock on
+it."""
 _DEAD_MAN_SWITCH = (128, 1)
-"""The range of SQLite's dead man's switch in its shared memory (UNIX_SHM_DMS): a process that finds it free assumes
+"""The range of SQLite's dead man's switch in its shared memory (UNIX_SHM_DMS). A process that finds it free assumes
 that the last user crashed, and truncates the memory."""
 _WAL_HEADER = slice(18, 20)
-"""Bytes of the database file that are 2, 2 in write-ahead-log mode."""
+"""The bytes of the database file that are 2, 2 in write-ahead-log mode."""
 
 _PAUSE = 0.002
 """Seconds between two attempts at a lock."""
 
 _AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
-"""Whether the system has open-file-description locks (Linux); elsewhere SQLite's own locks must suffice."""
+"""Whether the system has open-file-description locks (Linux). Elsewhere SQLite's own locks must suffice."""
 
 
 class CatalogLock:
-    """The locks of one open catalog, which keep its files from deletion and order its transactions."""
+    """The locks of an open catalog, which protect its files from deletion and serialize its transactions."""
 
     def __init__(self, db_dir: DatabaseDir) -> None:
-        """Protects the files of an existing catalog; those of a new one are protected by `pin`."""
+        """Protect the files of an existing catalog. The files of a new one are protected by `pin`."""
         self._db_dir = db_dir
         self._descriptors: list[int] = []
         self._finalizer = weakref.finalize(self, _close_all, self._descriptors)
@@ -53,21 +54,21 @@ class CatalogLock:
         return _AVAILABLE and not self._db_dir.immutable
 
     def pin(self) -> None:
-        """Protects the files that SQLite has opened, until `release`."""
+        """Protect the files that SQLite has opened, until `release`."""
         if not self._protects:
             return
         if not self._descriptors:
             self._share(self._db_dir.catalog, _SHARED_RANGE, where=_is_wal)
         self._share(self._db_dir.path / f"{CATALOG}-shm", _DEAD_MAN_SWITCH)
         if not self._db_dir.read_only:
-            _unlock(self._open())  # create the lock file now, so that readers, who may not, find it
+            _unlock(self._open())  # create the lock file now, because readers cannot create it
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A read transaction, during which the write-ahead log keeps what it sees.
+        """A read transaction, during which the write-ahead log keeps the pages that it reads.
 
         Raises:
-            LockedError: the log was being checkpointed for longer than a transaction waits.
+            LockedError: A checkpoint of the log took longer than a transaction waits.
         """
         descriptor = self._open()
         try:
@@ -79,10 +80,10 @@ class CatalogLock:
 
     @contextmanager
     def writing(self, patience: float) -> Iterator[int | None]:
-        """The one write transaction; yields the descriptor that `is_alone` takes.
+        """The single write transaction. Yields the descriptor for `is_alone`.
 
         Raises:
-            LockedError: another writer did not finish within `patience` seconds.
+            LockedError: Another writer did not finish within `patience` seconds.
         """
         descriptor = self._open()
         try:
@@ -94,20 +95,20 @@ class CatalogLock:
             _unlock(descriptor)
 
     def is_alone(self, descriptor: int | None) -> bool:
-        """Whether a writer that has committed is the only user; then no transaction begins until it ends."""
+        """Whether a writer that has committed is the only user. If so, no transaction begins until it ends."""
         return descriptor is None or _lock(descriptor, fcntl.F_WRLCK, _USERS)
 
     @contextmanager
     def closing(self, *, whole: bool) -> Iterator[None]:
-        """Closes the connection in the block; SQLite deletes the log only if no other connection uses it.
+        """Close the connection in the block. SQLite deletes the log only if no other connection uses it.
 
         Args:
-            whole: Whether the files at their paths are the ones that were opened.
+            whole: Whether the files at their paths are still the opened ones.
         """
         descriptor = self._open() if whole and self._descriptors and not self._db_dir.read_only else None
         try:
-            # This process's own shared locks would keep SQLite from deleting the log. They are
-            # released once this process holds the writer's lock, which shows that no writer is active.
+            # The shared locks of this process would prevent SQLite from deleting the log. They are released once this
+            # process holds the writer's lock, which shows that no writer is active.
             if descriptor is not None and _lock(descriptor, fcntl.F_WRLCK, _WRITER):
                 for held in self._descriptors:
                     _lock(held, fcntl.F_UNLCK, (0, 0))
@@ -116,16 +117,16 @@ class CatalogLock:
             _unlock(descriptor)
 
     def release(self) -> None:
-        """Releases the files; a second call does nothing."""
+        """Release the files. A second call has no effect."""
         self._finalizer()
 
     def _share(
         self, path: Path, place: tuple[int, int], where: Callable[[int], bool] = lambda descriptor: True
     ) -> None:
-        """Holds a shared lock on a range of a file, which is opened for it, until `release`."""
+        """Open a file and hold a shared lock on a range of it until `release`."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # SQLite needs no such file, or reports what is wrong with it
+        except OSError:  # SQLite needs no such file, or reports the problem
             return
         if not where(descriptor):
             os.close(descriptor)
@@ -134,7 +135,7 @@ class CatalogLock:
         _wait(descriptor, fcntl.F_RDLCK, place, self._db_dir)
 
     def _open(self) -> int | None:
-        """A new open file description per transaction: a process that was forked earlier does not share its locks."""
+        """A new open file description per transaction, because a process forked earlier does not share its locks."""
         if not self._protects:
             return None
         path = self._db_dir.path / _LOCK_FILE
@@ -151,15 +152,15 @@ class CatalogLock:
 def _is_wal(catalog: int) -> bool:
     """Whether an open catalog has a write-ahead log.
 
-    A new one is in another mode for a moment, in which its creator needs the lock that would be shared.
+    A new catalog is in another mode for a moment, in which its creator needs the lock that would be shared.
     """
     return os.pread(catalog, 100, 0)[_WAL_HEADER] == b"\x02\x02"
 
 
 def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDir, patience: float = 10.0) -> None:
-    """Acquires a lock within `patience` seconds, or raises LockedError."""
+    """Acquire a lock within `patience` seconds, or raise LockedError."""
     deadline = time.monotonic() + patience
-    # Polling, as a blocking call cannot be interrupted by a timeout; 2 ms is short beside a commit's fsync.
+    # Polling, because a blocking call cannot be interrupted by a timeout. 2 ms is short compared to a commit's fsync.
     while not _lock(descriptor, kind, place):
         if time.monotonic() > deadline:
             raise LockedError(
@@ -170,7 +171,7 @@ def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDi
 
 
 def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
-    """Acquires, changes or releases a lock without waiting; returns whether that succeeded."""
+    """Acquire, change or release a lock without waiting. Returns whether that succeeded."""
     start, length = place
     try:  # struct flock: type, whence, start, length, pid, which must be 0 for locks of open file descriptions
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0))
@@ -181,7 +182,7 @@ def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
 
 def _unlock(descriptor: int | None) -> None:
     if descriptor is not None:
-        # Explicitly, as a process that was forked meanwhile shares the description and keeps it open.
+        # Unlock explicitly, because a process that was forked in the meantime shares the description and keeps it open.
         _lock(descriptor, fcntl.F_UNLCK, (0, 0))
         os.close(descriptor)
 
@@ -195,18 +196,18 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 class Lease:
-    """A shared lock on the manifest of every given directory, until `release`. Works on read-only files."""
+    """A shared lock on the manifest of every given directory, until `release`. It also works for read-only files."""
 
     def __init__(self, directories: Iterable[Path], folders: Iterable[Path] = (), *, partial: bool = False) -> None:
-        """Acquires the locks.
+        """Acquire the locks.
 
         Args:
             directories: The published directories.
             folders: Folders of single files, none of which is removed while the lease is held.
-            partial: Whether to list missing ones in `missing` instead of raising an error.
+            partial: Whether to add missing paths to `missing` instead of raising an error.
 
         Raises:
-            CorruptError: a manifest or a folder is missing, or may not be read.
+            CorruptError: A manifest or a folder is missing, or may not be read.
         """
         self.missing: list[Path] = []
         """The manifests and folders that do not exist."""
@@ -224,7 +225,7 @@ class Lease:
             ) from error
 
     def release(self) -> None:
-        """Releases every lock; a second call does nothing."""
+        """Release every lock. A second call has no effect."""
         while self._descriptors:
             os.close(self._descriptors.pop())
 
@@ -232,19 +233,22 @@ class Lease:
 class TablesLock:
     """A shared lock on readers.lock until `release`, during which no file that the catalog names is removed.
 
-    Statements acquire it before they read the catalog; so while it is held exclusively, no process reads tables or
-    writes files that no version names yet.
+    Statements acquire it before they read the catalog. While it is held exclusively, no process therefore reads tables
+    or writes files that no version names yet.
     """
 
     def __init__(self, db_dir: DatabaseDir) -> None:
         path = db_dir.path / "readers.lock"
         try:
             self._descriptor: int | None = _share(path) if db_dir.read_only else _share(path, os.O_CREAT)
-        except FileNotFoundError:  # read-only and never written: no process removes anything
+        except FileNotFoundError:  # read-only and never written, so no process removes anything
             self._descriptor = None
 
     def alone(self, patience: float = 2.0) -> bool:
-        """Acquires it exclusively; returns False, and shares it again, when others do not release it in time."""
+        """Acquire the lock exclusively.
+
+        Returns False, and shares the lock again, if others do not release it in time.
+        """
         if self._descriptor is None:
             return False
         deadline = time.monotonic() + patience
@@ -256,12 +260,12 @@ class TablesLock:
         return True
 
     def share(self) -> None:
-        """Shares the lock again."""
+        """Share the lock again."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def release(self) -> None:
-        """Releases the lock; a second call does nothing."""
+        """Release the lock. A second call has no effect."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -269,7 +273,10 @@ class TablesLock:
 
 @contextmanager
 def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
-    """Assigns ids while no other process does: of two at once the catalog would reject one, which would start over."""
+    """Hold the lock for assigning ids.
+
+    Of two processes that assign ids at once, the catalog would reject one, which would have to start over.
+    """
     with _opened(db_dir.path / "ids.lock", os.O_CREAT) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -277,13 +284,16 @@ def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
 
 @contextmanager
 def merging_files(db_dir: DatabaseDir) -> Iterator[bool]:
-    """Yields whether no other process merges files during the block: two at once would do the same work twice."""
+    """Yield whether no other process merges files during the block. Two at once would do the same work twice."""
     with _opened(db_dir.path / "merges.lock", os.O_CREAT) as descriptor:
         yield try_lock(descriptor)
 
 
 def remove_unless_held(db_dir: DatabaseDir, path: Path, leased: Path) -> bool:
-    """Removes a file or directory unless a lease holds `leased`, its folder or manifest; returns whether it did."""
+    """Remove a file or directory unless a lease holds `leased`, its folder or manifest.
+
+    Returns whether it was removed.
+    """
     try:
         with _opened(leased) as descriptor:
             if removed := try_lock(descriptor):
@@ -303,7 +313,7 @@ def _opened(path: Path, flags: int = 0) -> Iterator[int]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Locks a file exclusively without waiting; returns whether that succeeded."""
+    """Lock a file exclusively without waiting and return whether that succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -312,7 +322,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def _share(path: Path, flags: int = 0) -> int:
-    """A new descriptor of a file with a shared lock, for which it waits."""
+    """Wait for a shared lock on a file and return its new descriptor."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags, 0o666)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor

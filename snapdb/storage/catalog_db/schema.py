@@ -238,7 +238,7 @@ _SEVENTH = """
 
 
 def _read_logs(connection: Connection) -> None:
-    """Records the exports and replaced tasks that the logs of format 6 mention; the logs stay unchanged."""
+    """Record the exports and replaced tasks that the logs of format 6 mention. The logs stay unchanged."""
     rows = connection.execute("SELECT task, run, attempt, log FROM runs WHERE log <> ''").fetchall()
     for task, run, attempt, log in rows:
         if _REPLACED in log.splitlines():
@@ -250,18 +250,18 @@ def _read_logs(connection: Connection) -> None:
 
 
 def _path(text: str) -> str:
-    """A path as it was written in a log; the text itself if an error message only looks like such a line."""
+    """A path as it was written in a log, or the text itself if an error message only looks like such a line."""
     try:
         return str(json.loads(text))
     except ValueError:
         return text
 
 
-# From format 1 to 2: columns get field numbers, and versions the commit records that are hashed.
+# From format 1 to 2: columns get field numbers, and versions get the commit records that are hashed.
 
 
 def _add_fields(connection: Connection) -> None:
-    """Numbers the columns of every table in order, and names the keys of id maps by these numbers."""
+    """Number the columns of every table in order, and replace the names in the keys of id maps by these numbers."""
     fields: dict[int, dict[str, int]] = {}
     for shape, table, text in connection.execute("SELECT id, table_id, columns FROM shapes").fetchall():
         columns = [Column(name, type_, nullable, i) for i, (name, type_, nullable) in enumerate(json.loads(text), 1)]
@@ -273,7 +273,7 @@ def _add_fields(connection: Connection) -> None:
 
 
 def _rechain(connection: Connection) -> None:
-    """Writes the commit record of each version, with its old hash, and hashes it."""
+    """Write the commit record of each version, including its old hash, and hash it."""
     parent = ""
     rows = connection.execute("SELECT version, time, message, author, hash FROM versions ORDER BY version").fetchall()
     for version, time, message, author, old in rows:
@@ -321,7 +321,7 @@ class _Migration(NamedTuple):
     """One step of the catalog's format."""
 
     sql: str
-    """Statements, each ended by a semicolon and a line end."""
+    """Statements, each terminated by a semicolon and a line end."""
     then: tuple[Callable[[Connection], None], ...] = ()
     """The functions that complete the step after the SQL."""
 
@@ -341,9 +341,9 @@ FORMAT = len(_MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection, disk: Disk) -> None:
-    """Applies the missing migrations in one transaction.
+    """Apply the missing migrations in one transaction.
 
-    Of two processes that create one database at once, the first applies them.
+    If two processes create one database at once, the first one applies them.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:

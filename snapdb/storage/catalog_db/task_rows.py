@@ -1,4 +1,4 @@
-"""Rows of the catalog for tasks, their runs and exports, and the lease of the leader that starts them."""
+"""Catalog rows of tasks, their runs and exports, and the lease of the leader that starts runs."""
 
 import json
 import os
@@ -18,13 +18,14 @@ _REPLACED = "its task was replaced meanwhile"
 """A line in a run's log."""
 
 _KEPT = 10_000
-"""The newest runs of each task that stay on record: for one run per eight minutes, those of eight weeks."""
+"""The number of newest runs of each task that are kept. With one run per eight minutes, these are the runs of eight
+weeks."""
 _OLD = """
     DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
     AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
 """
-"""Keeps older runs that are running or wait for a retry (after 10,000 missed ones), and the last successful run, from
-which changes are counted."""
+"""Deletes old runs, except runs that are running or wait for a retry (after 10,000 missed ones), and the last
+successful run, from which changes are counted."""
 _LOOSE = """
     DELETE FROM exports WHERE task = ?1 AND run <= ?2
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
@@ -36,10 +37,10 @@ _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
 _UNENDED: dict[str, Any] = {"ended": None, "published": (), "retry": None, "rows": 0, "bytes": 0, "log": ""}
 """The fields of an attempt that has not ended."""
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
-"""The condition that a run is running, and no other process has taken over its record."""
+"""The condition that a run is running and that no other process has taken over its record."""
 LEASE_TTL = 6.0
-"""Seconds without a heartbeat after which a leader counts as dead, by the other processes' monotonic clocks and its
-own."""
+"""Seconds without a heartbeat after which a leader counts as dead, measured by its own monotonic clock and by those of
+the other processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,17 @@ class TaskRows:
     connection: sqlite3.Connection
 
     def put(self, task: Task, before: Task | None) -> Task:
-        """Inserts a task, or replaces `before`, inside a transaction; returns it with its id.
+        """Inside a transaction, insert a task or replace `before`, and return the task with its id.
 
         A task that replaces another keeps its id and its runs, none of which is retried.
 
         Raises:
-            CommitConflict: `before` was changed meanwhile, or another task got the name.
+            CommitConflict: `before` was changed concurrently, or another task got the name.
         """
         if before is not None:
             put = replace(task, id=before.id)
             self.alter(before, put, put.created)
-            # A waiting attempt would continue in the middle of another body; a running one is settled by its process.
+            # A waiting attempt would continue in the middle of another body. A running one is settled by its process.
             self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
             note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
             self.connection.execute(note, (f"{_REPLACED}\n", put.id))
@@ -74,19 +75,19 @@ class TaskRows:
         return put
 
     def alter(self, before: Task, after: Task, since: int | None) -> None:
-        """Changes the definition of a task, inside a transaction.
+        """Change the definition of a task inside a transaction.
 
         Args:
             before: The task as it was read.
-            after: The task as it is to be.
-            since: The time up to which scheduled runs are settled: they neither start nor count as missed; None:
-                unchanged.
+            after: The task with the new definition.
+            since: The time up to which scheduled runs are settled, so that they neither start nor count as missed. None
+                leaves it unchanged.
 
         Raises:
-            CommitConflict: it was altered or dropped meanwhile.
+            CommitConflict: The task was altered or dropped concurrently.
         """
-        # Compare and swap on the whole definition: a change between reading and writing is a conflict, not a lost
-        # update.
+        # Compare and swap on the whole definition, so that a change between reading and writing is a conflict and not a
+        # lost update.
         updated = self.connection.execute(
             "UPDATE tasks SET name = ?, folded = ?, definition = ?, considered = coalesce(?, considered) "
             "WHERE id = ? AND definition = ?",
@@ -96,10 +97,10 @@ class TaskRows:
             raise _moved(before, "altered, replaced or dropped")
 
     def drop(self, task: Task) -> None:
-        """Deletes a task, inside a transaction; its runs stay on record, and none is retried.
+        """Delete a task inside a transaction. Its runs stay on record, and none is retried.
 
         Raises:
-            CommitConflict: it was dropped meanwhile.
+            CommitConflict: The task was dropped concurrently.
         """
         if not self.connection.execute("DELETE FROM tasks WHERE id = ?", (task.id,)).rowcount:
             raise _moved(task, "dropped")
@@ -109,7 +110,7 @@ class TaskRows:
         """All tasks by their case-folded names, the oldest first.
 
         Raises:
-            ValueError: a row is not a valid task.
+            ValueError: A row is not a valid task.
         """
         rows = self.connection.execute("SELECT folded, definition FROM tasks ORDER BY id").fetchall()
         tasks = {row["folded"]: decode(Task, row["definition"]) for row in rows}
@@ -126,10 +127,10 @@ class TaskRows:
         }
 
     def advance(self, task: Task, was: int, now: int) -> None:
-        """Marks scheduled runs up to `now` as settled, inside the transaction that records them.
+        """Mark scheduled runs up to `now` as settled, inside the transaction that records them.
 
         Raises:
-            CommitConflict: the task was altered or dropped meanwhile, or another process settled its runs.
+            CommitConflict: The task was altered or dropped concurrently, or another process settled its runs.
         """
         updated = self.connection.execute(
             "UPDATE tasks SET considered = ? WHERE id = ? AND considered = ? AND definition = ?",
@@ -146,24 +147,24 @@ class RunRows:
     connection: sqlite3.Connection
 
     def begin(self, task: Task, cause: Cause, scheduled: int, holder: str, started: int) -> TaskRun:
-        """Records a run of the task that starts now, inside a transaction.
+        """Record a run of the task that starts now, inside a transaction.
 
         Raises:
-            CommitConflict: this scheduled run was started or missed before.
+            CommitConflict: This scheduled run was already started or missed.
         """
         return self._add(task, cause, "running", scheduled, holder, started)
 
     def miss(self, task: Task, scheduled: int, why: str) -> TaskRun:
-        """Records a scheduled run that does not start, inside a transaction; errors as of `begin`."""
+        """Record a scheduled run that does not start, inside a transaction. Raises the same errors as `begin`."""
         return self._add(task, "schedule", "missed", scheduled, error=why)
 
     def retry(self, run: TaskRun, holder: str, started: int) -> TaskRun:
-        """Records the next attempt of a run that waits for a retry; it continues after the statements that are done.
+        """Record the next attempt of a run that waits for a retry. It continues after the statements that are done.
 
         Raises:
-            CommitConflict: another process has started it, or it no longer waits.
+            CommitConflict: Another process has started the attempt, or the run no longer waits.
         """
-        # The step comes from the row: `run` may have been read before it changed.
+        # The step comes from the row because `run` may have been read before the row changed.
         waited = self.connection.execute(
             f"UPDATE runs SET retry = NULL {_THIS} AND retry IS NOT NULL RETURNING step", _key(run)
         ).fetchone()
@@ -184,35 +185,35 @@ class RunRows:
         log: str = "",
         retry: int | None = None,
     ) -> None:
-        """Records how a run ended, inside a transaction.
+        """Record how a run ended, inside a transaction.
 
         Args:
             run: The run.
             state: Its final state.
-            ended: When it ended.
+            ended: The time at which it ended.
             rows: The number of rows that it wrote.
             bytes: The bytes that it wrote.
             error: The error that ended it, if any.
             log: Lines for its log.
-            retry: When it is retried, if it is.
+            retry: The time of the retry, if any.
 
         Raises:
-            CommitConflict: it was given up, and another process has recorded how it ended.
+            CommitConflict: The run was given up, and another process has recorded how it ended.
         """
         change = "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ?"
         self._change(run, change, state, ended, rows, bytes, error, log, retry)
 
     def forget(self, run: TaskRun) -> None:
-        """Deletes the row of a run whose condition did not hold; errors as of `end`."""
+        """Delete the row of a run whose condition did not hold. Raises the same errors as `end`."""
         self._change(run, "DELETE FROM runs")
 
     def note(self, run: TaskRun, line: str) -> None:
-        """Adds a line to the log of a running run; errors as of `end`."""
+        """Add a line to the log of a running run. Raises the same errors as `end`."""
         self._change(run, "UPDATE runs SET log = log || ?", f"{line}\n")
 
     def note_export(self, run: TaskRun, export: RunExport) -> None:
-        """Records a folder that a running run is about to publish; errors as of `end`."""
-        # Changes nothing, but raises where the run was given up: its export must not be recorded then.
+        """Record a folder that a running run is about to publish. Raises the same errors as `end`."""
+        # Changes nothing, but raises an error if the run was given up, in which case its export must not be recorded.
         self._change(run, "UPDATE runs SET holder = holder")
         row = (*_key(run), export.statement, export.path, export.sha256)
         self.connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -223,14 +224,15 @@ class RunRows:
         return [RunExport(*row) for row in self.connection.execute(sql, (run.task, run.run))]
 
     def find(self, run: TaskRun) -> TaskRun | None:
-        """The run as it is recorded now; None when it is no longer on record."""
+        """The run as it is recorded now. None if it is no longer on record."""
         row = self.connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
         return None if row is None else _run(row)
 
     def read(self, *, task: int | None = None, state: RunState | None = None) -> Iterator[TaskRun]:
         """The runs on record with this task and state, by task, oldest first."""
         given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
-        # Only conditions that apply: with constant ones SQLite would not use the partial index of the few running runs.
+        # Only conditions that apply: with constant conditions SQLite would not use the partial index of the few running
+        # runs.
         where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
         return map(_run, self.connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
@@ -247,7 +249,7 @@ class RunRows:
         return None if row is None else _run(row)
 
     def _change(self, run: TaskRun, change: str, *values: object) -> None:
-        """Changes the row of a running run; raises CommitConflict when it was given up."""
+        """Change the row of a running run. Raises CommitConflict if the run was given up."""
         if not self.connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
             raise _lost(run)
 
@@ -261,7 +263,7 @@ class RunRows:
         started: int | None = None,
         error: str | None = None,
     ) -> TaskRun:
-        """Inserts the first attempt of the task's next run, and deletes the oldest runs beyond `_KEPT`."""
+        """Insert the first attempt of the task's next run, and delete the oldest runs beyond `_KEPT`."""
         (number,) = self.connection.execute(
             "SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)
         ).fetchone()
@@ -286,7 +288,7 @@ class RunRows:
         return self._insert(run)
 
     def _insert(self, run: TaskRun) -> TaskRun:
-        """Inserts a run; raises CommitConflict when it is on record already."""
+        """Insert a run. Raises CommitConflict if it is already on record."""
         row = {name: getattr(run, name) for name in _FIELDS} | {"published": json.dumps(run.published)}
         marks = ", ".join(f":{name}" for name in _FIELDS)
         inserted = self.connection.execute(
@@ -310,10 +312,10 @@ class RunMark:
     """The number of the running statement, from 1."""
 
     def __call__(self, connection: sqlite3.Connection, head: int, publishes: bool) -> None:
-        """Records a transaction that is about to commit; `connection._Mark` documents the arguments.
+        """Record a transaction that is about to commit. See `connection._Mark` for the arguments.
 
         Raises:
-            CommitConflict: the run was given up.
+            CommitConflict: The run was given up.
         """
         versions = [v for (v,) in connection.execute("SELECT version FROM versions WHERE version > ?", (head,))]
         row = connection.execute(
@@ -335,12 +337,12 @@ class RunLock:
         self._descriptor: int | None = os.open(folder / f"{task}.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
 
     def take(self) -> bool:
-        """Acquires the lock; returns False when another process holds it."""
+        """Acquire the lock. Returns False if another process holds it."""
         assert self._descriptor is not None
         return try_lock(self._descriptor)
 
     def release(self) -> None:
-        """Releases the lock; a second call does nothing."""
+        """Release the lock. A second call has no effect."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -369,30 +371,31 @@ class Leader(NamedTuple):
     holder: str
     """A token that no other process has."""
     beat: int
-    """The number of heartbeats. No clock time: clocks differ between machines, and can be set."""
+    """The number of heartbeats. It is not a clock time because clocks differ between machines and can be set."""
     host: str
     """The leader's host name."""
     pid: int
     """The leader's process id."""
     since: int
-    """When it became the leader: microseconds since 1970 UTC."""
+    """The time at which it became the leader: microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderLease:
-    """The row of the leader, whose lease its heartbeats renew."""
+    """The row of the leader, whose lease is renewed by heartbeats."""
 
     catalog_db: CatalogDb
 
     def read(self) -> Leader | None:
-        """The leader on record, dead or alive; None when there is none."""
+        """The leader on record, whether dead or alive. None if there is none."""
         rows = self.catalog_db.rows("SELECT holder, beat, host, pid, since FROM leader")
         return Leader(*rows[0]) if rows else None
 
     def acquire(self, me: Leader, silent: Leader | None) -> bool:
-        """Becomes the leader if there is none, or `silent` had no heartbeat since it was read; returns whether it did.
+        """Become the leader if there is none, or if `silent` had no heartbeat since it was read.
 
-        The row is compared and replaced in one transaction: of several candidates, one wins.
+        Returns whether the lease was acquired. The row is compared and replaced in one transaction, so one of several
+        candidates wins.
         """
         with self.catalog_db.writing(counted=False) as connection:
             row = connection.execute("SELECT holder, beat FROM leader").fetchone()
@@ -405,21 +408,21 @@ class LeaderLease:
         return True
 
     def heartbeat(self, holder: str) -> bool:
-        """Renews the lease; returns False when the holder no longer leads."""
+        """Renew the lease. Returns False if the holder is no longer the leader."""
         with self.catalog_db.writing(counted=False) as connection:
             return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
 
     def release(self, holder: str) -> None:
-        """Gives up the lease, so that the next leader need not wait for its end."""
+        """Give up the lease, so that the next leader need not wait until it expires."""
         with self.catalog_db.writing(counted=False) as connection:
             connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))
 
 
 def check_leader(connection: sqlite3.Connection, holder: str) -> None:
-    """Checks, inside a transaction of the leader, that the holder leads.
+    """Check, inside a transaction of the leader, that the holder is the leader.
 
     Raises:
-        CommitConflict: another process took over.
+        CommitConflict: Another process took over.
     """
     if connection.execute("SELECT 1 FROM leader WHERE holder = ?", (holder,)).fetchone() is None:
         raise CommitConflict("another scheduler is the leader of this database now; this one waits", code="leader-lost")

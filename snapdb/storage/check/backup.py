@@ -1,7 +1,7 @@
 """Backups of a database in use: the catalog at one version, and every file that it names.
 
-SQLite's backup interface copies the catalog. All other files are immutable: on the same file system a hard link is a
-copy; elsewhere the bytes are copied.
+SQLite's backup interface copies the catalog. All other files are immutable, so on the same file system a hard link is a
+copy. Elsewhere the bytes are copied.
 """
 
 import errno
@@ -24,9 +24,10 @@ from snapdb.storage.gc import referenced_paths
 from snapdb.storage.tables.segments import copy_file
 
 _ATTEMPTS = 5
-"""The number of copies of the catalog that are tried, as a snapshot may be dropped before its files are leased."""
+"""The number of times that copying the catalog is tried, because a snapshot may be dropped before its files are
+leased."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
-"""Errors of file systems that have no hard link for a file."""
+"""The errors of file systems that cannot create a hard link for a file."""
 
 _Report = Callable[[str, float | None], None]
 
@@ -45,20 +46,20 @@ class _BackedUp(NamedTuple):
 
 
 def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> _BackedUp:
-    """Copies the database to a directory that does not exist yet, atomically, and checks every file of the copy.
+    """Copy the database to a directory that does not exist yet, atomically, and check every file of the copy.
 
     Requires that the tables' lock is held.
 
     Args:
         catalog_db: The database.
         target: The directory of the backup.
-        link: Whether to make hard links instead of copies, where the file system supports them.
-        report: Called with the current step and the share that is done; an error that it raises ends the backup.
+        link: Whether to create hard links instead of copies if the file system supports them.
+        report: Called with the current step and the share of it that is done. An error that it raises ends the backup.
 
     Raises:
         InputError: `target` exists, or no directory can be created there.
-        CorruptError: a file of the database is missing or damaged.
-        DatabaseError: the disk failed or is full.
+        CorruptError: A file of the database is missing or damaged.
+        DatabaseError: The disk failed or is full.
     """
     db_dir = catalog_db.db_dir
     _check_target(db_dir, target)
@@ -83,7 +84,7 @@ def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report)
 
 
 def _check_target(db_dir: DatabaseDir, target: Path) -> None:
-    """Raises InputError where the target is inside the database, exists, or has no parent directory."""
+    """Raise InputError if the target is inside the database, exists, or has no parent directory."""
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(db_dir.path)):
         raise InputError(f"{target} is in the database directory; write a path outside it", code="unwritable-file")
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
@@ -95,7 +96,7 @@ def _check_target(db_dir: DatabaseDir, target: Path) -> None:
 
 
 def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
-    """Copies the catalog; returns the newest version in the copy, and a lease on the directories that it names."""
+    """Copy the catalog and return the newest version in the copy, and a lease on the directories that it names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
         _copy_catalog(catalog_db, staging)
@@ -103,7 +104,7 @@ def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tu
             versions = copy.execute("SELECT version, hash FROM versions ORDER BY version").fetchall()
             published = copy.execute("SELECT path FROM artefacts UNION ALL SELECT path FROM snapshots").fetchall()
         VersionLog(staging).write(versions)
-        # The lease keeps other processes from deleting these directories while they are copied.
+        # The lease prevents other processes from deleting these directories while they are copied.
         try:
             return (versions[-1][0] if versions else 0), Lease(catalog_db.db_dir.inside(path) for (path,) in published)
         except CorruptError:
@@ -113,7 +114,7 @@ def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tu
 
 
 def _copy_catalog(catalog_db: CatalogDb, staging: Path) -> None:
-    """Copies the catalog by SQLite's backup interface, in one read transaction."""
+    """Copy the catalog with SQLite's backup interface, in one read transaction."""
     for name in (CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm"):
         (staging / name).unlink(missing_ok=True)
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy, catalog_db.reading() as connection:
@@ -131,7 +132,7 @@ def _files(db_dir: DatabaseDir, staging: Path) -> Iterator[Path]:
 
 
 def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, report: _Report) -> tuple[int, int]:
-    """Links or copies the files; returns the number of links, and the bytes of all files."""
+    """Link or copy the files and return the number of links, and the bytes of all files."""
     linked = size = 0
     for number, name in enumerate(files):
         report("copying files", number / len(files))
@@ -153,7 +154,7 @@ def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, re
 
 
 def _is_linked(source: Path, target: Path) -> bool:
-    """Whether a hard link was made."""
+    """Whether a hard link was created."""
     try:
         os.link(source, target)
     except OSError as error:
@@ -164,7 +165,7 @@ def _is_linked(source: Path, target: Path) -> bool:
 
 
 def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
-    """Checks the copy as a database of its own."""
+    """Check the copy as a separate database."""
     own = replace(db_dir, path=staging, read_only=False, immutable=False)
     catalog_db = CatalogDb(own)
     try:
@@ -174,7 +175,7 @@ def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
 
 
 def _settle(db_dir: DatabaseDir, staging: Path) -> None:
-    """Syncs the catalog and every directory, children first, before the backup gets its name."""
+    """Sync the catalog and every directory, children first, before the backup gets its final name."""
     db_dir.disk.settle(staging / CATALOG)
     for directory, _, _ in os.walk(staging, topdown=False):
         db_dir.disk.settle(Path(directory))

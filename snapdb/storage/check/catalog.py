@@ -1,6 +1,6 @@
 """Checks of the catalog against the hash chains of versions and upkeep.
 
-The chains must be unbroken, and replaying their commit records must give the rows of tables and files.
+The chains must be unbroken, and a replay of their commit records must produce the rows of tables and files.
 """
 
 import json
@@ -40,14 +40,14 @@ _TABLES = {
     "garbage": "path",
     "loaded": "table_id, path",
 }
-"""Table of the catalog → the order of its rows."""
+"""Catalog table → the sort order of its rows."""
 
 
 class Problem(NamedTuple):
     """One problem that a check finds."""
 
     kind: _ProblemKind
-    """'orphan' is a note about an unreferenced file; every other kind is damage."""
+    """'orphan' is a note about an unreferenced file. Every other kind is damage."""
     path: str
     """The file, relative to the database directory."""
     problem: str
@@ -66,26 +66,26 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The rows of every table of the catalog, read at one version, even of a damaged catalog."""
+    """The rows of every table of the catalog, read at one version, even if the catalog is damaged."""
 
     rows: dict[str, list[sqlite3.Row]]
-    """The rows by table; empty for a table that cannot be read."""
+    """The rows by table. A table that cannot be read has none."""
     whole: bool
     """Whether every table could be read."""
     problems: list[Problem]
-    """The problems that SQLite reports, and the tables that it cannot read."""
+    """The problems that SQLite reports, and the tables that cannot be read."""
 
     def __getitem__(self, table: str) -> list[sqlite3.Row]:
         return self.rows[table]
 
 
 def in_catalog(problem: str) -> Problem:
-    """The problem of a contradiction among the catalog's rows, or of a damaged catalog file."""
+    """The problem for a contradiction among the catalog's rows, or for a damaged catalog file."""
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
 def read_contents(catalog_db: CatalogDb) -> Contents:
-    """All rows, and the problems that SQLite reports after a check of every page and index of its file."""
+    """All rows, and the problems that SQLite reports after checking every page and index of its file."""
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
     with catalog_db.reading() as connection:
@@ -139,7 +139,7 @@ def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterato
 
 
 def _broken(problem: str) -> Problem:
-    """The problem of a broken chain."""
+    """The problem for a broken chain."""
     return Problem("chain", CATALOG, problem, BACKUP)
 
 
@@ -196,14 +196,14 @@ class _FileRecord(NamedTuple):
     sha256: str
     first: int
     added: int | None
-    """The version that added it; None for ids, which belong to no version."""
+    """The version that added the file, or None for ids, which belong to no version."""
     shape: int | None
-    """The ordinal, from 0, of the table's columns that it was written with; None for ids."""
+    """The ordinal, from 0, of the table's columns with which the file was written. None for ids."""
 
 
 @dataclass(slots=True)
 class _ReplayedCatalog:
-    """Tables, columns and files after the commit records so far."""
+    """Tables, columns and files after the replayed commit records."""
 
     tables: dict[int, list[Any]] = field(default_factory=dict)
     """Table id → [name, created, dropped]."""
@@ -212,14 +212,14 @@ class _ReplayedCatalog:
     files: dict[str, _FileRecord] = field(default_factory=dict)
     """Path → the file."""
     sums: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    """(version, table) → [rows added, rows removed], if one is not 0."""
+    """(version, table) → [rows added, rows removed], unless both are 0."""
     events: set[tuple[int, int, str]] = field(default_factory=set)
     """The events (version, table, 'create' | 'alter' | 'drop')."""
     loaded: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
     """(table, path) → (bytes, modified, version) of loaded files."""
 
     def commit(self, version: int, change: dict[str, Any]) -> None:
-        """Applies one change of a version."""
+        """Apply one change of a version."""
         match change["change"]:
             case "create":
                 self.tables[change["table"]] = [change["name"], version, None]
@@ -246,10 +246,10 @@ class _ReplayedCatalog:
                 raise ValueError(f"a change of a kind unknown to this snapdb: {other!r}")
 
     def replace(self, change: dict[str, Any]) -> None:
-        """Applies one change of upkeep: a file replaces others."""
+        """Apply one change of upkeep, in which a file replaces others."""
         old = [self.files.pop(path, None) for path in change["replaced"]]
         known = [file for file in old if file is not None]
-        # The first file of an id map is written with a graph, not with a version: no commit record has it.
+        # The first file of an id map is written with a graph, not with a version, so no commit record has it.
         if len(known) < len(old) and change["change"] != "ids":
             raise ValueError(f"{change['path']} replaces files that did not exist")
         if len(known) == len(old) and sum(file.rows for file in known) != change["rows"]:
@@ -259,21 +259,21 @@ class _ReplayedCatalog:
         self._file(change["owner"], change["change"], change, added, shape)
 
     def _shape(self, version: int, change: dict[str, Any], event: str) -> None:
-        """Records new columns of a table."""
+        """Record new columns of a table."""
         self.shapes.setdefault(change["table"], []).append((version, change["columns"]))
         self.events.add((version, change["table"], event))
 
     def _file(self, owner: int, kind: str, fact: dict[str, Any], added: int | None, shape: int | None) -> None:
-        """Records a file."""
+        """Record a file."""
         named = _FileRecord(owner, kind, fact["rows"], fact["bytes"], fact["sha256"], fact["first"], added, shape)
         self.files[fact["path"]] = named
 
 
 def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
-    """The catalog after the commit records of all versions, and those of upkeep after the version that each followed.
+    """Replay the commit records of all versions, and each upkeep record after the version that it followed.
 
     Raises:
-        ValueError, KeyError, TypeError, …: they are not valid records.
+        ValueError, KeyError, TypeError, …: The records are not valid.
 
     >>> column = ["a", "INTEGER", True, 1, None]
     >>> created = {"change": "create", "table": 1, "name": "t", "columns": [column]}
@@ -293,11 +293,11 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
     return expected
 
 
-# Rows of tables and files against the replay.
+# Rows of tables and files, compared with the replay.
 
 
 def check_catalog(contents: Contents) -> Iterator[Problem]:
-    """The contradictions between rows and chains; requires that every table could be read."""
+    """The contradictions between rows and chains. Requires that every table could be read."""
     try:
         expected = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
     except MISREAD as error:
@@ -334,7 +334,7 @@ def _files(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
 
 
 def _named(row: sqlite3.Row, place: Mapping[tuple[int, int], int]) -> _FileRecord:
-    """The record of a file's row."""
+    """The record for a file's row."""
     facts = (row["rows"], row["bytes"], row["sha256"], row["first"], row["added"])
     return _FileRecord(row["table_id"], row["kind"], *facts, place.get((row["table_id"], row["shape"])))
 

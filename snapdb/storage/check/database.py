@@ -46,21 +46,21 @@ class Checked(NamedTuple):
 def check_database(
     catalog_db: CatalogDb, report: _Report = lambda what, share: None
 ) -> Generator[Problem, None, Checked]:
-    """The problems of a database, damage before notes; requires that the tables' lock is held.
+    """Yield the problems of a database, damage before notes. Requires that the tables' lock is held.
 
     Args:
         catalog_db: The database.
         report: Called with the current step and the share of it that is done.
 
     Returns:
-        The published files that were read, once all problems were yielded.
+        The published files that were read, after all problems were yielded.
 
     Raises:
-        LockedError: another process kept the catalog locked.
+        LockedError: Another process kept the catalog locked.
     """
     db_dir = catalog_db.db_dir
     report("reading the catalog", None)
-    # Files are listed before the catalog is read: files of commits in between are then named by the catalog, and not
+    # Files are listed before the catalog is read. Files of commits in between are then named by the catalog, and not
     # reported as orphans.
     old = find_orphans(db_dir, set(), now() - DEFAULT_GRACE)
     logged = VersionLog(db_dir.path).read()
@@ -71,7 +71,7 @@ def check_database(
     for item in _published_files(db_dir, contents):
         if isinstance(item, _PublishedFile):
             files.append(item)
-        # A snapshot may be dropped during the check, which takes minutes: a problem counts only if the file is still
+        # A snapshot may be dropped during the check, which takes minutes. A problem counts only if the file is still
         # named.
         elif not contents.whole or _is_named(catalog_db, item.path):
             yield item
@@ -84,21 +84,21 @@ def check_database(
 
 
 def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
-    """The first problem of the catalog itself, which is read completely; None when there is none."""
+    """The first problem of the catalog itself, which is read completely. None if there is no problem."""
     logged = VersionLog(catalog_db.db_dir.path).read()
     contents = read_contents(catalog_db)
     return next(iter([*contents.problems, *_contradictions(catalog_db.db_dir, contents, logged)]), None)
 
 
 def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> None:
-    """Checks a database; unreferenced files are no damage.
+    """Check a database. Unreferenced files are not damage.
 
     Args:
         catalog_db: The database.
         report: Called with the current step and the share of it that is done.
 
     Raises:
-        CorruptError: the first damage.
+        CorruptError: The first damage.
     """
     lock = TablesLock(catalog_db.db_dir)
     try:
@@ -109,7 +109,7 @@ def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: No
 
 
 def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
-    """The contradictions of the catalog with its chains, itself, and the earlier entries of the version log."""
+    """The contradictions of the catalog with its chains, with itself, and with earlier entries of the version log."""
     if contents.whole:
         yield from _guarded(check_chain(contents))
         yield from check_fork(contents, logged)
@@ -126,7 +126,7 @@ def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _is_named(catalog_db: CatalogDb, path: str) -> bool:
-    """Whether the catalog still names a file or a directory above it: a snapshot may have been dropped meanwhile."""
+    """Whether the catalog still names a file or a directory above it. A snapshot may have been dropped concurrently."""
     with catalog_db.reading() as connection:
         named = referenced_paths(connection)
     own = PurePosixPath(path)
@@ -144,7 +144,7 @@ def _orphans(db_dir: DatabaseDir, contents: Contents, old: Iterable[OrphanFile])
 
 
 class _PublishedFile(NamedTuple):
-    """A published file, as it was recorded."""
+    """A published file as it was recorded."""
 
     path: Path
     bytes: int
@@ -172,7 +172,7 @@ def _published_files(db_dir: DatabaseDir, contents: Contents) -> Iterator[_Publi
 
 
 def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report: _Report) -> Iterator[Problem]:
-    """Reads every file, and yields those that are missing or have other bytes."""
+    """Read every file and yield a problem for those that are missing or have other bytes."""
     total, done = sum(file.bytes for file in files) or 1, 0
     for file in files:
         report("checking files", min(done / total, 1.0))
@@ -192,7 +192,7 @@ def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report:
 
 
 def _bad_row(table: str, row: Row) -> Problem:
-    """The problem of a row with an invalid path."""
+    """The problem for a row with an invalid path."""
     return in_catalog(f"a row of {table} is damaged: it refers to {row['path']!r}")
 
 
@@ -204,7 +204,7 @@ def _directory(
     Args:
         db_dir: The database directory.
         directory: The published directory.
-        expected: The digest of an artifact; for a snapshot's directory, the artifacts in the catalog.
+        expected: The digest of an artifact or, for a snapshot's directory, the artifacts in the catalog.
         remedy: The remedy for a problem.
     """
     path = str((directory / MANIFEST).relative_to(db_dir.path))
@@ -236,11 +236,11 @@ def _exists(db_dir: DatabaseDir, named: str) -> bool:
 
 
 _SHA256 = 64
-"""The number of hexadecimal digits."""
+"""The number of hexadecimal digits of a SHA-256."""
 
 
 def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
-    """The problems of rows that are in no chain; requires that every table could be read."""
+    """The problems of rows that are not in any chain. Requires that every table could be read."""
     for look in (
         _names,
         _tags,
@@ -261,7 +261,7 @@ def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Prob
 
 
 def _names(contents: Contents) -> Iterator[str]:
-    """The counter of changes, and names that differ from their case-folded form."""
+    """Contradictions about the counter of changes, and names that differ from their case-folded form."""
     facts = {r["name"]: r["value"] for r in contents["facts"]}
     if not str(facts.get("changes")).isdecimal():
         yield f"its counter of changes is {facts.get('changes')!r}"
@@ -296,7 +296,7 @@ def _id_maps(contents: Contents) -> Iterator[str]:
 
 
 def _ids(contents: Contents) -> Iterator[str]:
-    """Ids in no file of their map, or in two."""
+    """Ids that are in no file of their map, or in two."""
     limits: dict[int, int] = {r["id"]: 0 for r in contents["id_maps"]}
     for row in contents["id_segments"]:
         if row["map_id"] not in limits:
@@ -376,7 +376,7 @@ def _runs(contents: Contents) -> Iterator[str]:
 
 
 def _run(row: Any) -> TaskRun:
-    """The run in a row, without a check of its values."""
+    """The run in a row. Its values are not checked."""
     values = dict(row)
     return TaskRun(**values | {"published": tuple(json.loads(row["published"])), "replaced": _flag(row["replaced"])})
 
@@ -401,7 +401,7 @@ def _exports(contents: Contents) -> Iterator[str]:
 
 
 def _leader(contents: Contents) -> Iterator[str]:
-    """A lease that cannot be read."""
+    """The lease, if it cannot be read."""
     for row in contents["leader"]:
         if not all(is_sound(int, row[name]) for name in ("beat", "pid", "since")):
             yield "cannot read the leader of tasks"
@@ -437,7 +437,7 @@ def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
 
 
 def _read(decoded: Callable[[Any], Any], text: Any) -> Any:
-    """The decoded value; None when it cannot be decoded."""
+    """The decoded value. None if it cannot be decoded."""
     try:
         return decoded(text)
     except MISREAD:

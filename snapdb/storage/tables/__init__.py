@@ -1,6 +1,6 @@
 """Tables on disk: segments, commits, id maps, and compaction.
 
-What only writers need is imported on first use (PEP 562).
+Names that only writers need are imported on first use (PEP 562).
 """
 
 from typing import TYPE_CHECKING

@@ -21,10 +21,10 @@ _MAGIC = b"PAR1"
 
 
 class AddTable(NamedTuple):
-    """A new table with its first rows; the name must be free, or be that of the table that it replaces."""
+    """A new table with its first rows. The name must be free, or be that of the table that it replaces."""
 
     table_id: int
-    """A negative number, by which other changes of the same commit refer to the table; the commit assigns the real
+    """A negative number by which other changes of the same commit refer to the table. The commit assigns the real
     id."""
     name: str
     """The name of the table."""
@@ -33,39 +33,40 @@ class AddTable(NamedTuple):
     files: tuple[Segment, ...]
     """The files with its rows."""
     replaces: int | None = None
-    """The id of the table that it replaces; conflicts if that was changed since `base`."""
+    """The id of the table that it replaces. There is a conflict if that table was changed since `base`."""
     base: int = 0
     """The version at which the replaced table was read."""
 
 
 class Append(NamedTuple):
-    """More rows. Appends commute: one conflicts only if the table was dropped or has other columns."""
+    """Additional rows. Appends commute: there is a conflict only if the table was dropped or has other columns."""
 
     table_id: int
     """The id of the table."""
     columns: tuple[Column, ...]
-    """The table's columns when the rows were written."""
+    """The columns of the table when the rows were written."""
     files: tuple[Segment, ...]
     """The files with the rows."""
 
 
 class RemoveRows(NamedTuple):
-    """Removed rows; conflicts if one of them was removed since `base`."""
+    """Removed rows. There is a conflict if one of them was removed since `base`."""
 
     table_id: int
     """The id of the table."""
     file: Segment
-    """The file of removed rows, with one column `row_id`."""
+    """The file of removed rows, with a single column `row_id`."""
     base: int
     """The version at which the rows were read."""
     checked: int
     """The version up to which these rows were compared with those that other commits removed, without a match."""
     own: bool = False
-    """Whether some rows were added by this same commit, so that their ids hold only if no other commit adds rows."""
+    """Whether some rows were added by this same commit, in which case their ids are valid only if no other commit adds
+    rows."""
 
 
 class AlterColumns(NamedTuple):
-    """Other columns; conflicts if the table was changed since `base`."""
+    """New columns of a table. There is a conflict if the table was changed since `base`."""
 
     table_id: int
     """The id of the table."""
@@ -75,7 +76,7 @@ class AlterColumns(NamedTuple):
 
 
 class DropTable(NamedTuple):
-    """A dropped table, which older versions still have; conflicts if it was changed since `base`."""
+    """A dropped table, which older versions still have. There is a conflict if it was changed since `base`."""
 
     table_id: int
     """The id of the table."""
@@ -86,8 +87,8 @@ class DropTable(NamedTuple):
 class DropNames(NamedTuple):
     """Dropped graphs, snapshots (with their files), samplers and caches, which belong to no version.
 
-    Conflicts if one was changed meanwhile, or if a snapshot of one of the graphs, a sampler of one of the snapshots or
-    a cache of one of the samplers was created.
+    There is a conflict if one was changed concurrently, or if a snapshot of one of the graphs, a sampler of one of the
+    snapshots or a cache of one of the samplers was created.
     """
 
     graphs: tuple[str, ...]
@@ -97,7 +98,7 @@ class DropNames(NamedTuple):
 
 
 class AssignIds(NamedTuple):
-    """Dense ids from `limit` on for new keys of an id map; conflicts if others were assigned meanwhile."""
+    """Dense ids from `limit` on for new keys of an id map. Conflicts if other ids were assigned concurrently."""
 
     map_id: int
     """The id of the id map."""
@@ -106,13 +107,13 @@ class AssignIds(NamedTuple):
     limit: int
     """The number of ids assigned so far, which is the first new id."""
     file: Segment | None
-    """The new keys, after those of the files that it replaces; None: the append has no new key."""
+    """The new keys, after those of the files that it replaces. None if the append has no new key."""
     merged: tuple[str, ...] = ()
-    """The map's last files, which are small and merged into the new one."""
+    """The map's last files, which are small and are merged into the new one."""
 
 
 class LoadedFile(NamedTuple):
-    """A user's file, as it was when its rows were loaded into a table."""
+    """A user's file in the state in which its rows were loaded into a table."""
 
     path: str
     """The absolute path, with links resolved."""
@@ -123,7 +124,7 @@ class LoadedFile(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The files whose rows the same commit appends; conflicts if one was loaded before."""
+    """The files whose rows the same commit appends. There is a conflict if one was loaded before."""
 
     table_id: int
     """The id of the table."""
@@ -153,7 +154,7 @@ class LoadRecord(NamedTuple):
     """The record of a file that was loaded."""
 
     file: LoadedFile
-    """The file, as it was."""
+    """The file in its state at that time."""
     version: int
     """The version that loaded it."""
 
@@ -171,10 +172,10 @@ def loaded_files(catalog_db: CatalogDb, table_id: int, paths: Iterable[str]) -> 
 
 
 def stat_file(name: str) -> LoadedFile | None:
-    """A file as it is now, with links resolved; None when it does not exist.
+    """The current state of a file, with links resolved, or None if it does not exist.
 
     Raises:
-        InputError: it cannot be read, or is not a regular file.
+        InputError: The file cannot be read, or is not a regular file.
     """
     try:
         status = os.stat(name)
@@ -189,16 +190,16 @@ def stat_file(name: str) -> LoadedFile | None:
 
 
 def has_footer(name: str) -> bool:
-    """Whether a file begins and ends as a Parquet file, with a footer that fits into it; False for a missing one.
+    """Whether a file begins and ends as a Parquet file, with a footer that fits into it. False if it does not exist.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: The file cannot be read.
     """
     try:
         with open(name, "rb") as file:
             begin = file.read(len(_MAGIC))
             size = file.seek(0, os.SEEK_END)
-            # A file that another program is still writing has no footer yet: it is left for the next run.
+            # A file that another program is still writing has no footer yet, and is left for the next run.
             if size < 3 * len(_MAGIC):
                 return False
             file.seek(-2 * len(_MAGIC), os.SEEK_END)
@@ -210,7 +211,7 @@ def has_footer(name: str) -> bool:
     return begin == end == _MAGIC and length <= size - 3 * len(_MAGIC)
 
 
-# A transaction's changes are written into the catalog as one version, each after its requirements were checked:
+# A transaction's changes are written to the catalog as one version, each after its requirements were checked:
 # optimistic concurrency control, in which the write transaction serializes commits.
 
 
@@ -227,17 +228,17 @@ def now() -> int:
 
 
 def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None) -> int:
-    """Publishes the changes as one version; returns its number.
+    """Publish the changes as one version and return its number.
 
     Raises:
-        CommitConflict: a requirement of a change no longer holds; nothing was changed. With code 'ids-moved', keys need
-            new ids; with 'deletes-moved', rows must be compared with those that others removed.
-        BindError: a table's name was taken meanwhile.
+        CommitConflict: A requirement of a change no longer holds. Nothing was changed. With code 'ids-moved', keys need
+            new ids. With 'deletes-moved', rows must be compared with those that others removed.
+        BindError: The name of a table was taken concurrently.
     """
     by = author()
     with catalog_db.writing(publishes=True) as connection:
         (head, then, parent) = _head(connection)
-        # Times ascend strictly, even when the clock is set back: a time identifies one version (time travel).
+        # Times ascend strictly, even if the clock is set back, so that a time identifies one version (time travel).
         version, moment = head + 1, max(now(), then + 1)
         _check_new_ids(connection, changes)
         row = (version, moment, message, by, parent, "", "")
@@ -270,7 +271,7 @@ def author() -> str:
 
 
 def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
-    """Checks that appends assign ids to the new keys of every id map of their table, from the end of the map on."""
+    """Check that appends assign ids to the new keys of every id map of their table, starting at the end of the map."""
     new = {change.table_id for change in changes if isinstance(change, AddTable)}
     appended = {change.table_id for change in changes if isinstance(change, Append)} - new
     for table in appended:
@@ -291,14 +292,14 @@ def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) ->
 
 
 def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
-    """The id maps of a table that still has their key columns: rows without one have no keys."""
+    """The id maps of a table that still has their key columns. Rows without a key column have no keys."""
     fields = {c.field for c in current_columns(connection, table_id)}
     rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table_id,)).fetchall()
     return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
 
 
 def current_columns(connection: sqlite3.Connection, table_id: int) -> tuple[Column, ...]:
-    """The newest columns of a table; empty for a table that does not exist."""
+    """The newest columns of a table. Empty if the table does not exist."""
     query = "SELECT columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1"
     row = connection.execute(query, (table_id,)).fetchone()
     return () if row is None else decode_columns(row["columns"])
@@ -309,7 +310,7 @@ def current_columns(connection: sqlite3.Connection, table_id: int) -> tuple[Colu
 
 @dataclass(slots=True)
 class _CommitApplier:
-    """Writes the changes of one commit into the catalog, inside its transaction."""
+    """Writes the changes of a commit to the catalog, inside its transaction."""
 
     connection: sqlite3.Connection
     version: int
@@ -317,16 +318,16 @@ class _CommitApplier:
     time: int
     """The time of the new version."""
     facts: list[dict[str, Any]] = field(default_factory=list)
-    """The commit record: all changes, which the version's hash covers."""
+    """The commit record, which contains all changes and is covered by the version's hash."""
     own: dict[int, int] = field(default_factory=dict)
     """The negative ids by which changes refer to new tables → their real ids."""
 
     def apply(self, change: Change) -> None:
-        """Writes one change.
+        """Write one change.
 
         Raises:
-            CommitConflict: a requirement no longer holds.
-            BindError: a table's name was taken meanwhile.
+            CommitConflict: A requirement no longer holds.
+            BindError: The name of a table was taken concurrently.
         """
         match change:
             case AddTable():
@@ -358,7 +359,7 @@ class _CommitApplier:
                 self._record_loaded(change)
 
     def _add_table(self, change: AddTable) -> None:
-        """Creates a table with its first rows, after dropping the one that it replaces."""
+        """Create a table with its first rows, after dropping the one that it replaces."""
         if change.replaces is not None:
             replaced = self._live(change.replaces)
             self._require_unmoved(replaced, change.base, (*_ROWS, *_DEFINITION))
@@ -378,7 +379,7 @@ class _CommitApplier:
         self._note(table, "create", sum(f.rows for f in change.files), 0)
 
     def _remove_rows(self, change: RemoveRows) -> None:
-        """Removes rows, unless another commit removed one of them."""
+        """Remove rows, unless another commit removed one of them."""
         table = self._live(change.table_id)
         self._require_unmoved(table, change.base, ("append", *_DEFINITION) if change.own else _DEFINITION)
         self._require_unmoved(table, change.checked, ("delete",), code="deletes-moved")
@@ -387,13 +388,13 @@ class _CommitApplier:
         self._note(table, "delete", 0, change.file.rows)
 
     def _assign_ids(self, change: AssignIds) -> None:
-        """Writes the new keys of an id map, in place of the small files that were merged with them."""
+        """Write the new keys of an id map, in place of the small files that were merged with them."""
         if (file := change.file) is None:
             return
         first = change.limit
         for path in change.merged:
             row = self.connection.execute("DELETE FROM id_segments WHERE path = ? RETURNING first", (path,)).fetchone()
-            if row is None:  # a VACUUM merged it meanwhile, so that the new file's ids would be wrong
+            if row is None:  # a concurrent VACUUM merged it, so the new file's ids would be wrong
                 raise CommitConflict(
                     "the id files of a table were merged concurrently; run the statement again", code="ids-moved"
                 )
@@ -407,7 +408,7 @@ class _CommitApplier:
         self.facts.append({**facts, "merged": list(change.merged)})
 
     def _record_loaded(self, change: Loaded) -> None:
-        """Records files as loaded. The rows may outlive the table, whose id is never reused."""
+        """Record files as loaded. The rows may outlive the table, whose id is never reused."""
         table = self._live(change.table_id)
         for path, bytes_, modified in (files := [[f.path, f.bytes, f.modified] for f in change.files]):
             query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
@@ -422,13 +423,13 @@ class _CommitApplier:
         self.facts.append({"change": "loaded", "table": table, "files": files})
 
     def _live(self, table_id: int) -> int:
-        """The id of a table, which must not be dropped."""
+        """The id of a table. Raises CommitConflict if the table was dropped."""
         table = self.own.get(table_id, table_id)
         require_table(self.connection, table)
         return table
 
     def _drop(self, table: int) -> None:
-        """Marks a table as dropped."""
+        """Mark a table as dropped."""
         self.connection.execute("UPDATE tables SET dropped = ? WHERE id = ?", (self.version, table))
         self.facts.append({"change": "drop", "table": table})
         self._note(table, "drop", 0, 0)
@@ -441,33 +442,33 @@ class _CommitApplier:
         return row
 
     def _require_shape(self, table: int, columns: tuple[Column, ...]) -> int:
-        """The id of the newest columns, which must be these."""
+        """The id of the newest columns. Raises CommitConflict if they are not `columns`."""
         newest = self._shape(table)
         if newest["columns"] != encode_columns(columns):
             raise _moved(self.connection, table, f"its columns were altered by version {newest['since']}")
         return int(newest["id"])
 
     def _add_shape(self, table: int, columns: tuple[Column, ...]) -> int:
-        """Records columns; returns their id."""
+        """Record columns and return their id."""
         row = (table, self.version, encode_columns(columns))
         shape = self.connection.execute("INSERT INTO shapes (table_id, since, columns) VALUES (?, ?, ?)", row).lastrowid
         assert shape is not None
         return shape
 
     def _set_columns(self, table: int, columns: tuple[Column, ...]) -> None:
-        """Changes the columns of a table."""
+        """Change the columns of a table."""
         self._add_shape(table, columns)
         self.facts.append({"change": "columns", "table": table, "columns": json.loads(encode_columns(columns))})
 
     def _add_rows(self, table: int, file: Segment, shape: int) -> None:
-        """Adds a file of rows, whose ids follow those of the table's last file."""
+        """Add a file of rows, whose ids continue those of the table's last file."""
         (first,) = self.connection.execute(
             "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table,)
         ).fetchone()
         self._add_file(table, "rows", file, first, shape)
 
     def _add_file(self, table: int, kind: str, file: Segment, first: int, shape: int) -> None:
-        """Adds a file to the catalog and to the commit record."""
+        """Add a file to the catalog and to the commit record."""
         self.connection.execute(
             "INSERT INTO segments (table_id, kind, path, rows, bytes, sha256, first, added, shape) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -476,7 +477,7 @@ class _CommitApplier:
         self.facts.append({"change": kind, "table": table, **file_facts(file), "first": first})
 
     def _note(self, table: int, kind: str, added: int, removed: int) -> None:
-        """Adds to the counts of rows that the version added to and removed from a table."""
+        """Add to the counts of rows that the version added to a table and removed from it."""
         self.connection.execute(
             "INSERT INTO changes VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
             "SET rows_added = rows_added + excluded.rows_added, rows_removed = rows_removed + excluded.rows_removed",
@@ -484,7 +485,7 @@ class _CommitApplier:
         )
 
     def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str = "table-moved") -> None:
-        """Checks that no version after `base` made a change of these kinds; changes of this commit do not count."""
+        """Check that no version after `base` made a change of these kinds. Changes of this commit do not count."""
         marks = ", ".join("?" * len(kinds))
         other = self.connection.execute(
             f"SELECT version, kind FROM changes WHERE table_id = ? AND version > ? AND version < ? "
@@ -499,17 +500,17 @@ class _CommitApplier:
 
 
 def require_table(connection: sqlite3.Connection, table_id: int) -> None:
-    """Raises CommitConflict when the table was dropped or replaced."""
+    """Raise CommitConflict if the table was dropped or replaced."""
     row = connection.execute("SELECT dropped FROM tables WHERE id = ?", (table_id,)).fetchone()
     if row["dropped"] is not None:
         raise _moved(connection, table_id, f"it was dropped or replaced by version {row['dropped']}")
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:
-    """Checks that no table, graph or snapshot has a name: they share one namespace.
+    """Check that no table, graph or snapshot has this name. They share one namespace.
 
     Raises:
-        BindError: the name is taken.
+        BindError: The name is taken.
     """
     for kind, query in (
         ("table", "SELECT name FROM tables WHERE folded = ? AND dropped IS NULL"),
@@ -521,17 +522,17 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
 
 
 def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
-    """The conflict about a table that was changed."""
+    """The conflict for a table that was changed."""
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
     return moved(f"table {name} was changed concurrently: {how}", code=code)
 
 
 def file_facts(file: Segment) -> dict[str, str | int]:
-    """The entry of a file in a commit record."""
+    """The entry for a file in a commit record."""
     return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
 
 
-# Graphs, snapshots, samplers and caches: none is dropped while another uses it.
+# Graphs, snapshots, samplers and caches: none is dropped while another one uses it.
 
 
 class _OwnedKind(NamedTuple):
@@ -539,9 +540,9 @@ class _OwnedKind(NamedTuple):
 
     word: str
     moved: str
-    """The code of a conflict about a row of the kind."""
+    """The code of a conflict about a row of this kind."""
     of: str
-    """The owner's kind, which is also the column and the field that names the owner."""
+    """The kind of the owner, which is also the name of the column and of the field with the owner's name."""
     of_moved: str
     """The code of a conflict about the owner."""
 
@@ -553,10 +554,10 @@ _KINDS: dict[type, _OwnedKind] = {
 
 
 def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T:
-    """Inserts a sampler or cache, in the place of `before`, inside a transaction; returns it with its id.
+    """Inside a transaction, insert a sampler or cache in place of `before`, and return it with its id.
 
     Raises:
-        CommitConflict: `before` was changed, the owner was dropped, or another got the name meanwhile.
+        CommitConflict: `before` was changed, the owner was dropped, or the name was taken concurrently.
     """
     kind = _KINDS[type(thing)]
     if before is not None:
@@ -575,22 +576,22 @@ def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T
 
 
 def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
-    """Deletes a sampler or cache, which must be unchanged."""
+    """Delete a sampler or cache, which must be unchanged."""
     if not connection.execute(f"DELETE FROM {_KINDS[type(thing)].word}s WHERE id = ?", (thing.id,)).rowcount:
         raise _replaced(thing, "replaced or dropped")
 
 
 def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
-    """The conflict about a sampler or cache that was changed."""
+    """The conflict for a sampler or cache that was changed."""
     kind = _KINDS[type(thing)]
     return moved(f"{kind.word} {thing.name} was {what} concurrently", code=kind.moved)
 
 
 def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
-    """Deletes the rows of graphs, snapshots, samplers and caches, inside a transaction.
+    """Delete the rows of graphs, snapshots, samplers and caches inside a transaction.
 
     Raises:
-        CommitConflict: one was changed meanwhile, or one that depends on it was created.
+        CommitConflict: A row was changed concurrently, or one that depends on it was created.
     """
     for cache in change.caches:
         _remove(connection, cache)
@@ -618,7 +619,7 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
 
 
 def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sampler, of: type) -> None:
-    """Raises CommitConflict when a dropped snapshot or sampler has a sampler or cache."""
+    """Raise CommitConflict if a dropped snapshot or sampler has a sampler or cache."""
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:
@@ -626,10 +627,10 @@ def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sample
 
 
 def _check_unused(connection: sqlite3.Connection, table: str) -> None:
-    """Checks that no graph uses a dropped table.
+    """Check that no graph uses a dropped table.
 
     Raises:
-        CommitConflict: a graph that was created meanwhile uses it.
+        CommitConflict: A graph that was created concurrently uses the table.
     """
     for row in connection.execute("SELECT definition FROM graphs").fetchall():
         graph = decode(PropertyGraph, row["definition"])

@@ -17,23 +17,23 @@ from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 
 _MANY = 64
-"""Small files of a kind that a table may have before commits merge some."""
+"""The number of small files of one kind that a table may have before commits merge some."""
 _TIER = 1 << 12
-"""Bytes up to which a file is in the lowest tier; the bound of each further tier is `_FAN` times higher."""
+"""The size in bytes up to which a file is in the lowest tier. The bound of each further tier is `_FAN` times higher."""
 _FAN = 8
-"""The number of adjacent files of a tier from which on they are merged."""
+"""The number of adjacent files of a tier at which they are merged."""
 
 _SMALL = 32 << 20
-"""The size in bytes from which on a file is never merged."""
+"""The size in bytes from which a file is never merged."""
 _LARGEST = 256 << 20
-"""The most bytes of files that are merged into one."""
+"""The maximum total bytes of files that are merged into one."""
 
 _VERSION = "version"
-"""The column of merged deletes that has the version which removed a row."""
+"""The column of merged deletes with the version that removed a row."""
 
 
 class _Member(NamedTuple):
-    """A file as the catalog names it."""
+    """A file as the catalog records it."""
 
     path: str
     rows: int
@@ -42,21 +42,21 @@ class _Member(NamedTuple):
     first: int
     """The first row id or dense id of the file."""
     added: int
-    """The version that added it; 0 for ids, which belong to no version."""
+    """The version that added it. 0 for ids, which belong to no version."""
     shape: int
-    """The id of the columns that it was written with; 0 for ids."""
+    """The id of the columns with which it was written. 0 for ids."""
 
 
 class Merge(NamedTuple):
-    """Files of one owner that can be merged without changing what any version reads."""
+    """Files of one owner that can be merged without changing the data that any version reads."""
 
     kind: Literal["rows", "deletes", "ids"]
     owner: int
-    """The id of the table, or for ids of the id map."""
+    """The id of the table or, for ids, of the id map."""
     table: int
     """The id of the table."""
     name: str
-    """The name of the table, for messages."""
+    """The name of the table, for error messages."""
     members: tuple[_Member, ...]
     """The files, in order."""
 
@@ -73,7 +73,7 @@ class Merge(NamedTuple):
 def _adjacent_runs(
     members: Iterable[_Member], follows: Callable[[_Member, _Member], bool]
 ) -> Iterator[tuple[_Member, ...]]:
-    """Runs of two or more adjacent small members, each up to the largest sum of bytes.
+    """Runs of two or more adjacent small members, each of at most `_LARGEST` bytes.
 
     >>> small = [_Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
     >>> big = _Member("x", 1, 64 << 20, "", 3, 1, 1)
@@ -93,10 +93,12 @@ def _adjacent_runs(
 
 
 def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
-    """The groups of adjacent members to merge (tiered compaction, as in an LSM tree): fewer than 8 of each tier remain.
+    """The groups of adjacent members to merge by tiered compaction, as in an LSM tree.
 
-    A row is rewritten about once per tier: O(n log n) in all. Only if sizes alternate so that too many files would
-    remain, large ones are merged with the small ones between them.
+    Fewer than 8 of each tier remain.
+
+    A row is rewritten about once per tier: O(n log n) in total. Large files are merged with the small files between
+    them only if sizes alternate and too many files would otherwise remain.
 
     >>> small = [_Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
     >>> large = [_Member("x", 1, 20_000, "", 9, 1, 1), _Member("y", 1, 30_000, "", 10, 1, 1)]
@@ -110,7 +112,7 @@ def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
 
 
 def _grouped(run: Sequence[_Member], *, strict: bool) -> list[tuple[_Member, ...]]:
-    """All members, grouped by the file that they become.
+    """All members, grouped by the file into which they are merged.
 
     Args:
         run: Adjacent members.
@@ -125,7 +127,10 @@ def _grouped(run: Sequence[_Member], *, strict: bool) -> list[tuple[_Member, ...
 
 
 def _parts(groups: Sequence[tuple[_Member, ...]], least: int, top: int) -> Iterator[list[tuple[_Member, ...]]]:
-    """Runs of groups of at most `top` bytes, each joined if many are above `least`, and runs of larger groups."""
+    """Divide groups into runs of groups of at most `top` bytes and runs of larger groups.
+
+    A run of small groups is joined if many of them are larger than `least`.
+    """
     for low, some in groupby(groups, key=lambda group: _bytes(group) <= top):
         part = list(some)
         many = low and sum(_bytes(group) > least for group in part) >= _FAN
@@ -137,7 +142,7 @@ def _bytes(group: Iterable[_Member]) -> int:
 
 
 def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
-    """The merges of a table with too many small files, by `_tiers`; none for another table."""
+    """The merges of a table with too many small files, by `_tiers`. Other tables have none."""
     counts = connection.execute(
         "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
         (table, _SMALL),
@@ -150,7 +155,7 @@ def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
 
 
 def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
-    """The possible merges of a table; None: of all tables that are not dropped."""
+    """The possible merges of a table, or of all tables that are not dropped if `table` is None."""
     merges: list[Merge] = []
     for row in connection.execute(
         "SELECT id, name FROM tables WHERE dropped IS NULL AND ifnull(id = ?, true) ORDER BY id", (table,)
@@ -162,7 +167,7 @@ def find_merges(connection: sqlite3.Connection, table: int | None = None) -> lis
 def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator[Merge]:
     """The possible merges of a table's rows, deletes and ids."""
     named = "SELECT path, rows, bytes, sha256, first"
-    # The empty file of a new table is not merged: the table's first version reads only that file.
+    # The empty file of a new table is not merged, because the table's first version reads only that file.
     rows = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'rows' AND first + rows > 0"
     deletes = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'deletes' ORDER BY added, id"
     ids = f"{named}, 0, 0 FROM id_segments WHERE map_id = ? ORDER BY first"
@@ -176,7 +181,7 @@ def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator
 
 
 def _continues(before: _Member, after: _Member) -> bool:
-    """Whether the rows of a file follow those of another, with the same columns."""
+    """Whether the rows of a file continue those of another file, with the same columns."""
     return before.first + before.rows == after.first and before.shape == after.shape
 
 
@@ -186,7 +191,7 @@ def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[_Me
 
 
 def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
-    """The run, if it has two or more files."""
+    """The run if it has two or more files, else nothing."""
     return [tuple(run)] if len(run) > 1 else []
 
 
@@ -194,15 +199,16 @@ def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
 
 
 def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
-    """Replaces several files by one; returns False when they were changed meanwhile.
+    """Replace several files by one. Returns False if they were changed concurrently.
 
     Raises:
-        CorruptError: a file has other bytes than were published, which merging would hide.
+        CorruptError: A file has other bytes than were published. Merging would hide the damage.
     """
     db_dir = catalog_db.db_dir
     for member in merge.members:
         _check(db_dir, member)
-    # The long part, without a lock. The swap afterwards checks in one transaction that the files are still the same.
+    # The long part runs without a lock. The swap afterwards checks in one transaction that the files are still the
+    # same.
     file = _write(catalog_db, session, merge)
     try:
         with catalog_db.writing() as connection:
@@ -216,7 +222,7 @@ def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
 
 
 def _check(db_dir: DatabaseDir, member: _Member) -> None:
-    """Raises CorruptError where a file is missing or has other bytes."""
+    """Raise CorruptError if a file is missing or has other bytes."""
     path = db_dir.inside(member.path)
     try:
         hashed: tuple[int, str] | None = hash_file(path)
@@ -254,7 +260,7 @@ def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
 
 
 def _table(catalog_db: CatalogDb, merge: Merge) -> Table:
-    """A table of the members, with the columns that they were written with."""
+    """A table of the members, with the columns with which they were written."""
     shape = merge.members[0].shape
     (row,) = catalog_db.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
     columns = decode_columns(row["columns"])
@@ -270,7 +276,7 @@ def _segments(merge: Merge) -> tuple[Segment, ...]:
 
 
 def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
-    """SELECT row_id and the version that removed it, which the catalog alone has for a file of one version."""
+    """SELECT row_id and the version that removed it. For a file of one version, only the catalog has that version."""
     parts = []
     for member, segment in zip(merge.members, _segments(merge), strict=True):
         source = parquet_files([segment], db_dir.path)
@@ -281,7 +287,7 @@ def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
 
 
 def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
-    """Replaces the rows of the members by one; returns False, without a change, when they were changed."""
+    """Replace the rows of the members by one. Returns False, without a change, if they were changed concurrently."""
     ids = merge.kind == "ids"
     table, more = ("id_segments", "0, 0") if ids else ("segments", "added, shape")
     for member in merge.members:
@@ -310,7 +316,7 @@ def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
 
 
 def _note(connection: sqlite3.Connection, merge: Merge, file: Segment, first: int) -> None:
-    """Adds the replacement to the hash chain of upkeep."""
+    """Add the replacement to the hash chain of upkeep."""
     last = connection.execute("SELECT number, hash FROM upkeep ORDER BY number DESC LIMIT 1").fetchone()
     number, parent = (last["number"] + 1, last["hash"]) if last else (1, "")
     change = {

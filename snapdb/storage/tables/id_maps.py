@@ -1,4 +1,4 @@
-"""Id maps: each key of a vertex table has a dense id, which never changes. New keys are appended in key order."""
+"""Id maps: a dense id for each key of a vertex table, which never changes. New keys are appended in key order."""
 
 import json
 import sqlite3
@@ -16,9 +16,9 @@ from snapdb.storage.tables.segments import write_query
 from snapdb.types import Column, Segment, Table
 
 _SMALL = 1 << 20
-"""Rows from which on a file of keys is not merged with new keys."""
+"""The number of rows from which a file of keys is not merged with new keys."""
 _TINY = 1 << 12
-"""Rows up to which rewriting a file of keys costs less than opening one more."""
+"""The number of rows up to which rewriting a file of keys costs less than opening one more file."""
 
 
 class IdMap(NamedTuple):
@@ -29,7 +29,7 @@ class IdMap(NamedTuple):
     table_id: int
     """The id of the table."""
     columns: tuple[Column, ...]
-    """The key's columns by their current names; in the files they are called k0, k1, …"""
+    """The key's columns, by their current names. In the files they are called k0, k1, …"""
     segments: tuple[Segment, ...]
     """The Parquet files, in the order of dense ids."""
 
@@ -45,7 +45,7 @@ class IdMap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IdMaps:
-    """The id maps of a catalog, read and created."""
+    """The id maps of a catalog, which are read and created here."""
 
     catalog_db: CatalogDb
 
@@ -55,12 +55,12 @@ class IdMaps:
             return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
 
     def read(self, map_id: int) -> IdMap:
-        """An id map as it is now; ids are only added, so that it serves older versions too."""
+        """The id map with an id, in its current state. Ids are only added, so it is also valid for older versions."""
         with self.catalog_db.reading() as connection:
             return _map(connection, map_id)
 
     def find(self, table: Table, key: Sequence[str]) -> IdMap | None:
-        """The id map of a table's key, or None when no graph has named that key."""
+        """The id map of a table's key, or None if no graph has named that key."""
         fields = tuple(c.field for c in _columns(table, key))
         with self.catalog_db.reading() as connection:
             rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
@@ -69,10 +69,10 @@ class IdMaps:
             return None if map_id is None else _map(connection, map_id)
 
     def ensure(self, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-        """The id map of a key, created with the keys of all versions for the first graph that names the key.
+        """The id map of a key. For the first graph that names the key, it is created with the keys of all versions.
 
         Raises:
-            CommitConflict: rows were appended meanwhile (code 'ids-moved').
+            CommitConflict: Rows were appended concurrently (code 'ids-moved').
         """
         db_dir = self.catalog_db.db_dir
         if id_map := self.find(table, key):
@@ -89,14 +89,14 @@ class IdMaps:
         except BaseException:
             _remove(db_dir, file)
             raise
-        if not added:  # another process created the same map meanwhile
+        if not added:  # another process created the same map first
             _remove(db_dir, file)
         id_map = self.find(table, key)
         assert id_map is not None
         return id_map
 
     def _record(self, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
-        """Inserts the map's row, unless the key has a map by now; returns whether it was inserted."""
+        """Insert the map's row, unless the key has a map by now. Returns whether it was inserted."""
         key = json.dumps([[c.field, c.type] for c in columns])
         with self.catalog_db.writing() as connection:
             if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
@@ -130,9 +130,9 @@ def assign_ids(
 ) -> AssignIds:
     """The ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
 
-    Small files at the map's end are merged into the new one: tiny ones always, others if they are not larger than what
-    follows them (a logarithmic method: each key is rewritten O(log n) times). So a map has few files after many small
-    commits.
+    Small files at the map's end are merged into the new one: tiny files always, others if they are not larger than the
+    files after them (a logarithmic method: each key is rewritten O(log n) times). A map thus has few files after many
+    small commits.
     """
     tail, size = len(id_map.segments), count
     while tail and id_map.segments[tail - 1].rows <= min(max(size, _TINY), _SMALL):
@@ -151,7 +151,7 @@ def assign_ids(
 
 
 def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir: DatabaseDir) -> str:
-    """SQL: SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order, in their Parquet forms."""
+    """SQL: SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order and in Parquet form."""
     names = [quote(c.name) for c in columns]
     keys = ", ".join(
         f"CAST({n} AS {parquet_form(c.type)}) AS k{i}" for i, (n, c) in enumerate(zip(names, columns, strict=True))
@@ -160,7 +160,8 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir
     query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}"
     order = ", ".join(f"k{i}" for i in range(len(columns)))
     if known:
-        # Few new keys against many known ones: a join with the few lets the scan of the known ones skip row groups.
+        # If few new keys are compared with many known ones, a join with the few lets the scan of the known keys skip
+        # row groups.
         same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
         old_keys = f"SELECT fresh.* FROM {parquet_files(known, db_dir.path)} AS known JOIN fresh ON {same}"
         query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({old_keys}) USING ({order})"
@@ -175,13 +176,13 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
 
 
 def _remove(db_dir: DatabaseDir, file: Segment | None) -> None:
-    """Removes a file that no catalog row names."""
+    """Remove a file that no catalog row names."""
     if file is not None:
         db_dir.disk.remove(db_dir.path / file.path)
 
 
 def _all_rows(catalog_db: CatalogDb, table: Table) -> Table:
-    """A table with the rows of every version of it, deleted ones included."""
+    """A table with the rows of all its versions, including deleted rows."""
     rows = catalog_db.rows(
         "SELECT s.*, p.columns FROM segments s JOIN shapes p ON p.id = s.shape "
         "WHERE s.table_id = ? AND s.kind = 'rows' ORDER BY s.first",

@@ -28,21 +28,21 @@ _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SI
 """Options of DuckDB's COPY for segments."""
 
 _BLOCK = 8 << 20
-"""Bytes that are copied and hashed at a time."""
+"""The number of bytes that are copied and hashed at once."""
 _FICLONE = 0x40049409
-"""The ioctl of Linux by which a file shares the blocks of another until one is written (a reflink)."""
+"""The ioctl of Linux with which a file shares the blocks of another until one of them is written (a reflink)."""
 
 
 def check_table(db_dir: DatabaseDir, table: Table) -> None:
-    """Checks that the table's files have the sizes that were committed; CorruptError names one that has not."""
+    """Check that the table's files have the committed sizes. Raises CorruptError for a file that does not."""
     check_files(db_dir, f"table {table.name}", (*table.segments, *table.deletes))
 
 
 def check_files(db_dir: DatabaseDir, owner: str, segments: Iterable[Segment]) -> None:
-    """Checks that the files have the sizes that were committed.
+    """Check that the files have the committed sizes.
 
     Raises:
-        CorruptError: a file is missing or cut short.
+        CorruptError: A file is missing or truncated.
     """
     for segment in segments:
         path = db_dir.inside(segment.path)
@@ -61,20 +61,21 @@ def write_segment(
     parameters: Parameters = None,
     supplied: Sequence[str] | None = None,
 ) -> Segment:
-    """Writes the rows of `query`, cast to `columns`, as a new segment.
+    """Write the rows of `query`, cast to `columns`, as a new segment.
 
     Args:
         db_dir: The database directory.
         session: The session that runs the query.
         folder: The folder, relative to the database directory, e.g. `tables/3`.
         columns: The columns of the table.
-        query: A user's query, whose columns are used in order; errors have a span in it.
+        query: A user's query, whose columns are used in order. Errors have a span in it.
         parameters: The parameters of the query.
-        supplied: The columns that the query supplies, in its order; None: all. The others get their default, or NULL.
+        supplied: The columns that the query supplies, in its order, or None for all. The others get their default, or
+            NULL.
 
     Raises:
-        DataError: NULL in a NOT NULL column.
-        DatabaseError: the disk failed.
+        DataError: A NOT NULL column has NULL.
+        DatabaseError: The disk failed.
     """
     supplied = [c.name for c in columns] if supplied is None else supplied
     given = {name.lower() for name in supplied}
@@ -95,7 +96,7 @@ def write_segment(
 def write_query(
     db_dir: DatabaseDir, session: SqlSession, folder: str, query: tuple[str, str, str], parameters: Parameters = None
 ) -> Segment:
-    """Writes the rows of a query in order, given as (prefix, the user's query, suffix)."""
+    """Write the rows of a query in order, given as (prefix, the user's query, suffix)."""
     prefix, text, suffix = query
     with _new_file(db_dir, folder) as path:
         try:
@@ -105,7 +106,7 @@ def write_query(
             if str(path) in error.message:
                 raise unwritten(path, error.message) from error
             raise
-        # File first, then its name: a version must not name a file that a power failure could still lose.
+        # The file is synced before its name: a version must not name a file that a power failure could still lose.
         db_dir.disk.settle(path)
         db_dir.disk.settle(path.parent)
         size, sha256 = hash_file(path)
@@ -114,7 +115,7 @@ def write_query(
 
 @contextlib.contextmanager
 def _new_file(db_dir: DatabaseDir, folder: str) -> Iterator[Path]:
-    """The path of a new file in a folder of the database, which is removed when the block fails."""
+    """Yield the path of a new file in a folder of the database. The file is removed if the block fails."""
     path = db_dir.path / folder / f"{fresh_name()}.parquet"
     try:
         db_dir.disk.make(path.parent)
@@ -128,7 +129,7 @@ def _new_file(db_dir: DatabaseDir, folder: str) -> Iterator[Path]:
 
 
 def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, columns: Sequence[Column]) -> None:
-    """Raises DataError where a NOT NULL column has NULL."""
+    """Raise DataError if a NOT NULL column has NULL."""
     required = [c for c in columns if not c.nullable]
     if not required:
         return
@@ -143,24 +144,24 @@ def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, col
             )
 
 
-# Copies of the user's Parquet files: read once, written once, hashed on the way.
+# Copies of the user's Parquet files: read once, written once, and hashed while they are copied.
 
 
 def copy_segment(
     db_dir: DatabaseDir, session: SqlSession, folder: str, source: str, report: Callable[[float], None]
 ) -> Segment:
-    """Copies a file as a segment. It is never a link: later changes of `source` do not change the database.
+    """Copy a file as a segment. It is never a link, so later changes of `source` do not change the database.
 
     Args:
         db_dir: The database directory.
-        session: Reads the file's footer, which has the number of rows and must fit the file's size.
+        session: The session that reads the file's footer, which has the number of rows and must match the file's size.
         folder: The folder, relative to the database directory.
         source: The path of the file.
-        report: Called with the share that is done; an error that it raises ends the copy.
+        report: Called with the share that is done. An error that it raises ends the copy.
 
     Raises:
-        InputError: the source cannot be read.
-        DatabaseError: the disk failed.
+        InputError: The source cannot be read.
+        DatabaseError: The disk failed.
     """
     rows = _rows(session, source)
     with _new_file(db_dir, folder) as path:
@@ -176,7 +177,7 @@ def copy_segment(
 
 
 def _rows(session: SqlSession, source: str) -> int:
-    """The number of rows of a file; InputError when its footer names bytes beyond its end."""
+    """The number of rows of a file. Raises InputError if its footer names bytes beyond the end of the file."""
     name = file_literal(source)
     (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
     (end,) = session.rows(
@@ -189,7 +190,7 @@ def _rows(session: SqlSession, source: str) -> int:
 
 
 def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple[int, str]:
-    """Copies a file; returns its size and SHA-256. Where blocks can be shared, it is only read, for the hash."""
+    """Copy a file and return its size and SHA-256. If blocks can be shared, it is only read for the hash."""
     digest = hashlib.sha256()
     with open(source, "rb", buffering=0) as reader, open(path, "wb", buffering=0) as writer:
         total = os.fstat(reader.fileno()).st_size
@@ -197,7 +198,7 @@ def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple
         with ThreadPoolExecutor(1) as pool:
             done, hashing = 0, pool.submit(int)
             while block := reader.read(_BLOCK):
-                # At most one block is hashed while the next is read and written; hashing and I/O release the GIL.
+                # At most one block is hashed while the next is read and written. Hashing and I/O release the GIL.
                 hashing.result()
                 hashing = pool.submit(digest.update, block)  # type: ignore[arg-type]
                 if not shared:
@@ -209,7 +210,7 @@ def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple
 
 
 def _share_blocks(source: int, target: int) -> bool:
-    """Whether the target shares the source's blocks now."""
+    """Share the source's blocks with the target, if possible. Returns whether they are shared."""
     with contextlib.suppress(OSError):
         fcntl.ioctl(target, _FICLONE, source)
         return True
@@ -217,7 +218,7 @@ def _share_blocks(source: int, target: int) -> bool:
 
 
 def _write(descriptor: int, block: bytes) -> None:
-    """Writes all of a block, in several calls where the system writes less."""
+    """Write all of a block, in several calls if the system writes less at once."""
     rest = memoryview(block)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
