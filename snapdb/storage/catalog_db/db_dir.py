@@ -105,9 +105,7 @@ class DatabaseDir:
     def catalog_uri(self) -> str:
         """The URI with which SQLite opens the catalog. Only a writer creates a missing catalog."""
         uri = f"file:{url_quote(str(self.catalog))}?mode={'ro' if self.read_only else 'rwc'}"
-        return (
-            f"{uri}&immutable=1" if self.immutable else uri
-        )  # otherwise SQLite would create a -shm file beside it
+        return f"{uri}&immutable=1" if self.immutable else uri  # otherwise SQLite would create a -shm file beside it
 
     def check_format(self, version: int, application: int) -> None:
         """Check that this snapdb reads a catalog with this format number and application id.
