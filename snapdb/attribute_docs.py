@@ -20,11 +20,11 @@ def document_attributes(cls: _Class) -> _Class:
 
     >>> from snapdb.loading.source import Share
     >>> print(Share.__doc__)  # doctest: +ELLIPSIS
-    A rank's batches of the rest of an epoch.
+    A rank's share of the rest of an epoch.
     <BLANKLINE>
     Attributes:
-        places (range): The numbers of the batches; those from `batches` on stand for the
-            epoch's first ones again.
+        places (range): The numbers of the batches. Numbers from `batches` on stand for the
+            epoch's first batches again.
         batches (int): The number of batches of the epoch, over all ranks.
         ...
     """
