@@ -93,6 +93,8 @@ class _PatchedFeature:
     """The ids with a newer row."""
     fill: Any
     """The value in the rows of all other ids."""
+    scarce: bool = False
+    """Whether the arrays are mapped, and memory cannot hold them beside the other arrays that batches read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -104,7 +106,8 @@ class _PatchedFeature:
 
     def read(self, ids: Array) -> Array:
         """Return a new array of the rows of these ids."""
-        return gather_over(self.base, self.newer, self.marks.overlay, self.fill, self.marks.count, ids)
+        marks, count = self.marks.overlay, self.marks.count
+        return gather_over(self.base, self.newer, marks, self.fill, count, ids, mapped=self.scarce)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,8 @@ class HistoryFeature(NamedTuple):
     """The vertex type, for messages."""
     keys: KeyReader | None = None
     """The keys of the vertex type, for messages."""
+    scarce: bool = False
+    """Whether the arrays are mapped, and memory cannot hold them beside the other arrays that batches read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -175,7 +180,7 @@ class HistoryFeature(NamedTuple):
         end = FOREVER if self.stop is None else self.stop
         # Bounds are exclusive, because a value at the seed's own time may be a consequence of the event to predict.
         bounds = np.full(len(ids), end) if before is None else np.minimum(before, end)
-        where = last_before(self.arrays.indptr, self.arrays.time, ids, bounds)
+        where = last_before(self.arrays.indptr, self.arrays.time, ids, bounds, mapped=self.scarce)
         without = np.flatnonzero(where < 0)
         if without.size and self.default is None:
             missing = np.unique(np.asarray(ids)[without])
@@ -187,7 +192,7 @@ class HistoryFeature(NamedTuple):
         # Ids without a value read any valid row, which is then overwritten, so that a single gather needs no branch per
         # id.
         where[without] = where.max()
-        out = gather(self.arrays.rows, where)
+        out = gather_mapped(self.arrays.rows, where) if self.scarce else gather(self.arrays.rows, where)
         out[without] = fill_value(self.dtype.name, self.default)
         return out
 
@@ -347,13 +352,17 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
     if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models need the remaining quarter
         return view
     features = {
-        kind: {
-            name: feature._replace(scarce=True) if isinstance(feature, ArrayFeature) else feature
-            for name, feature in named.items()
-        }
+        kind: {name: _read_ahead(feature) for name, feature in named.items()}
         for kind, named in view.node_features.items()
     }
     return replace(view, node_features=features)
+
+
+def _read_ahead(feature: Feature) -> Feature:
+    """Return the feature with reads that request the pages of many rows together. Sparse ones are read page by page."""
+    if isinstance(feature, ArrayFeature | HistoryFeature):
+        return feature._replace(scarce=True)
+    return replace(feature, scarce=True) if isinstance(feature, _PatchedFeature) else feature
 
 
 def _arrays(feature: Feature) -> Iterator[Array]:
@@ -366,4 +375,4 @@ def _arrays(feature: Feature) -> Iterator[Array]:
         case _SparseFeature():
             yield from (feature.base.indices, feature.base.values, feature.newer.indices, feature.newer.values)
         case HistoryFeature():
-            yield from (feature.arrays.rows, feature.arrays.time)
+            yield from feature.arrays

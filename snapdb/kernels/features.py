@@ -12,13 +12,13 @@ import platform
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
 from snapdb.arrays import Array, Int64s, UInt8s, UInt64s
 from snapdb.errors import CorruptError
 from snapdb.kernels import buffers
 from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import copy_line, fence_streams, kernel, prefetch, stream_line
+from snapdb.kernels.read_ahead import request_bytes, request_ranges, request_rows, stages
 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
 """The size in bytes from which a result is written past the caches. A smaller result is still cached when it is
@@ -173,38 +173,17 @@ def _gather_values(rows: Array, ids: Array, out: Array) -> int:
     return -1
 
 
-# Rows of a memory map that is larger than memory: the pages of a block of rows are requested together (MADV_WILLNEED),
-# so that the disk serves many requests in parallel, whereas page faults would wait one after another.
-_BLOCK = 1 << 12
-"""The number of rows whose pages are requested together. With more, pages could be evicted before they are read."""
-
-_madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
-
-
 def gather_mapped(rows: Array, ids: Array) -> Array:
     """`gather` for a memory map that is advised against readahead, with the same result and errors."""
-    if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or not hasattr(mmap, "MADV_WILLNEED"):
+    if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape:
         return gather(rows, ids)
     numbers = _numbers(ids)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
-    base, width = int(rows.ctypes.data), rows.nbytes // rows.shape[0]
-    # Pages are requested one block ahead of the copy, so that disk and processor work at the same time.
-    for first in range(0, numbers.size + _BLOCK, _BLOCK):
-        _ask(base, width, rows.shape[0], numbers[first : first + _BLOCK], mmap.PAGESIZE, mmap.MADV_WILLNEED)
-        done = slice(max(0, first - _BLOCK), first)
-        _gather_rows(rows, numbers[done], out[done])
+    for coming, ready in stages(numbers.size, 2, mapped=True):
+        if coming.stop > 0:
+            request_rows(rows, numbers[coming])
+        _gather_rows(rows, numbers[ready], out[ready])
     return out
-
-
-@kernel
-def _ask(base: int, width: int, count: int, ids: Array, page: int, advice: int) -> None:
-    """Request the pages of these rows. Ids that are not rows are ignored."""
-    for i in range(ids.size):
-        row = ids[i]
-        if 0 <= row < count:
-            first = (base + row * width) // page
-            past = (base + (row + 1) * width - 1) // page + 1
-            _madvise(np.uint64(first * page), np.uint64((past - first) * page), np.int32(advice))
 
 
 # Rows with an overlay: newer rows are in a separate array, found by a rank query on a bitmap, O(1) per row.
@@ -252,7 +231,9 @@ def empty_csr(like: Csr) -> Csr:
     return Csr(np.zeros(1, np.int64), like.indices[:0], like.values[:0])
 
 
-def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int, ids: Array) -> Array:
+def gather_over(
+    rows: Array, newer: Array, marks: Overlay, fill: Any, count: int, ids: Array, mapped: bool = False
+) -> Array:
     """A new array of the rows of ids: the newer row if there is one, else that of `rows`, else a row of `fill`.
 
     Args:
@@ -262,19 +243,23 @@ def gather_over(rows: Array, newer: Array, marks: Overlay, fill: Any, count: int
         fill: The value for rows that are in neither array.
         count: The number of rows. Ids are 0 ≤ id < count.
         ids: [n] the rows to gather.
+        mapped: Whether the arrays are memory maps that are advised against readahead.
 
     Raises:
         IndexError: An id is not 0 ≤ id < count.
     """
-    numbers = np.ascontiguousarray(ids, np.int64)
+    numbers = _read_only(np.ascontiguousarray(ids, np.int64))
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
     width = 1 if rows.ndim == 1 else rows.shape[1]
     blank = _as_words(np.full(width, fill, rows.dtype))
     old, new = (_as_words(array.reshape(array.shape[0], width)) for array in (rows, newer))
     target = out.reshape(numbers.size, width).view(blank.dtype)
-    bad = _gather_over(old, new, marks, blank, count, _read_only(numbers), target)
-    if bad >= 0:
-        raise IndexError(f"row {numbers[bad]} does not exist: there are {count} rows (numbered from 0)")
+    for coming, ready in stages(numbers.size, 2, mapped):
+        if coming.stop > 0:
+            _request_over(old, old.ctypes.data, new, new.ctypes.data, marks, numbers[coming], mmap.PAGESIZE)
+        bad = _gather_over(old, new, marks, blank, count, numbers[ready], target[ready])
+        if bad >= 0:
+            raise IndexError(f"row {numbers[ready][bad]} does not exist: there are {count} rows (numbered from 0)")
     return out
 
 
@@ -330,6 +315,21 @@ def _newer(marks: Overlay, id_: int) -> Any:
     if not bits & np.uint64(1):
         return np.int64(-1)
     return marks.ranks[word] + count_bits(words[word]) - count_bits(bits)
+
+
+@kernel
+def _request_over(
+    rows: Array, base: int, newer: Array, newer_base: int, marks: Overlay, ids: Int64s, page: int
+) -> None:
+    """Request the pages from which `_gather_over` reads; the arrays begin at the addresses `base` and `newer_base`."""
+    width = rows.itemsize * rows.shape[1]
+    for i in range(ids.size):
+        row = ids[i]
+        place = _newer(marks, row) if row >= 0 else np.int64(-1)
+        if 0 <= place < newer.shape[0]:
+            request_bytes(newer_base + place * width, newer_base + (place + 1) * width, page)
+        elif 0 <= row < rows.shape[0]:
+            request_bytes(base + row * width, base + (row + 1) * width, page)
 
 
 @kernel
@@ -395,10 +395,10 @@ def _copy(old: Csr, new: Csr, starts: Int64s, width: int, out: Csr) -> int:
 
 
 # The last event of a row before a bound, by binary search: O(log row) each.
-def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int64s:
+def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s, mapped: bool = False) -> Int64s:
     """[n] the last position of row ids[i] whose time is less than before[i], or -1. Of equal times it is the last one.
 
-    Times ascend within a row.
+    Times ascend within a row. `mapped`: whether the arrays are memory maps that are advised against readahead.
 
     >>> last_before(np.array([0, 3]), np.array([5, 7, 7]), np.array([0, 0, 0]), np.array([5, 6, 8])).tolist()
     [-1, 0, 2]
@@ -412,14 +412,22 @@ def last_before(indptr: Int64s, time: Int64s, ids: Array, before: Int64s) -> Int
     rows, times, wanted, bounds = (
         _read_only(np.ascontiguousarray(array, np.int64)) for array in (indptr, time, numbers, before)
     )
-    bad = _last_before(rows, times, wanted, bounds, out)
-    if bad >= 0 and not 0 <= numbers[bad] < indptr.size - 1:
-        raise IndexError(f"row {numbers[bad]} does not exist: there are {indptr.size - 1} rows (numbered from 0)")
-    if bad >= 0:
-        raise CorruptError(
-            f"the history of row {numbers[bad]} is damaged: an index is out of range; CHECK DATABASE lists the file"
-        )
+    # A row's bounds are read to find its times, so they are requested one block earlier.
+    for first, coming, ready in stages(numbers.size, 3, mapped):
+        if first.stop > 0 and times.size > 0:
+            request_rows(rows, wanted[first])
+            request_ranges(times, rows, wanted[coming])
+        bad = _last_before(rows, times, wanted[ready], bounds[ready], out[ready])
+        if bad >= 0:
+            raise _damaged_history(int(wanted[ready][bad]), indptr.size - 1)
     return out
+
+
+def _damaged_history(row: int, rows: int) -> Exception:
+    """The error of a row that does not exist, or whose range is outside of the times."""
+    if not 0 <= row < rows:
+        return IndexError(f"row {row} does not exist: there are {rows} rows (numbered from 0)")
+    return CorruptError(f"the history of row {row} is damaged: an index is out of range; CHECK DATABASE lists the file")
 
 
 @kernel

@@ -16,7 +16,7 @@ import pytest
 import snapdb
 from snapdb.sampling import vertex_input
 from tests.support.inside.graph import ArrayFeature, for_random_reads
-from tests.support.inside.kernels import gather, gather_mapped
+from tests.support.inside.kernels import gather, gather_mapped, gather_over, last_before, overlay
 from tests.support.inside.loading import _pages_read
 from tests.support.inside.storage import available_memory, map_array, read_singly
 from tests.support.streams import settles
@@ -134,6 +134,67 @@ def test_rows_that_are_asked_for_ahead_are_the_same_rows(disk: Path) -> None:
     assert gather_mapped(mapped, ids[:0]).shape == (0, 25)
     with pytest.raises(IndexError, match="row 30000 does not exist: there are 30000 rows"):
         gather_mapped(mapped, np.array([1, 30_000]))
+
+
+@pytest.mark.parametrize("width", [1, 25])
+def test_patched_rows_that_are_requested_ahead_are_the_same_rows(disk: Path, width: int) -> None:
+    rng = np.random.default_rng(width)
+    shape = () if width == 1 else (width,)
+    np.save(disk / "rows.npy", rng.random((30_000, *shape)).astype(np.float32))
+    np.save(disk / "newer.npy", rng.random((3_000, *shape)).astype(np.float32))
+    rows, newer = (map_array(disk / name) for name in ("rows.npy", "newer.npy"))
+    marked = np.sort(rng.choice(31_000, 3_000, replace=False))
+    for count in (0, 1, 4096, 4097, 20_000):
+        ids = rng.integers(0, 31_000, count)
+        plain, ahead = (
+            gather_over(rows, newer, overlay(marked, 31_000), 7.0, 31_000, ids, mapped=mapped)
+            for mapped in (False, True)
+        )
+        expected = np.full((31_000, *shape), 7.0, np.float32)
+        expected[:30_000], expected[marked] = rows, newer
+        assert np.array_equal(plain, expected[ids])
+        assert np.array_equal(ahead, plain)
+    with pytest.raises(IndexError, match="row 31000 does not exist: there are 31000 rows"):
+        gather_over(rows, newer, overlay(marked, 31_000), 7.0, 31_000, np.array([5] * 5000 + [31_000]), mapped=True)
+
+
+def test_a_history_that_is_requested_ahead_gives_the_same_rows(disk: Path) -> None:
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, 9, 20_000)
+    lengths[7] = 50_000  # more pages than are requested for one row
+    np.save(disk / "indptr.npy", np.concatenate([[0], np.cumsum(lengths)]))
+    np.save(disk / "time.npy", np.concatenate([np.sort(rng.integers(0, 1000, length)) for length in lengths]))
+    indptr, time = (map_array(disk / name) for name in ("indptr.npy", "time.npy"))
+    for count in (0, 1, 4097, 30_000):
+        ids, before = rng.integers(0, 20_000, count), rng.integers(0, 1100, count)
+        ids[: count // 10] = 7
+        plain = last_before(indptr, time, ids, before)
+        assert np.array_equal(last_before(indptr, time, ids, before, mapped=True), plain)
+        for id_, bound, found in list(zip(ids, before, plain, strict=True))[:500]:
+            row = time[indptr[id_] : indptr[id_ + 1]]
+            assert found == (indptr[id_] + (row < bound).sum() - 1 if (row < bound).any() else -1)
+    with pytest.raises(IndexError, match="row 20000 does not exist: there are 20000 rows"):
+        last_before(indptr, time, np.array([20_000]), np.array([1]), mapped=True)
+
+
+def test_features_with_newer_rows_are_read_ahead_too(disk: Path) -> None:
+    with snapdb.connect(disk / "d.snapdb") as db:
+        db.script("""
+            CREATE TABLE node AS SELECT range AS id, [range, 1]::FLOAT[2] AS f FROM range(300_000);
+            CREATE TABLE edge AS SELECT range AS a, (range + 1) % 300_000 AS b FROM range(300_000);
+            CREATE PROPERTY GRAPH g VERTEX TABLES (node KEY (id) FEATURES (f AS x)) EDGE TABLES (edge
+                SOURCE KEY (a) REFERENCES node DESTINATION KEY (b) REFERENCES node);
+            CREATE SNAPSHOT s OF g;
+            UPDATE node SET f = [-1, -1] WHERE id % 1000 = 0;
+            REFRESH SNAPSHOT s""")
+        statement = "SAMPLE FROM s SEEDS (SELECT id FROM node) AS node FANOUT (edge => [2]) BATCH 5000"
+        with db.stream(statement, threads=0) as stream:
+            view = for_random_reads(stream.view, stream.sampler.relations, available_memory())
+            ids = np.arange(0, 300_000, 17)
+            read = view.node_features["node"]["x"]
+            assert read.scarce
+            assert np.array_equal(read.read(ids), stream.view.node_features["node"]["x"].read(ids))
+            assert (read.read(ids)[ids % 1000 == 0] == -1).all()
 
 
 def test_a_view_that_fits_is_read_as_it_was(big: Any) -> None:
