@@ -150,8 +150,8 @@ def to_pyg(batch: Batch) -> Any:
     """
     if batch.layout == "BLOCKS":
         raise InputError(
-            "to_pyg() does not support LAYOUT BLOCKS, which repeats nodes at every hop, so that PyG would add up the "
-            "hops; call to_blocks(), or sample with LAYOUT NODES",
+            "to_pyg() does not support LAYOUT BLOCKS: it repeats nodes at every hop, and PyG would sum over all hops; "
+            "call to_blocks(), or sample with LAYOUT NODES",
             code="not-for-pyg",
         )
     pyg, batch = pyg_package("to_pyg()"), _with_int64(batch)

@@ -352,7 +352,7 @@ class _Age:
 def _collated(batches: list[Batch], **_: Any) -> None:
     """Raise an error: a DataLoader with batch_size=1 or more would collate several batches into one."""
     raise InputError(
-        "DataLoader must not collate batches, as each one is complete and has the number of seeds of BATCH; "
+        "DataLoader must not collate batches, because each one is complete and has the number of seeds of BATCH; "
         "write DataLoader(…, batch_size=None)",
         code="collate",
     )

@@ -121,7 +121,7 @@ class BatchFolder(Dataset[Batch]):
             IndexError: The folder has fewer batches.
         """
         if isinstance(index, bool) or not isinstance(index, int):
-            raise TypeError(f"the index of a batch must be an integer from 0, found {index!r}")
+            raise TypeError(f"the index of a batch must be a non-negative integer, found {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"batch {index} does not exist: there are {len(self)} (numbered from 0)")
         name = self._names[index]

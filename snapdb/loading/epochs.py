@@ -64,7 +64,7 @@ class Epochs:
             TypeError: The index is not an integer.
         """
         if isinstance(index, bool) or not isinstance(index, int):
-            raise TypeError(f"the index of a batch must be an integer from 0, found {index!r}")
+            raise TypeError(f"the index of a batch must be a non-negative integer, found {index!r}")
         places = self.share(epoch).places
         if not -len(places) <= index < len(places):
             raise IndexError(f"batch {index} does not exist: an epoch has {len(places)} batches here (numbered from 0)")

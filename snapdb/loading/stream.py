@@ -373,7 +373,7 @@ class MapStyle(Dataset[Given], Generic[Given]):
 def _cannot_renew() -> InputError:
     return InputError(
         "follow=True is supported only in the process that opened the stream; read it without "
-        "workers (num_workers=0, as the stream has its own threads), or open it without follow=True and call "
+        "workers (num_workers=0, because the stream has its own threads), or open it without follow=True and call "
         "stream.renew() in the process of the loop before each epoch, with workers that are not persistent",
         code="cannot-follow",
     )

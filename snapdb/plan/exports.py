@@ -286,7 +286,7 @@ def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
 def _unknown_option(name: Name, format_: FileFormat) -> ParseError:
     if name.text.lower() in _FOLDER_OPTIONS:
         return ParseError(
-            f"{name} is not supported, as COPY TO writes one file; leave it out, or write one COPY per part",
+            f"{name} is not supported, because COPY TO writes one file; leave it out, or write one COPY per part",
             span=name.span,
             code="unknown-option",
         )

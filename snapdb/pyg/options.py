@@ -217,11 +217,11 @@ def _check(given: Mapping[str, Any]) -> None:
         raise InputError(f"unknown argument {min(unknown)!r} of loaders of snapdb.pyg{hint}", code="pyg-argument")
     if given.get("shuffle") and (given.get("sampler") is not None or given.get("batch_sampler") is not None):
         raise InputError(
-            "shuffle=True and a sampler exclude each other, as the sampler orders the seeds; leave one of them out",
+            "shuffle=True and a sampler exclude each other, because the sampler orders the seeds; leave one out",
             code="pyg-argument",
         )
     for name in ("num_workers", "prefetch_factor"):
         if (count := given.get(name)) is not None and (not isinstance(count, int) or count < 0):
-            raise InputError(f"{name} must be an integer from 0, found {count!r}", code="pyg-argument")
+            raise InputError(f"{name} must be a non-negative integer, found {count!r}", code="pyg-argument")
     if given.get("batch_size", 1) is None:
         raise InputError("batch_size must be the number of seeds per batch, found None", code="pyg-argument")

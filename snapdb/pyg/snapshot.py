@@ -118,10 +118,7 @@ class SnapshotGraph:
         """Return the sampler with these options."""
         for name, meant in (("time_attr", TIME), ("weight_attr", WEIGHT)):
             if (given := getattr(words, name)) not in (None, meant):
-                raise InputError(
-                    f"{name}={given!r} does not exist in the snapshot, which has {meant!r}; pass {name}={meant!r}",
-                    code="pyg-argument",
-                )
+                raise InputError(f"the snapshot has no {name}={given!r}; pass {name}={meant!r}", code="pyg-argument")
         if words.time_attr is not None:
             self._check_timed()
         graph = self.graph if words.time_attr else self.graph.timeless()

@@ -79,7 +79,7 @@ def _check_device(name: str) -> None:
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
         raise InputError(
-            f"ON {name!r} is not available, as torch {torch.__version__} finds no CUDA device; "
+            f"ON {name!r} is not available, because torch {torch.__version__} finds no CUDA device; "
             "leave ON out to sample on the CPU, or install a torch built for CUDA on a machine with a GPU",
             code="device",
         )

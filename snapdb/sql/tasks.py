@@ -459,7 +459,8 @@ def _check_days(line: str, span: Span) -> None:
         next(CronSim(line, datetime(2000, 1, 1)))
     except (CronSimError, StopIteration):
         raise _bad(
-            f"USING CRON {line} never starts a run, as its months have no such day; write a day that they have", span
+            f"USING CRON {line} never starts a run, because its months have no such day; write a day that they have",
+            span,
         ) from None
 
 

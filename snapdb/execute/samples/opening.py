@@ -173,7 +173,7 @@ def open_stream(
         )
     if str(device).partition(":")[0] == "meta":
         raise ValueError(
-            f"device {str(device)!r} is not supported, as it stores no values; pass 'cpu', 'cuda' or 'cuda:1'"
+            f"device {str(device)!r} is not supported, because it stores no values; pass 'cpu', 'cuda' or 'cuda:1'"
         )
     options = StreamOptions(
         threads=threads,

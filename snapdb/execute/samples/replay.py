@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _CHANGED = (
-    "SEEDS returns other seeds now, as it reads data without versions (a file, registered data, another snapshot)"
+    "SEEDS returns other seeds now, because it reads data without versions (a file, registered data, another snapshot)"
 )
 _OTHERS = "the seeds passed are others; pass the same seeds with the same columns"
 
