@@ -82,7 +82,7 @@ class _Cli(click.Group):
 
 
 _format = click.option(
-    "--format", type=click.Choice(FORMATS), help="Output format.  [default: by the file extension of -o, or table]"
+    "--format", type=click.Choice(FORMATS), help="Output format.  [default: inferred from -o, otherwise table]"
 )
 
 
