@@ -1,1 +1,1 @@
-"""The command line, which reads keystrokes and files, and writes results to stdout and diagnostics to stderr."""
+"""The command line: reads keystrokes and files, and writes results to stdout and diagnostics to stderr."""

@@ -1,4 +1,4 @@
-"""`python -m snapdb_cli`, which is the same as `snapdb`."""
+"""Entry point of `python -m snapdb_cli`, which is equivalent to `snapdb`."""
 
 from .main import main
 

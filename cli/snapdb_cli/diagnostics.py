@@ -1,4 +1,4 @@
-"""Diagnostics on stderr and exit codes: progress messages, errors, and the signals that end the program."""
+"""Diagnostics on stderr and exit codes: progress messages, errors, and the signals that terminate the program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AGAIN = 0.05
 
 
 class Terminated(SystemExit):
-    """A signal ended the process. The exit code is 128 plus the number of the signal, as in a shell."""
+    """A signal terminated the process. The exit code is 128 plus the signal number, as in a shell."""
 
 
 @contextlib.contextmanager
@@ -45,8 +45,7 @@ def terminable() -> Iterator[None]:
     unraisable = sys.unraisablehook
 
     def send_again(swallowed: sys.UnraisableHookArgs) -> None:
-        # Python discards an exception of a signal handler that runs in a finalizer or in a callback of a weak
-        # reference.
+        # Python discards an exception from a signal handler that runs in a finalizer or in a weak-reference callback.
         if isinstance(swallowed.exc_value, Terminated):
             number = int(str(swallowed.exc_value)) - 128
             ended.clear()
@@ -88,7 +87,7 @@ _RANKS = (ExitCode.OK, ExitCode.RETRYABLE, ExitCode.FAILED, ExitCode.INTERRUPTED
 
 
 def worse(first: ExitCode, second: ExitCode) -> ExitCode:
-    """Return the exit code of a script with both results. RETRYABLE means that nothing else failed.
+    """Return the worse of two exit codes. A script returns RETRYABLE only if nothing else failed.
 
     >>> worse(ExitCode.RETRYABLE, ExitCode.FAILED).name
     'FAILED'
@@ -106,11 +105,11 @@ class Diagnostics:
 
     @property
     def narrates(self) -> bool:
-        """Whether stderr is a terminal and messages are wanted."""
+        """Whether stderr is a terminal and messages are enabled."""
         return self.terminal and not self.quiet
 
     def narrate(self, text: str) -> None:
-        """Write a line, on a terminal only."""
+        """Write a line if stderr is a terminal and messages are enabled."""
         if self.narrates:
             self.say(text)
 
@@ -120,7 +119,7 @@ class Diagnostics:
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Write a line to stderr. Characters that its encoding lacks are escaped."""
+        """Write a line to stderr. Characters missing from its encoding are escaped."""
         try:
             print(text, file=self.stream, flush=True)
         except UnicodeEncodeError:
@@ -129,9 +128,9 @@ class Diagnostics:
 
     @contextmanager
     def hears_warnings(self) -> Iterator[None]:
-        """Write warnings of the block, from any thread, as lines without their source location."""
+        """Write warnings raised in the block, in any thread, as lines without their source location."""
         with warnings.catch_warnings():
-            warnings.simplefilter("always", DataWarning)  # each statement may warn, even with the same text
+            warnings.simplefilter("always", DataWarning)  # several statements may issue the same warning
             warnings.showwarning = lambda message, *_: self.say(f"warning: {message}")
             yield
 
@@ -140,7 +139,7 @@ class Diagnostics:
 
         Args:
             error: The exception.
-            origin: The file whose text was running, or None.
+            origin: The file whose statements were running, or None.
         """
         code, text = _verdict(error)
         self.say(f"{text}\n  in {origin}" if origin is not None and code is not ExitCode.INTERRUPTED else text)

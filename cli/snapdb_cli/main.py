@@ -40,12 +40,12 @@ class _Cli(click.Group):
     """A group that accepts either a command and its arguments, or options and a database."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all parameters, or only --help before a command, because the others are for running statements."""
+        """Return all parameters, or only --help before a command, because the others apply only to statements."""
         params = super().get_params(ctx)
         return [p for p in params if p.name == "help"] if ctx.meta.get("command") else params
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. `ctx.meta["order"]` keeps the order of -c and -f, which click does not."""
+        """Parse the arguments. `ctx.meta["order"]` records the order of -c and -f, which click discards."""
         if args and args[0] in self.commands:
             ctx.meta["command"] = True
         else:
@@ -55,7 +55,7 @@ class _Cli(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run as a program. An error while the help is written is handled like any other."""
+        """Run as a program. Errors raised while writing the help are handled like all others."""
         try:
             return super().main(*args, **options)
         except OSError as error:
@@ -63,7 +63,7 @@ class _Cli(click.Group):
             sys.exit(Diagnostics().report(error))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run, and convert any exception to a line on stderr and an exit code."""
+        """Run the command, and convert any exception to a line on stderr and an exit code."""
         _open_what_is_closed()
         try:
             with terminable(), Diagnostics().hears_warnings():
@@ -212,7 +212,7 @@ def _check_database(ctx: click.Context, database: Path | None, read_only: bool) 
 
 
 def _check_prompt(output: Path | None, header: bool) -> None:
-    """Raise UsageError for options that have commands at the prompt instead."""
+    """Raise UsageError for options that the prompt replaces with commands."""
     if output is not None:
         raise click.UsageError("-o needs statements of -c, -f or stdin; at the prompt write \\o FILE")
     if not header:
@@ -220,7 +220,7 @@ def _check_prompt(output: Path | None, header: bool) -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Redirect a stream that the caller closed (`>&-`) to the null device, because Python's print ignores it too."""
+    """Redirect a stream that the caller closed (`>&-`) to the null device, because Python's print also ignores it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))

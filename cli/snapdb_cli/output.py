@@ -1,4 +1,4 @@
-"""The only writer of results to stdout: as a table for people, or streamed in a format for programs."""
+"""Writes all results to stdout: as a table for people, or streamed in a machine-readable format."""
 
 import json
 import os
@@ -25,29 +25,29 @@ pq = module_on_first_use("pyarrow.parquet")
 
 @dataclass(frozen=True, slots=True)
 class OutputStyle:
-    """The style of results, for formats that support it."""
+    """The result style, for formats that support one."""
 
     null: str | None = None
     """The text for NULL, or None for the default of the format."""
     header: bool = True
-    """Whether csv and tsv begin with the names of the columns."""
+    """Whether CSV and TSV output begins with the column names."""
     max_rows: int | None = None
-    """The maximum number of rows of a table, or None for all. The remaining rows are counted."""
+    """The maximum number of table rows, or None for all. Any further rows are only counted."""
     screen_rows: int | None = 40
     """The same limit for a table on a terminal."""
     seconds: bool = True
-    """Whether times on a terminal are cut to the second."""
+    """Whether times on a terminal are truncated to seconds."""
     expanded: bool | None = False
-    """Whether a row is shown as lines of name and value. None means only on a terminal, if the table is too wide."""
+    """Whether rows are shown with one line per column. None means only on a terminal, for tables that are too wide."""
     hint: str = ""
-    """A hint about how to see the parts that a table on a terminal omits."""
+    """A hint on how to see the parts that a table on a terminal omits."""
 
 
 _Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], OutputStyle], Iterator[str]]
-"""Yields pieces of text for a schema and its batches. The first piece does not wait for a batch."""
+"""Yields pieces of text for a schema and its batches. The first piece does not depend on a batch."""
 
 _FLAT = Spelling(str, "", " ", PLAIN.not_finite, nested=JSON)
-"""Values in a delimited file: as in a table, but blobs are bare hexadecimal digits and nested values strict JSON."""
+"""Values of delimited files: as in tables, but blobs are bare hexadecimal digits and nested values are strict JSON."""
 
 
 def _rows(batch: pa.RecordBatch, spelling: Spelling) -> Iterator[tuple[str | None, ...]]:
@@ -85,7 +85,7 @@ def _objects(schema: pa.Schema, batch: pa.RecordBatch) -> Iterator[str]:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Return the names, with numbers for repeated ones, because most JSON readers keep only the last value of a key.
+    """Number repeated names to make them unique, because most JSON readers keep only the last value of a key.
 
     >>> _distinct(["a", "b", "a", "a_1"])
     ['a', 'b', 'a_1', 'a_1_1']
@@ -143,15 +143,15 @@ _TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
 )
 
 _Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
-"""Yields pieces of a file for a schema and its batches. An unfinished file cannot be read."""
+"""Yields pieces of a file for a schema and its batches. An incomplete file cannot be read."""
 
 _GROUP_ROWS = 122_880
-"""The number of rows in a row group, the same as in DuckDB."""
+"""The number of rows per row group, as in DuckDB."""
 _GROUP_BYTES = 64 << 20
 
 
 class _Drain:
-    """A file in memory whose content is read piece by piece."""
+    """An in-memory file whose content is read piece by piece."""
 
     closed = False
 
@@ -174,7 +174,7 @@ class _Drain:
         """Do nothing, because the pieces are in memory."""
 
     def taken(self) -> bytes:
-        """Return the bytes that were written since the last call."""
+        """Return the bytes written since the last call."""
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)
 
@@ -221,7 +221,7 @@ def _check(field: pa.Field) -> None:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield lists of batches with enough rows for a row group each."""
+    """Yield lists of batches, each list with enough rows for one row group."""
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -244,10 +244,10 @@ class _Pager(Protocol):
     """A stream that may show a result in a pager."""
 
     waited: float
-    """The number of seconds for which the pager has kept this process waiting so far."""
+    """The number of seconds this process has waited for the pager so far."""
 
     def takes_wide(self, lines: int) -> bool:
-        """Return whether the next result, of `lines` lines, may be wider than the screen."""
+        """Return whether the next result, which has `lines` lines, may be wider than the screen."""
 
 
 class Output:
@@ -280,12 +280,12 @@ class Output:
 
     @property
     def written(self) -> int:
-        """The number of results that were written to the current destination."""
+        """The number of results written to the current destination."""
         return self._written
 
     @property
     def waited(self) -> float:
-        """The seconds for which readers of results, such as a pager, have kept this process waiting so far."""
+        """The seconds this process has waited so far for readers of results, such as a pager."""
         return self._stdout.waited if isinstance(self._stdout, _Pager) else 0.0
 
     def write(
@@ -305,7 +305,7 @@ class Output:
             turn: Whether a table that is too wide for the terminal may be transposed, with one line per column.
 
         Raises:
-            InputError: The format is not for terminals, or allows only one result per file.
+            InputError: The format cannot be written to a terminal, or allows only one result per file.
         """
         stream = self._stdout if self._file is None else self._file
         if self.format in BINARY:
@@ -384,7 +384,7 @@ class Output:
 
 
 def _begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """Return the same batches with the first one computed, so a statement that fails immediately writes nothing."""
+    """Compute the first batch and return all of them, so that a statement that fails immediately writes nothing."""
     rest = iter(batches)
     first = next(rest, None)
     return rest if first is None else chain([first], rest)

@@ -23,7 +23,7 @@ class ScriptStep(NamedTuple):
 
     statement: Statement
     origin: str | None = None
-    """The name of its file, or None for the command line, stdin and the prompt."""
+    """The file name, or None for the command line, stdin and the prompt."""
 
 
 def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
@@ -40,10 +40,10 @@ def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path
 def steps(
     texts: Iterable[tuple[str, str | None]], diagnostics: Diagnostics, *, keep_going: bool = False
 ) -> tuple[list[ScriptStep], ExitCode]:
-    """Return the statements of all texts in order, and OK if all of them are valid. Each text has a file name.
+    """Return the statements of all texts in order, and OK if all are valid. Each text is paired with its file name.
 
-    Errors are reported. The caller should then run nothing, except with `keep_going`, where the other statements are
-    still returned.
+    Errors are reported. The caller should then run nothing, except with `keep_going`, which still returns the valid
+    statements.
     """
     parsed: list[ScriptStep] = []
     code = ExitCode.OK

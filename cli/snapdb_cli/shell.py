@@ -1,4 +1,4 @@
-"""The loop that runs statements and shows results, which scripts and the prompt share."""
+"""Runs statements and shows their results, for both scripts and the prompt."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ class _Front(Protocol):
     """The prompt, which asks the user to confirm statements."""
 
     def confirm(self, statement: Statement) -> bool:
-        """Return whether a typed statement should run. Statements of files need no confirmation."""
+        """Return whether a typed statement should run. Statements from files need no confirmation."""
 
     def abandon(self) -> None:
         """Discard the output of a result that ended before its last row."""
@@ -48,7 +48,7 @@ class Shell:
         self.output = output
         self.diagnostics = diagnostics
         self.keep_going = keep_going
-        """Whether the following statements run after a failed one."""
+        """Whether to continue after a failed statement."""
         self.parameters = parameters
         """The values of the `$name` parameters of the statements."""
         self.timing = False
@@ -96,7 +96,7 @@ class Shell:
             self._abandon()
             return self.diagnostics.report(error, step.origin)
         if self.timing:
-            paused = self.output.waited - waited  # the time in which the user read
+            paused = self.output.waited - waited  # the time that the user spent reading
             self.diagnostics.say(f"Time: {time.perf_counter() - started - paused:.3f} s")
         return ExitCode.OK
 

@@ -50,7 +50,7 @@ def _pager_command(setting: str) -> str | None:
 
 
 class Pager(io.TextIOBase):
-    """A stdout that starts a pager once a result is longer than the terminal is high.
+    """A stdout that starts a pager once a result exceeds the height of the terminal.
 
     A result ends with `flush`, which waits for the pager.
     """
@@ -60,7 +60,7 @@ class Pager(io.TextIOBase):
         self.setting = setting
         """`auto`, `on`, `off` or a command."""
         self.waited = 0.0
-        """The number of seconds for which a pager or another program has kept this process waiting."""
+        """The number of seconds this process has waited for a pager or another program."""
         self._wide = False
         self._held: list[str] = []
         self._lines = 0
@@ -77,7 +77,7 @@ class Pager(io.TextIOBase):
         return not self._piped and self._stream.isatty()
 
     def pipe(self, command: str | None) -> None:
-        """Send further output to a program. If `command` is None, wait for that program and return to the screen."""
+        """Pipe further output to a program. If `command` is None, wait for the program and return to the screen."""
         self._end()
         self._piped = command is not None
         if command is not None:
@@ -94,7 +94,7 @@ class Pager(io.TextIOBase):
         return self._wide
 
     def write(self, text: str) -> int:
-        """Hold the text back while it may still fit on the screen, otherwise pass it on.
+        """Buffer the text while it may still fit on the screen, otherwise pass it on.
 
         Raises:
             PagerClosed: The user closed the pager.
@@ -111,7 +111,7 @@ class Pager(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """End a result: show the text that was held back, or wait until the pager is closed."""
+        """End a result: show the buffered text, or wait until the pager is closed."""
         if self._piped:
             self._pass("")
             return
@@ -121,7 +121,7 @@ class Pager(io.TextIOBase):
         self._stream.flush()
 
     def drop(self) -> None:
-        """Discard the text that was held back of an incomplete result."""
+        """Discard the buffered text of an incomplete result."""
         self._held, self._lines, self._wide = [], 0, False
         if not self._piped:
             self._end()
@@ -158,7 +158,7 @@ class Pager(io.TextIOBase):
             raise PagerClosed from None
 
     def _end(self) -> None:
-        """Close the program's input and wait for it to end. Ctrl-C is then left to the program."""
+        """Close the program's input and wait for it to exit. Meanwhile only the program handles Ctrl-C."""
         program, self._program, self._piped = self._program, None, False
         if program is None:
             return
@@ -180,7 +180,7 @@ class Pager(io.TextIOBase):
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Ignore Ctrl-C in the block."""
+    """Ignore Ctrl-C during the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -192,7 +192,7 @@ def _deaf() -> Iterator[None]:
 
 
 class Progress:
-    """Shows the progress of long work, on a terminal only, from one second after the start until `stop`."""
+    """Shows the progress of long operations, only on a terminal, from one second after the start until `stop`."""
 
     def __init__(self, diagnostics: Diagnostics, title: str, *, delay: float = 1.0) -> None:
         self._stream = diagnostics.stream if diagnostics.narrates else None
@@ -218,7 +218,7 @@ class Progress:
             self._draw()
 
     def stop(self) -> None:
-        """Remove the line permanently, because the work is done or its output begins."""
+        """Remove the line permanently, because the operation is complete or its output begins."""
         self._timer.cancel()
         with self._lock:
             self._stopped = True

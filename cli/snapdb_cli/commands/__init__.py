@@ -1,4 +1,4 @@
-"""The subcommands of `snapdb`, and the execution of statements without a prompt.
+"""The `snapdb` subcommands, and statement execution without a prompt.
 
-Importing the package loads none of its modules.
+Importing the package does not import its modules.
 """

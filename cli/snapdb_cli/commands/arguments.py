@@ -1,4 +1,4 @@
-"""The arguments of the command line as values. Meaningless combinations are usage errors."""
+"""Command-line arguments as Python values. Meaningless combinations are usage errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DatabasePath(click.Path):
         super().__init__(path_type=Path)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-        """Return databases whose paths start with the text and, where one is valid, commands; otherwise directories."""
+        """Return the commands and database paths that start with the text, or directories if there are none."""
         places = [CompletionItem(place) for place in _databases(incomplete)]
         group = ctx.command
         commands: list[CompletionItem[Any]] = []
@@ -62,25 +62,25 @@ class _ConnectOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The given options. None means the default, of the program or of the prompt's configuration."""
+    """The given options. None selects the default of the program or of the prompt's configuration."""
 
     format: str | None = None
-    """The format of results, or None to infer it from the file extension of the output."""
+    """The result format, or None to infer it from the output file's extension."""
     output: Path | None = None
-    """The file for results, or None for stdout."""
+    """The output file, or None for stdout."""
     null: str | None = None
     """The text for NULL."""
     header: bool = True
-    """Whether csv and tsv have a header."""
+    """Whether CSV and TSV output has a header."""
     max_rows: int | None = None
-    """The maximum number of rows of a table that are shown."""
+    """The maximum number of table rows to show."""
     keep_going: bool = False
-    """Whether statements run after a failed one."""
+    """Whether to continue after a failed statement."""
     read_only: bool = False
     folders: tuple[Path, ...] = ()
     """The only directories that statements may read and write, or empty for all."""
     threads: int | None = None
-    """The maximum number of threads of the database, or None for one per core."""
+    """The maximum number of database threads, or None for one per core."""
     parameters: Mapping[str, Value] = field(default_factory=dict)
     """The values of the `$name` parameters of the statements."""
     config: bool = True
@@ -88,12 +88,12 @@ class Settings:
 
     @property
     def opening(self) -> _ConnectOptions:
-        """The keyword arguments with which the database is opened."""
+        """The keyword arguments for opening the database."""
         return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}
 
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
-"""The formats of `output`, which is not imported to print the help."""
+"""The formats of `output`, repeated here so that printing the help does not import that module."""
 
 _SUFFIXES = {
     ".arrow": "arrow",
@@ -112,9 +112,9 @@ _WITH_NULL = ("table", "csv", "tsv", "markdown")
 
 
 def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A002  # the option's name
-    """Return the given format, or that of the output's file extension, or None, which means a table.
+    """Return the given format, or the one implied by the output file's extension, or None for a table.
 
-    Tables are drawn as text for files without an extension, and for .txt and .log.
+    Files without an extension, and .txt and .log files, receive tables drawn as text.
 
     Raises:
         UsageError: No format has this extension.
@@ -160,17 +160,17 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Write only errors to s
 
 
 def module(name: str) -> ModuleType:
-    """Return a module of this package. Commands import theirs only when they run, so the help stays fast."""
+    """Import a module of this package. Commands import their modules only when they run, which keeps the help fast."""
     return importlib.import_module(f"snapdb_cli.{name}")
 
 
 def call(function: str, *args: object, **options: object) -> ExitCode:
-    """Call a function of this package, such as `commands.export.run`. Its module is imported now."""
+    """Call a function of this package, such as `commands.export.run`, and import its module first."""
     name, _, attribute = function.rpartition(".")
     code: ExitCode = getattr(module(name), attribute)(*args, **options)
     return code
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help, which lists examples."""
+    """Return the section of examples at the end of a command's help."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

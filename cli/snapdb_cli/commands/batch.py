@@ -45,7 +45,7 @@ class _AtomicFile:
 
 @contextmanager
 def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
-    """Yield a temporary file beside `path`, which is renamed to `path` if `kept` is set in the block.
+    """Yield a temporary file in the same directory, and rename it to `path` if the block sets `kept`.
 
     The new file gets the permissions of the old one. A pipe or device is written in place. Raises OSError if the file
     cannot be created.

@@ -25,7 +25,7 @@ def _checked_format(ctx: click.Context, param: click.Parameter, value: str) -> s
 
 
 def _format(text: str) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
-    """Return the option --format with a help text."""
+    """Return the --format option with the given help text."""
     return click.option(
         "--format",
         "output_format",

@@ -1,4 +1,4 @@
-"""`snapdb demo`: generates payments, and shows the way from tables to a trained model."""
+"""`snapdb demo`: an example with generated payments, from tables to a trained model."""
 
 import hashlib
 import tempfile
@@ -30,7 +30,7 @@ _Flags = npt.NDArray[np.bool_]
 
 
 def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
-    """Write the files accounts, payments and cases, and return their paths. The same seed writes the same rows."""
+    """Write the accounts, payments and cases files, and return their paths. The same seed produces the same rows."""
     rng = np.random.default_rng(seed)
     files = {name: folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")}
     cell = _cells(rng)
@@ -54,7 +54,7 @@ def _cells(rng: np.random.Generator) -> _Ints:
 
 
 def _opening_days(rng: np.random.Generator, cell: _Ints, burner: _Flags) -> _Ints:
-    """Return [accounts] days since the first day. Mules open their accounts in the weeks before their cell starts."""
+    """Return [accounts] opening days since the first day. Mules open theirs in the weeks before their cell starts."""
     opened = np.where(burner, rng.integers(-90, 150, _ACCOUNTS), -rng.integers(90, 2_000, _ACCOUNTS))
     for number, start in enumerate(_CELLS, start=1):
         opened[cell == -number] = start - rng.integers(5, 60, _MULES)
@@ -80,9 +80,9 @@ def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Fla
 
 
 def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
-    """Return a table of payer, payee, amount and paid_at, in the order of time.
+    """Return a table of payer, payee, amount and paid_at, sorted by time.
 
-    It has honest payments of all accounts and those of the rings, all of them after both accounts were opened.
+    It contains honest payments by all accounts and the rings' payments, none before both of its accounts were opened.
     """
     parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(_CELLS) + 1))]
     payer, payee = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
@@ -214,7 +214,7 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The database, and the function that shows text."""
+    """The database, and the function that displays text."""
 
     db: snapdb.Database
     echo: Callable[[str], None]
@@ -302,7 +302,7 @@ def _learn(stage: _Stage) -> dict[str, Predictions]:
     """)
     stage.echo(indent(_sample("jun", "june", "test").strip(), "    "))
     train = stage.db.stream(_sample("may", "may", "train"))
-    # Validation and test read epoch 0 each time. A network without graph layers reads no sampled edge.
+    # Validation and testing always read epoch 0. A network without graph layers ignores the sampled edges.
     valid, test = (list(stage.db.stream(_sample(*of))) for of in (("may", "may", "valid"), ("jun", "june", "test")))
     rivals: tuple[tuple[str, int, Iterable[Batch]], ...]
     rivals = (("features only", 0, list(train)), ("GraphSAGE", 2, train))
@@ -355,7 +355,7 @@ def _scorer(model: GraphSAGE, valid: Iterable[Batch]) -> Callable[[], float]:
 
 
 def _digest(batches: Iterable[Batch]) -> str:
-    """Return the first 32 digits of the SHA-256 digest of every tensor of every batch."""
+    """Return the first 32 digits of a SHA-256 digest over all tensors of all batches."""
     hashed = hashlib.sha256()
     for batch in batches:
         for tensors in (batch.n_id, batch.x, batch.edge_index):

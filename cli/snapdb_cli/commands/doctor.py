@@ -13,7 +13,7 @@ _COLUMNS = pa.schema([(name, pa.string()) for name in ("section", "item", "value
 
 
 def run(path: Path | None, output_format: str, diagnostics: Diagnostics) -> ExitCode:
-    """Show the report; return FAILED if a finding is a problem. With a table, the advice is written to stderr."""
+    """Show the report; return FAILED if a finding is a problem. In table format, the advice is written to stderr."""
     findings = list(diagnose(path))
     is_table = output_format == "table"
     rows = [dict(zip(_COLUMNS.names, astuple(finding), strict=True)) for finding in findings]

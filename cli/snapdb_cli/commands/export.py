@@ -36,12 +36,12 @@ def run(
     Args:
         path: The database.
         names: The names of samplers and snapshots.
-        diagnostics: The output for progress and errors.
-        folder: The folder of a single name, or the parent of one folder per name.
+        diagnostics: Receives progress and errors.
+        folder: The folder for a single name, or the parent of one folder per name.
         output_format: The format, or None for the default.
-        epochs: The number of epochs of samplers.
-        split: The split column of snapshots.
-        overwrite: Whether earlier exports are replaced.
+        epochs: The number of epochs to export per sampler.
+        split: The split column for snapshots.
+        overwrite: Whether to replace earlier exports.
 
     Raises:
         SnapdbError: A name is unknown, an option does not apply to it, or a folder is not empty.
@@ -101,7 +101,7 @@ def _resolve(known: Vocabulary, name: str) -> tuple[str, str]:
 
 @contextmanager
 def _existing(folder: Path) -> Iterator[None]:
-    """Create the folder for the block if it does not exist, and remove it at the end if it is empty."""
+    """Create the folder for the block if it does not exist, and remove it afterwards if it is empty."""
     existed = folder.exists()
     if not folder.parent.is_dir():
         raise InputError(f"cannot write {folder}: its parent folder does not exist", code="unwritable-file")

@@ -84,7 +84,7 @@ def wait(
 
     Raises:
         WaitTimeout: The timeout passed.
-        BindError: The name does not belong to a snapshot.
+        BindError: The name is not the name of a snapshot.
     """
     with connect(path, read_only=True) as database, Progress(diagnostics, f"waiting for {snapshot}") as progress:
         publication = database.wait_for(snapshot, newer_than, timeout)

@@ -67,7 +67,7 @@ def _none(path: Path) -> str:
 
 
 def _short(columns: str, output_format: str) -> str:
-    """Return the columns of a list. A table shows times to the second and fewer columns, so that errors fit."""
+    """Return the columns to list. A table shows fewer columns, and times to the second, so that error messages fit."""
     if output_format != "table":
         return columns
     spared = columns.replace("runs, created", "runs").replace("ended", "round(seconds, 2) AS seconds")

@@ -1,4 +1,4 @@
-"""The candidates at the cursor: keywords that a grammar accepts, and names that a query or an expression can use."""
+"""Completion candidates at the cursor: keywords that a grammar accepts, and names usable in a query or expression."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ class _Scope(NamedTuple):
 
 
 def _names(kind: str, texts: Sequence[str]) -> CandidateGroup:
-    """Return a group of names, which are offered before a letter is typed."""
+    """Return a group of names that are offered before anything is typed."""
     return CandidateGroup(kind, texts, "name")
 
 
@@ -47,7 +47,7 @@ def _functions(texts: Sequence[str]) -> CandidateGroup:
 
 
 def _sources(tokens: Sequence[Token]) -> dict[str, str]:
-    """Return the tables that a query reads, as keys of `columns_of`, by the qualifier of their columns.
+    """Map each column qualifier in a query to its table, as a key of `columns_of`.
 
     >>> from snapdb.sql.lexer import scan
     >>> _sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
@@ -101,7 +101,7 @@ def _behind(tokens: Sequence[Token], opened: int) -> int:
 
 
 def _groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """Return the candidates after the tokens `before` of a query or expression. `whole` is all of it."""
+    """Return the candidates after the tokens `before` of a query or expression. `whole` has all of its tokens."""
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
     if not before and not scope.tables:
@@ -133,7 +133,7 @@ def _clause(before: Sequence[Token]) -> str:
     for index in range(len(before) - 1, -1, -1):
         token = before[index]
         depth += {")": 1, "(": -1}.get(token.text, 0) if token.kind == "mark" else 0
-        # The ON of DISTINCT ON begins no clause.
+        # The ON of DISTINCT ON does not begin a clause.
         if depth <= 0 and token.word in CLAUSES and not (index and before[index - 1].word == "DISTINCT"):
             return token.word
     return ""
@@ -181,7 +181,7 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -
 
 
 def _values(whole: Sequence[Token], scope: _Scope) -> list[CandidateGroup]:
-    """Return the columns of the tables that are read, followed by functions and keywords of expressions."""
+    """Return the columns of the query's tables, followed by functions and expression keywords."""
     known = scope.known
     read = _sources(whole)
     columns: list[str] = []
@@ -196,7 +196,7 @@ _Names = Callable[[DatabaseNames, Spot], Sequence[CandidateGroup]]
 
 
 def _kinds(**labels: str) -> _Names:
-    """Return a function that offers the names of some kinds, with a label for each kind."""
+    """Return a function that offers the names of the given kinds, with a label for each kind."""
     return lambda known, spot: [_names(label, known.of(kind)) for kind, label in labels.items()]
 
 
@@ -216,7 +216,7 @@ def _columns_of_element(known: DatabaseNames, spot: Spot) -> Sequence[CandidateG
 
 
 def _columns_of_history(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """Return the columns of the last table after FROM, which is the table of a feature's history."""
+    """Return the columns of the last table after FROM, which contains a feature's history."""
     after = [
         follows.identifier.lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
     ]
@@ -256,7 +256,7 @@ _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
     "overlap": ("skip", "queue"),
     "catch_up": ("none", "last", "all"),
 }
-"""Option of a task → the words that it accepts."""
+"""Task option → the words it accepts."""
 
 
 def _task_options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
@@ -264,7 +264,7 @@ def _task_options(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
 
 
 def _task_values(known: DatabaseNames, spot: Spot) -> Sequence[CandidateGroup]:
-    """Return the words that the option before = accepts."""
+    """Return the words accepted by the option before the `=`."""
     return [CandidateGroup("", _TASK_OPTIONS.get(spot.before[-2].identifier.lower(), ()), "text")]
 
 
@@ -305,11 +305,11 @@ _PLACES: tuple[tuple[str, _Names], ...] = (
     (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
     (r"(WITH|STRING) LPAR" + _LISTED, _options),
 )
-"""Patterns of the terminals before a name, and the names that may follow. The first matching pattern counts."""
+"""Patterns of the terminals before a name, and the names that may follow. The first matching pattern applies."""
 
 
 def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
-    """Return the candidates at the cursor, names before keywords. If no grammar matches, they are those of a query."""
+    """Return the candidates at the cursor, names before keywords. If no grammar matches, return those of a query."""
     explained = _unexplained(spot)
     if explained is not None:
         inner = candidates(explained, known)
@@ -321,7 +321,7 @@ def candidates(spot: Spot, known: DatabaseNames) -> list[CandidateGroup]:
 
 
 def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
-    """Return the groups, with the keywords of several grammars in one order, in which OR REPLACE is last."""
+    """Return the groups, with the keywords of several grammars merged into one order that places OR REPLACE last."""
     eager = sorted(
         {text for group in groups if group.form == "word" and group.eager for text in group.texts},
         key=lambda text: (text.startswith("OR "), text),
@@ -330,7 +330,7 @@ def _merged(groups: Sequence[CandidateGroup]) -> list[CandidateGroup]:
 
 
 def _starts(spot: Spot) -> list[str]:
-    """Return the first words of statements, of DuckDB and snapdb."""
+    """Return the words with which statements of DuckDB and snapdb begin."""
     phrases = {words for slot in slots(spot) for words in (slot.words() if spot.before else slot.pairs())}
     return ["SELECT", *sorted(phrases | set(READS[1:]) | {"EXPLAIN"})]
 
@@ -396,7 +396,7 @@ def _sampled(spot: Spot) -> str:
 
 
 def _table(known: DatabaseNames, tokens: Sequence[Token]) -> str:
-    """Return the first name that is the name of a table, in lower case."""
+    """Return, in lower case, the first name that is a table name."""
     tables = {name.lower() for name in known.tables}
     identifiers = (token.identifier.lower() for token in tokens if token.kind in ("word", "quoted"))
     return next((name for name in identifiers if name in tables), "")

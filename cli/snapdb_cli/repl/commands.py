@@ -26,11 +26,11 @@ from snapdb_cli.repl.prompt import is_command, is_empty, trailing
 from snapdb_cli.repl.session import ReplSession
 
 _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "topic", "setting", "format", "query", "switch"]
-"""What completion offers for the argument: names of these kinds, or something else."""
+"""The candidates that completion offers for the argument: names of these kinds, or others."""
 
 
 class Leave(Exception):  # noqa: N818  # a request, not an error
-    """Ends the prompt."""
+    """Raised to end the prompt."""
 
 
 class _Command(NamedTuple):
@@ -139,7 +139,7 @@ def _unquoted(argument: str) -> str:
 
 
 def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
-    """Return names with a text beside each, in lines that fit the terminal.
+    """Format names and their descriptions in two columns that fit the terminal.
 
     >>> print(_two_columns([("a", "first"), ("long", "second")]))
       a     first
@@ -288,7 +288,7 @@ def _watch(session: ReplSession, argument: str) -> None:
 
 
 def _pace(argument: str) -> tuple[float, int | None]:
-    """Return the seconds and the number of runs, which are written as `2`, `2 5` or, as in psql, `i=2 c=5`."""
+    """Parse the interval in seconds and the number of runs from `2`, `2 5` or, as in psql, `i=2 c=5`."""
     seconds, count = 2.0, None
     for place, word in enumerate(argument.split()):
         name, equals, value = word.partition("=")
@@ -328,7 +328,7 @@ def _input(session: ReplSession, argument: str) -> None:
 
 
 def _edit(session: ReplSession, argument: str) -> None:
-    """Edit a statement in an editor. It is then the initial text of the prompt."""
+    """Open a statement in an editor. The edited text becomes the prompt's initial text."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     file, name = tempfile.mkstemp(suffix=".sql", prefix="snapdb-")
     path = Path(name)
@@ -344,7 +344,7 @@ def _edit(session: ReplSession, argument: str) -> None:
 
 
 def _history(session: ReplSession, argument: str) -> None:
-    """Show entries of the history, newest last: the last N, or those that contain a text."""
+    """Show history entries, newest last: the last N, or those that contain the given text."""
     entries = list(session.history.get_strings())
     if argument.isdigit():
         entries = entries[-int(argument) :]

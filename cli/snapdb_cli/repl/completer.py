@@ -21,11 +21,11 @@ from snapdb_cli.repl.words import CandidateGroup, DatabaseNames, phrases
 
 _MOST_SLIPS = 5
 _NEAR = 0.75
-"""The minimum similarity of a misspelt word and a candidate, where 1 means equal."""
+"""The minimum similarity between a misspelt word and a candidate, where 1 means equal."""
 
 
 def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
-    """Return the candidates that match `typed`, best first and otherwise in their order; all for an empty text.
+    """Return the candidates that match `typed`, best first, with ties in their original order; all for an empty text.
 
     Case is ignored. Candidates that contain the letters with gaps count only if none contains them without gaps, and
     misspellings count only if no candidate contains the letters at all.
@@ -56,7 +56,7 @@ def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
     if len(sought) < 2:
         return []
     letters = "[^\n]*?".join(map(re.escape, sought))
-    # All candidates are the lines of one text, because one search is faster than ten thousand.
+    # All candidates are joined into one text, one per line, because one search is faster than ten thousand.
     line = re.compile(rf"^(?:[^\n]*?[^a-z0-9\n])??{letters}[^\n]*$", re.MULTILINE)
     lines = set(line.findall("\n".join(candidates).lower()))
     if not lines:
@@ -133,7 +133,7 @@ _RESERVED = phrases(
     variadic, when, where, window, with
     """
 )
-"""Words that DuckDB or snapdb do not accept as names."""
+"""Words that DuckDB or snapdb does not accept as names."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -186,7 +186,7 @@ def suggest(text: str, known: DatabaseNames, after: str = "") -> list[str]:
 
 
 def complete(text: str, known: DatabaseNames, after: str = "") -> list[_Suggestion]:
-    """Return the completions between two texts, most likely first."""
+    """Return the completions for the position between two texts, most likely first."""
     command = text if is_command(text) else text[trailing(text) or len(text) :]
     if match := _COMMAND.match(command):
         return _in_command(command, known, match)

@@ -1,4 +1,4 @@
-"""The terminals that the grammars accept at the cursor. The parsers compute them, so completion agrees with them."""
+"""The terminals that the grammars accept at the cursor. The parsers compute them, so completion always matches."""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -100,13 +100,13 @@ def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
 
 
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
-"""Words that `pairs` omits, most of them synonyms of other words with which statements begin."""
+"""Words that `pairs` omits, mostly synonyms of other words that begin statements."""
 _HERE = "snapdb_cursor"
 """A placeholder for the word at the cursor."""
 _LONGEST = 4
 """The maximum number of words that are offered as one candidate, such as OR REPLACE PROPERTY GRAPH."""
 _CLAUSES = 8
-"""The number of choices inside any clause. More choices mean that the next clause may begin at the cursor."""
+"""The maximum number of choices inside a clause. More choices mean that the next clause may begin at the cursor."""
 _AGAIN = frozenset({"WITH", "EXCLUDE"})
 """Words with which several clauses begin."""
 
@@ -177,14 +177,13 @@ class Slot(NamedTuple):
 
 @cache
 def _fragments() -> dict[str, Finder]:
-    """Return the name of each grammar → the function that finds its SQL fragments."""
+    """Map the name of each grammar to the function that finds its SQL fragments."""
     return {family: load_family(family).fragments for family in sorted(FAMILIES)}
 
 
 def slots(spot: Spot) -> list[Slot]:
     """Return the state of each grammar that accepts the statement so far, or nothing if none does."""
-    # A placeholder for the word and the missing brackets complete the statement, so that its SQL fragments can be
-    # found.
+    # A placeholder word and the missing brackets complete the statement, so that its SQL fragments can be found.
     tail = f" {_HERE}{spot.closers}"
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
@@ -194,7 +193,7 @@ def slots(spot: Spot) -> list[Slot]:
 
 
 def _written(tokens: Sequence[Token], length: int) -> str:
-    """Return the tokens at their original positions, with blanks between them."""
+    """Return the text of the tokens at their original positions, padded with blanks."""
     text = [" "] * length
     for token in tokens:
         start = token.span.start - tokens[0].span.start
@@ -222,7 +221,7 @@ def _slot(family: str, source: str, cursor: int) -> Slot | None:
 
 
 def _types(family: str, tokens: Sequence[Token]) -> tuple[str, ...] | None:
-    """Return the terminals of some tokens, or None if the grammar does not accept them."""
+    """Return the terminals of the given tokens, or None if the grammar does not accept them."""
     interactive = parser(family).parse_interactive(tuple(tokens))
     try:
         return tuple(token.type for token in interactive.exhaust_lexer())

@@ -51,7 +51,7 @@ def loop(session: ReplSession, prompt: PromptSession[str] | None = None) -> None
         try:
             text = line(prompt, session)
         except KeyboardInterrupt:
-            continue  # the line is cleared
+            continue  # Ctrl-C clears the line
         except EOFError:
             if session.may_leave():
                 return
@@ -61,7 +61,7 @@ def loop(session: ReplSession, prompt: PromptSession[str] | None = None) -> None
 
 
 def run_line(session: ReplSession, text: str) -> bool:
-    """Run a line that was typed. Return False if the prompt ends."""
+    """Run a typed line. Return False if the prompt ends."""
     try:
         run_typed(session, text)
     except KeyboardInterrupt:

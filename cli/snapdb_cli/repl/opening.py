@@ -67,7 +67,7 @@ class _Opening:
         self._loaded = threading.Event()
 
     def begin(self, *_: object) -> None:
-        """Start importing the session's modules, and then open it. Called when the prompt has been drawn."""
+        """Start importing the session's modules, and then open the session. Called once the prompt has been drawn."""
         if self._loading is None:
             loop = get_app().loop
             self._loading = threading.Thread(target=self._load, args=(loop,), name="snapdb-loading", daemon=True)
@@ -92,10 +92,10 @@ class _Opening:
                 get_app().exit(exception=error)
 
     def wait(self) -> ReplSession:
-        """Return the session, and open it now if necessary. Raises KeyboardInterrupt at Ctrl-C."""
+        """Return the session, opening it first if necessary. Raises KeyboardInterrupt at Ctrl-C."""
         if self.session is None:
             if self._loading is not None:
-                self._loaded.wait()  # Ctrl-C in an import that another thread also runs may deadlock both
+                self._loaded.wait()  # Ctrl-C during an import that another thread also runs can deadlock both
             session: ReplSession = _load().open_session(*self._arguments)
             self.session, self.preferences = session, session.preferences
         return self.session
@@ -153,7 +153,7 @@ def _serve(opening: _Opening, settings: Settings, history: History) -> None:
             text = line(prompt, opening)
             session = opening.wait()
         except KeyboardInterrupt:
-            continue  # the line is cleared, or not run
+            continue  # Ctrl-C clears the line, or prevents it from running
         except EOFError:
             return
     if _load().run_line(session, text):

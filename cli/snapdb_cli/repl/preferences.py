@@ -1,4 +1,4 @@
-"""The user's configuration: a TOML file of preferences, and named queries beside it."""
+"""The user's configuration: a TOML file of preferences, and a folder of named queries next to it."""
 
 import os
 import re
@@ -83,7 +83,7 @@ def _preference(default: Any, read: Callable[[Any], Any], values: tuple[str, ...
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """The preferences for the behaviour of the prompt and the appearance of results."""
+    """Preferences for the prompt's behaviour and the appearance of results."""
 
     format: str = _preference("table", _one_of(*_FORMATS), _FORMATS, "how results are shown")
     null: str = _preference("NULL", _text, (), "what stands for NULL")
@@ -153,12 +153,12 @@ def config_file() -> Path:
 
 
 def start_file() -> Path:
-    """Return the path of the file of statements and commands to run when a prompt starts, which may not exist."""
+    """Return the path of the file whose statements and commands run when a prompt starts. It may not exist."""
     return config_file().parent / "rc.sql"
 
 
 def load(path: Path) -> tuple[Preferences, list[str]]:
-    """Return the preferences of a file, and its problems. Invalid entries are skipped."""
+    """Return a file's preferences and its problems. Invalid entries are skipped."""
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -178,7 +178,7 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class NamedQueries:
-    """The named queries, one file each, in a folder beside the configuration."""
+    """Named queries, one file per query, in a folder next to the configuration file."""
 
     def __init__(self) -> None:
         self._folder = config_file().parent / "queries"
@@ -195,7 +195,7 @@ class NamedQueries:
         """Return the text of a query in which arguments replace `$1`, `$2`, …
 
         Raises:
-            ValueError: No query has that name, or it takes another number of arguments.
+            ValueError: No query has that name, or it takes a different number of arguments.
         """
         return _filled(self._load(name), _split(arguments))
 
@@ -244,7 +244,7 @@ def _filled(text: str, arguments: Sequence[str]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Return the words between blanks. Quotes group several words, and are kept.
+    """Split the text at blanks. Quotes group several words, and are kept.
 
     >>> _split("a 'b c' 3")
     ['a', "'b c'", '3']

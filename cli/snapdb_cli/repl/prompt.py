@@ -1,4 +1,4 @@
-"""The input line: whether a text is complete, its colours, history, keys and toolbar. It needs no database yet."""
+"""The input line: completeness check, highlighting, history, key bindings and toolbar. It does not need a database."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ from snapdb.sql.lexer import check_characters, is_complete, scan
 from snapdb_cli.repl.preferences import Preferences
 
 _BARE = ("exit", "quit", "help", "?")
-"""Words that are commands when they are alone on a line."""
+"""Words that are commands when alone on a line."""
 
 
 def is_command(text: str) -> bool:
@@ -59,7 +59,7 @@ def _is_whole(text: str) -> bool:
 
 
 def is_empty(text: str) -> bool:
-    """Return whether a text contains no statement, but only blanks, semicolons or complete comments."""
+    """Return whether a text contains only blanks, semicolons and complete comments."""
     try:
         return all(token.text == ";" for token in scan(text))
     except SnapdbError:
@@ -79,7 +79,7 @@ def trailing(text: str) -> int | None:
 
 _PYGMENTS = {"default": "default", "dark": "monokai", "light": "friendly"}
 _STYLES = {Error: "class:unfinished", Keyword.Pseudo: "class:command"}
-"""Styles of the prompt for kinds of tokens. An unclosed string or comment is not an error while it is typed."""
+"""Prompt styles by token type. An unclosed string or comment is not an error while it is being typed."""
 
 
 class _Highlighter(Lexer):
@@ -110,7 +110,7 @@ def _pieces(text: str) -> StyleAndTextTuples:
 
 
 def _lines(pieces: StyleAndTextTuples) -> list[StyleAndTextTuples]:
-    """Return the same pieces by line."""
+    """Group the pieces by line."""
     lines: list[StyleAndTextTuples] = [[]]
     for style, text, *_ in pieces:
         first, *rest = text.split("\n")
@@ -163,7 +163,7 @@ class _Shared(FileHistory):
 
 
 _STATES = {"idle": "", "open": "*", "failed": "!"}
-"""State of the transaction → the mark beside the prompt."""
+"""Transaction state → the mark next to the prompt."""
 _STATE_NOTES = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
 
 

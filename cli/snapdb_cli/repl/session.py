@@ -33,11 +33,11 @@ from snapdb_cli.terminal import Pager, PagerClosed
 _COMMAND_LINE = re.compile(r"\s*[\\.][A-Za-z?!]")
 
 _NAMED = 8
-"""The maximum number of names in a question. The others are counted."""
+"""The maximum number of names in a question. Any further names are only counted."""
 
 
 class ReplSession:
-    """The state of one prompt, which commands change. It is the front end of its shell."""
+    """The state of one prompt, which commands change. It is also the front end of its shell."""
 
     def __init__(
         self,
@@ -62,18 +62,18 @@ class ReplSession:
         )
         self.history = InMemoryHistory() if history is None else history
         self.opening = settings.opening
-        """The keyword arguments of `connect` with which other databases are opened."""
+        """The keyword arguments of `connect` for opening other databases."""
         self._pager = pager
         self._ask = ask
         self.last = ""
         """The statements that ran last."""
         self.next_target = ""
-        """The file or program for the results of the next statements only."""
+        """The file or program that receives only the results of the next statements."""
         self.draft = ""
         """The initial text of the next prompt."""
         self._files: list[Path] = []
         self._of_file: str | None = None
-        """The format by the extension of the file for results, if any."""
+        """The format implied by the output file's extension, if any."""
         self._known: tuple[Vocabulary | None, DatabaseNames] = (None, DatabaseNames())
         """The names that the database last reported, and the same names for completion."""
         self.preferences = preferences or Preferences()
@@ -85,7 +85,7 @@ class ReplSession:
         return self.shell.database
 
     def confirm(self, statement: Statement) -> bool:
-        """Return whether a typed statement should run. The user confirms statements that remove something."""
+        """Return whether a typed statement should run. Asks the user before statements that remove something."""
         if self._ask is None or not self.preferences.confirm:
             return True
         text = _question(self.database, statement)
@@ -97,7 +97,7 @@ class ReplSession:
             self._pager.drop()
 
     def may_leave(self) -> bool:
-        """Return whether the prompt may end. The user confirms this if a transaction is open."""
+        """Return whether the prompt may end. Asks the user if a transaction is open."""
         if self._ask is None or self.state() != "open" or not self.preferences.confirm:
             return True
         return self._ask("a transaction is open; leave, and roll it back?")
@@ -126,7 +126,7 @@ class ReplSession:
         self._set_format()
         output.style = replace(
             output.style,
-            null=None if wanted.null == Preferences().null else wanted.null,  # by default, each format has its own text
+            null=None if wanted.null == Preferences().null else wanted.null,  # each format has its own default
             header=wanted.header,
             screen_rows=wanted.max_rows,
             seconds=wanted.times == "seconds",
@@ -175,7 +175,7 @@ class ReplSession:
         return code
 
     def open(self, path: str) -> None:
-        """Switch to another database, or to a temporary one for ''. After SnapdbError, the current one stays open."""
+        """Switch to another database, or to a temporary one for ''. On SnapdbError, the current one stays open."""
         place = Path(path).expanduser() if path else None
         opened = connect(place, **({} if place is None else self.opening))
         before, self.shell.database = self.shell.database, opened
@@ -193,7 +193,7 @@ class ReplSession:
     def send(self, target: str) -> None:
         """Send results to a file, with a leading `|` to a program, or with an empty target back to the screen.
 
-        A table is written in the format of the file's extension.
+        If the preferred format is table, the file's extension determines the format.
         """
         program = target.startswith("|")
         if program and self._pager is None:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """Return the words and phrases between the commas of a text."""
+    """Return the comma-separated words and phrases of a text."""
     return tuple(" ".join(phrase.split()) for phrase in text.split(","))
 
 
 RELATION = frozenset(phrases("FROM, JOIN, INTO, TABLE, DESCRIBE, SUMMARIZE, PIVOT, UNPIVOT"))
-"""Keywords that a table follows."""
+"""Keywords that precede a table name."""
 CLAUSES = RELATION.union(
     phrases("SELECT, WHERE, ON, USING, BY, HAVING, QUALIFY, LIMIT, OFFSET, VALUES, WITH, SET, OVER")
 )
@@ -54,20 +54,20 @@ SQL_WORDS = frozenset(
     for word in phrase.split()
     if word.isalpha()
 )
-"""The words of DuckDB's SQL that are offered."""
+"""The DuckDB SQL keywords that are offered."""
 
 
 class CandidateGroup(NamedTuple):
     """Candidates of one kind."""
 
     kind: str
-    """The kind, which is displayed beside the candidates."""
+    """The kind, which is displayed next to the candidates."""
     texts: Sequence[str]
     form: Literal["name", "word", "text"]
     """How the texts are inserted: names are quoted if necessary, words follow the case of the typed text, and texts are
     unchanged."""
     eager: bool = True
-    """Whether the candidates are offered before a letter is typed."""
+    """Whether the candidates are offered before anything is typed."""
 
 
 _LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags", "functions", "types")
@@ -115,13 +115,13 @@ class DatabaseNames:
         )
 
     def of(self, *kinds: str) -> list[str]:
-        """Return the names of some kinds, in that order."""
+        """Return the names of the given kinds, in that order."""
         return [name for kind in kinds for name in getattr(self, kind)]
 
     def edges_of(self, snapshot: str, *, vertices: bool = False) -> list[str]:
         """Return the edge types of a snapshot, or its vertex types, or all types if there is no such snapshot.
 
-        Only edges have a column e_id.
+        Only edges have an e_id column.
         """
         elements = self.elements_of.get(snapshot.lower())
         if elements is None:
