@@ -32,7 +32,7 @@ _BATCH = 500_000
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 """The types of keys that are looked up without a join."""
 _SPARSE = 8
-"""The maximum ratio of the key range to the number of keys for which a table over the whole range is used."""
+"""The maximum ratio of key range to key count at which a lookup table covers the whole range."""
 _REMEMBERED = 1 << 16
 """The number of files whose order is cached."""
 
@@ -52,7 +52,7 @@ class _Run(NamedTuple):
 
 
 def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, ever: bool = False) -> _KeyLookup | None:
-    """Return the lookup of keys among some vertices, or None if the keys are not integers or too sparse.
+    """Return a lookup of keys among the given vertices, or None if the keys are not integers or are too sparse.
 
     Args:
         session: The session that reads keys.
@@ -78,13 +78,13 @@ def _key_lookup(session: SqlSession, vertices: VertexData, key_type: str, *, eve
 
 
 def run_lookup(session: SqlSession, map_: IdMap, root: Path) -> _KeyLookup | None:
-    """Return the lookup by arithmetic of any key of any version, or None if the keys are not consecutive."""
+    """Return an arithmetic lookup for the keys of all versions, or None if the keys are not consecutive."""
     runs = _runs(session, map_, root)
     return _by_runs(runs) if runs and _in_order(session, map_, root, runs) else None
 
 
 def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
-    """Return the range of keys in each file of the map, or nothing if the keys are not consecutive integers."""
+    """Return the key range of each file of the map, or nothing if the keys are not consecutive integers."""
     if len(map_.columns) > 1 or not map_.limit or map_.columns[0].type not in _INTEGERS:
         return []
     rows = session.rows(key_bounds(map_.segments, root))
@@ -100,7 +100,7 @@ def _runs(session: SqlSession, map_: IdMap, root: Path) -> list[_Run]:
 
 
 def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
-    """Return whether each file has every key of its range, ascending with the ids. A merged file may not."""
+    """Return whether each file has every key of its range, in ascending order of ids. A merged file may not."""
     files = list(zip(runs, map_.segments, strict=True))
     if any(run.length != file.rows for run, file in files):
         return False
@@ -115,7 +115,7 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
     (count,) = session.rows(f"SELECT count(*) FROM ({known}) WHERE {' OR '.join(each)}")[0]
     if int(count) != sum(run.length for run, _ in new):
         return False
-    # This limits the memory. Files that are no longer cached are checked again.
+    # Limits memory use. Files that are no longer cached are checked again.
     if len(_in_order_files) + len(new) > _REMEMBERED:
         _in_order_files.clear()
     _in_order_files.update(file for _, file in new)
@@ -123,7 +123,7 @@ def _in_order(session: SqlSession, map_: IdMap, root: Path, runs: list[_Run]) ->
 
 
 def _by_runs(runs: list[_Run]) -> _KeyLookup:
-    """Return the lookup by arithmetic, which is a binary search for the run of a key."""
+    """Return the arithmetic lookup, which finds the run of a key by binary search."""
     ordered = sorted(runs, key=lambda run: run.first)
     columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
     return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
@@ -140,7 +140,7 @@ def _alive_only(everyone: _KeyLookup, alive: Bools, keys: Int64s) -> Int64s:
 
 
 def edge_rows(data: EdgeData) -> str:
-    """Return a SELECT of every edge of the version, in any order, with its id, which is named ROW_ID."""
+    """Return a SELECT of every edge of the version, in any order, with the edge id as ROW_ID."""
     return table_rows(data.rows.table, data.rows.root, row_ids=True, ordered=False)
 
 
@@ -148,19 +148,19 @@ class DenseEdges:
     """Edges as record batches of source, destination, e_id and, if they exist, time, until and weight.
 
     All columns are int64, except for weights, which are float64. Rows are in table order if that is cheap. Iteration
-    raises DataError at the first edge that breaks a rule. Dangling edges are skipped, and counted under ON DANGLING
-    SKIP.
+    raises DataError at the first edge that breaks a rule. Under ON DANGLING SKIP, dangling edges are skipped and
+    counted.
     """
 
     def __init__(self, session: SqlSession, data: EdgeData, rows: str, *, gone: bool = False) -> None:
-        """Read the edges of `rows`, a SELECT like `edge_rows`.
+        """Read the edges of `rows`, a SELECT like that of `edge_rows`.
 
         Args:
             session: The session that reads them.
             data: The edge type.
             rows: The SELECT.
-            gone: Whether these edges were removed. They were checked when they were added, and their ends may be any
-                key of any version.
+            gone: Whether the edges were removed. Such edges were checked when they were added, and their ends may be
+                keys of any version.
         """
         self.skipped = 0
         self._session, self._data, self._rows, self._gone = session, data, rows, gone
@@ -180,7 +180,7 @@ class DenseEdges:
             seen += batch.num_rows
             self.skipped += batch.num_rows - dense.num_rows
             yield dense
-        if not all(lookups):  # a join omits dangling edges, which the number of rows reveals
+        if not all(lookups):  # a join omits dangling edges, which the row count reveals
             (rows,) = self._session.rows(f"SELECT count(*) FROM ({self._rows})")[0]
             self.skipped += rows - seen
         if self.skipped and element.on_dangling == "ERROR" and not self._gone:
@@ -238,7 +238,7 @@ def _numpy(column: Any) -> Array:
 
 
 def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> str:
-    """Return SELECT source, destination, e_id, … An end that is `looked_up` is its key, else its dense id by a join."""
+    """Return SELECT source, destination, e_id, … An end is its key if `looked_up`, else its dense id by a join."""
     element = data.rows.element
     chosen, joins = [], []
     sides = (

@@ -84,7 +84,7 @@ class Reading:
 
 
 def read_tables(context: BuildContext, snapshot: Snapshot) -> Mapping[str, Table]:
-    """Return case-folded name → table, for the tables at a snapshot's version."""
+    """Return the tables at a snapshot's version, by case-folded name."""
     return tables_at(context.store.catalog_db, snapshot.version)
 
 
@@ -141,7 +141,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
             values = batch.column(1)
             nulls += values.null_count
             weights[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
-        # NULL is an error only for edges of the snapshot. The table may have others, which are read in the same pass.
+        # NULL is an error only for edges of the snapshot. The same pass reads the table's other edges.
         missing = f"FROM ({rows.sql}) WHERE {quote(column)} IS NULL"
         if nulls and (count := session.rows(f"SELECT count(*) {missing}")[0][0]):
             shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))

@@ -13,11 +13,11 @@ from snapdb.sql_engine import SqlSession
 from snapdb.storage.artifacts import find_artifact, nearest_artifact
 
 _SORTED = 5_000_000
-"""The approximate number of edges that are read and sorted per second."""
+"""The approximate number of edges read and sorted per second."""
 _PATCHED = 1_000_000
-"""The approximate number of edges that are found and merged into a patch per second."""
+"""The approximate number of edges found and merged into a patch per second."""
 _WRITTEN = 500_000_000
-"""The approximate number of bytes that are written and synced per second."""
+"""The approximate number of bytes written and synced per second."""
 
 
 class Sketch(NamedTuple):
@@ -32,13 +32,13 @@ class Sketch(NamedTuple):
     form: str | None
     """The encoding of an adjacency, or None for vertices."""
     bytes: int
-    """The bytes of its own files, excluding shared ones."""
+    """The size in bytes of its own files, excluding shared ones."""
     reason: str
     """The reason for the encoding."""
     topology: str
     """The source of the edges: an existing topology, a patch, or a new one."""
     topology_bytes: int
-    """The bytes that would be written for shared files."""
+    """The number of bytes that would be written for shared files."""
     seconds: float
     """The estimated time of the build."""
 

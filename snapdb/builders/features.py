@@ -1,4 +1,4 @@
-"""The features of a snapshot's elements: an existing artifact, the nearest one patched, or one built from tables."""
+"""The features of a snapshot's elements: an existing artifact, a patched one, or one built from tables."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,14 +39,14 @@ _REBUILD_SHARE = 0.5
 
 
 class _UnfitError(Exception):
-    """Changed rows do not fit into existing arrays: their lists have another length, or the arrays are newer."""
+    """Changed rows do not fit into existing arrays: their lists have a different length, or the arrays are newer."""
 
 
 class _Changed(NamedTuple):
     """The difference from existing arrays."""
 
     source: FeatureSource
-    """The rows that were changed or added."""
+    """The changed or added rows."""
     growth: FeatureGrowth
     """The current classes and widths."""
     left: str | None
@@ -73,7 +73,7 @@ def vertex_features(context: BuildContext, session: SqlSession, data: VertexData
     """
     element, table = data.rows.element, data.rows.table
     specs, added = _own(element.features), added_rows(context.store.catalog_db, table, data.rows.root)
-    columns = data.features_of("")  # their types determine what grows, and no row is read
+    columns = data.features_of("")  # no row is read, only the types, which determine what grows
     growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 
@@ -155,7 +155,7 @@ def _lost(table: Table, before: Table) -> bool:
 def histories(
     context: BuildContext, session: SqlSession, data: VertexData, tables: Mapping[str, Table]
 ) -> dict[str, Path]:
-    """Return feature → the directory of its history, which is rebuilt completely when its table has changed."""
+    """Map each feature to the directory of its history, which is rebuilt completely when its table has changed."""
     histories_by_name = {}
     for spec in data.rows.element.features:
         if spec.history is not None:
@@ -234,7 +234,7 @@ def _patched(
     if rows > _REBUILD_SHARE * held:
         return None
     if change.left is not None and not has_lists(session, source, specs, change.left):
-        return None  # the length of lists in the base may come from removed rows
+        return None  # the base's list length may be that of removed rows
 
     def patch(directory: Path) -> dict[str, Any]:
         facts = write_feature_patch(session, source, specs, target, base.facts, directory, change.growth)

@@ -32,7 +32,7 @@ from snapdb.types import EdgeElement, Filter, Window
 
 
 class SnapshotFiles(NamedTuple):
-    """The directory of a snapshot that no catalog row names yet."""
+    """A snapshot directory that no catalog row references yet."""
 
     path: Path
     """The path of the directory."""
@@ -43,7 +43,7 @@ class SnapshotFiles(NamedTuple):
     works: Mapping[str, str]
     """Edge type → how its topology was obtained."""
     shared: Mapping[str, int]
-    """Edge type → the bytes that were written for its topology."""
+    """Edge type → the number of bytes written for its topology."""
     skipped: Mapping[str, int]
     """Edge type → the number of dangling edges that were skipped."""
 
@@ -136,7 +136,7 @@ def _edges(
     index: int,
     full: bool,
 ) -> EdgeLayout:
-    """Write one edge type in the encoding that is chosen for it, and return its layout."""
+    """Write one edge type in its chosen encoding, and return its layout."""
     element = data.rows.element
     adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)
@@ -256,7 +256,7 @@ def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacen
 def _selection(
     session: SqlSession, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
 ) -> EdgeSelection | None:
-    """Return the edges of the topology that window and filters select, as SQL would, or None for all edges."""
+    """Return the topology's edges that the window and filters select, as SQL would, or None for all edges."""
     element, window = data.rows.element, limits.window
     timed = element.event_time is not None and (window.start is not None or window.stop is not None)
     ends = (data.destination, data.source)
@@ -286,7 +286,7 @@ def _selection(
 
 
 def _may_be_static(adjacency: Adjacency) -> bool:
-    """Return whether some edge may have no time."""
+    """Return whether an edge may have no time."""
     return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
 
 
@@ -303,7 +303,7 @@ def _passing(session: SqlSession, data: EdgeData, filters: tuple[Filter, ...]) -
 
 
 def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
-    """Return the elements with the window and filters of the snapshot."""
+    """Return the elements with the snapshot's window and filters."""
     vertices = {
         name: vertex._replace(rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
         for name, vertex in data.vertices.items()
@@ -328,7 +328,7 @@ def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
 
 
 def edge_width(data: EdgeData) -> int:
-    """Return the bytes of one edge in rows: neighbour, edge id, times and weight."""
+    """Return the size in bytes of one edge in rows: neighbour, edge id, times and weight."""
     element = data.rows.element
     wide = 4 if data.source.id_map.limit < 2**31 else 8
     ids = 4 if data.rows.table.next_row < 2**31 else 8

@@ -32,7 +32,7 @@ class VertexData(NamedTuple):
     id_map: IdMap
     """The id map of the key."""
     known: str
-    """SELECT k0, k1, …, dense of every key that any version of the table has had."""
+    """SELECT k0, k1, …, dense of every key in any version of the table."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ class VertexData(NamedTuple):
 
     @property
     def keyed(self) -> str:
-        """A SELECT of the rows' columns and their dense id, which is named ROW_ID."""
+        """A SELECT of the rows' columns, and of their dense id as ROW_ID."""
         return self.numbered(self.rows.sql)
 
     @property
@@ -54,7 +54,7 @@ class VertexData(NamedTuple):
         return self.features_of(self.keyed)
 
     def features_of(self, rows: str) -> FeatureSource:
-        """Return the source of features for some rows, a SELECT of the columns and the dense id, named ROW_ID."""
+        """Return the feature source for the given rows, a SELECT of the columns and of the dense id as ROW_ID."""
         table, element = self.rows.table, self.rows.element
         return FeatureSource(element.name, rows, table.columns, self.id_map.limit, element.key)
 
@@ -66,7 +66,7 @@ class VertexData(NamedTuple):
         return plain and self.rows.table.rows == self.id_map.limit
 
     def numbered(self, rows: str) -> str:
-        """Return a SELECT of some rows' columns and their dense id, which is named ROW_ID."""
+        """Return a SELECT of the given rows' columns, and of their dense id as ROW_ID."""
         return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
 
     def alive(self, session: SqlSession) -> Bools | None:
@@ -104,7 +104,7 @@ class EdgeData(NamedTuple):
         return self.features_of(table_rows(self.rows.table, self.rows.root, row_ids=True, ordered=False))
 
     def features_of(self, rows: str) -> FeatureSource:
-        """Return the source of features for some rows, a SELECT of the columns and the edge id, named ROW_ID."""
+        """Return the feature source for the given rows, a SELECT of the columns and of the edge id as ROW_ID."""
         table = self.rows.table
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
@@ -154,7 +154,7 @@ def check_vertices(session: SqlSession, data: VertexData, new: str | None = None
     Args:
         session: The session that reads the rows.
         data: The vertex type.
-        new: A SELECT of the rows to check, if all others were checked before.
+        new: A SELECT of the rows to check, if all other rows have been checked already.
 
     Raises:
         DataError: Rows break a rule. The message has the count and three examples.
@@ -198,7 +198,7 @@ def _check_classes(session: SqlSession, element: VertexElement, target: str, cla
 
 
 def _check_unique(session: SqlSession, data: VertexData, new: str | None) -> None:
-    """Raise DataError if a key occurs twice, within the `new` rows or between these and others."""
+    """Raise DataError if a key occurs twice, either among the `new` rows or among these and the other rows."""
     element, rows = data.rows.element, data.rows.sql
     keys = quote_all(element.key)
     if new is not None:
@@ -317,13 +317,13 @@ def _ensure(context: BuildContext, session: SqlSession, table: Table, key: Seque
 
 
 def _shown(session: SqlSession, key: Sequence[str], rows: str) -> str:
-    """Return the keys of some rows as text."""
+    """Return the keys of the given rows as text."""
     texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in key)
     rows_ = session.rows(f"SELECT {texts} {rows}")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows_)
 
 
-# The same elements at another version of their tables, to find changes since then.
+# The same elements at another version of their tables, to find the changes since then.
 
 
 def vertices_at(context: BuildContext, data: VertexData, version: int) -> VertexData | None:
@@ -332,7 +332,7 @@ def vertices_at(context: BuildContext, data: VertexData, version: int) -> Vertex
 
 
 def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | None:
-    """Return the edge type with its tables at a version, or None if one did not exist."""
+    """Return the edge type with its tables at a version, or None if one of them did not exist."""
     tables = _tables(context, version)
     source, destination = _vertices_of(data.source, tables), _vertices_of(data.destination, tables)
     table = tables.get(data.rows.table.id)
@@ -354,7 +354,7 @@ def newest(*elements: VertexData | EdgeData) -> int:
 
 
 def _tables(context: BuildContext, version: int) -> dict[int, Table]:
-    """Return table id → the table at a version."""
+    """Return the tables at a version, by table id."""
     return {table.id: table for table in tables_at(context.store.catalog_db, version).values()}
 
 

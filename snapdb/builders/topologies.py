@@ -1,4 +1,4 @@
-"""The topology of an edge type at a version: found as an artifact, patched, or built from the table."""
+"""The topology of an edge type at a version: an existing artifact, a patched one, or one built from the table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Topology(NamedTuple):
     work: str
     """How the topology was obtained, for the user."""
     written: int = 0
-    """The bytes that were written for the topology."""
+    """The number of bytes written for the topology."""
 
 
 def topology(context: BuildContext, session: SqlSession, data: EdgeData, *, full: bool = False) -> Topology:
@@ -138,7 +138,7 @@ def _built(context: BuildContext, session: SqlSession, data: EdgeData, wanted: A
 
 
 def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
-    """Return the nearest topology with a patch of the changes since, or None if there is none or too much changed."""
+    """Return the nearest topology, patched with the changes since, or None if there is none or too much changed."""
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
     # A patch does not show which edges a vertex has, so a patched topology can be patched again only if no vertex
@@ -186,7 +186,7 @@ def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) 
 
 
 def rows_apart(one: EdgeData, other: EdgeData) -> int:
-    """Return an upper bound, from counts alone, of the number of rows in which two states of a table differ."""
+    """Return an upper bound, from counts alone, on the number of rows in which two states of a table differ."""
     first, second = one.rows.table, other.rows.table
     # Row ids are never reused, so their growth bounds the additions, and the growth of missing rows bounds the
     # removals.
@@ -234,7 +234,7 @@ def _edge_change(
         root: The rows of the base.
         patch: The patch on the base, or None. If there is one, no vertex was removed and no edge dangled.
         skipped: The number of dangling edges of `before`.
-        limits: The current number of dense ids of the sources, and of the destinations.
+        limits: The current number of dense ids for sources, and for destinations.
 
     Raises:
         CorruptError: The patch or the base lacks an edge that it should have.
@@ -247,7 +247,7 @@ def _edge_change(
         return _Change(removed, added, 0)
     lost = [_moved(session, a, b) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     won = [_moved(session, b, a) for a, b in ((before.source, after.source), (before.destination, after.destination))]
-    # A vertex whose row was replaced by one with the same key is in both sets, so its edges stay.
+    # A vertex whose row was replaced by one with the same key is in both sets, so its edges remain.
     orphaned = _orphaned(root, removed, _only(lost, won), limits)
     if orphaned.edge_id.size and after.rows.element.on_dangling == "ERROR":
         check_edges(session, after, edge_rows(after))
@@ -261,8 +261,8 @@ def _removed(
 ) -> tuple[EdgeArrays, int]:
     """Return the removed edges, read from the arrays that contain them, and the number of removed rows.
 
-    The number includes rows of dangling edges. If rows were only deleted, one pass over edge ids finds the edges, which
-    reads much less than the rows of the table.
+    The number includes rows of dangling edges. If rows were only deleted, the edges are found in one pass over edge
+    ids, which reads much less than the table's rows.
     """
     one, other = before.rows.table, after.rows.table
     if one.next_row > other.next_row:  # a refresh to an earlier version, so `before` is the later one
@@ -287,7 +287,7 @@ def _removed(
 
 
 def _at(rows: AdjacencyRows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArrays:
-    """Return the edges at positions of rows, which belong to `nodes`, or to all nodes if `nodes` is None."""
+    """Return the edges at the given positions in the rows of `nodes`, or of all nodes if `nodes` is None."""
     row = np.searchsorted(rows.indptr, positions, side="right") - 1
     return EdgeArrays(
         source=rows.indices[positions].astype(np.int64),
@@ -300,7 +300,7 @@ def _at(rows: AdjacencyRows, positions: Int64s, nodes: Int64s | None = None) -> 
 
 
 def _edges(session: SqlSession, data: EdgeData, rows: str | None, *, gone: bool = False) -> tuple[EdgeArrays, int]:
-    """Return rows with dense ends, and the number of dangling ones."""
+    """Return the edges with dense ends, and the number of dangling ones."""
     if rows is None:
         return _none(data), 0
     dense = DenseEdges(session, data, rows, gone=gone)
@@ -334,7 +334,7 @@ def _none(data: EdgeData) -> EdgeArrays:
 
 
 def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
-    """Return the edges of both."""
+    """Concatenate the edges of both arguments."""
 
     def both(name: str) -> Any:
         first, second = getattr(one, name), getattr(other, name)
@@ -344,7 +344,7 @@ def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
 
 
 def _moved(session: SqlSession, one: VertexData, other: VertexData) -> Int64s:
-    """Return the dense ids of the rows that `one` has and `other` lacks, ignoring other rows with their keys."""
+    """Return the dense ids of the rows that are in `one` but not in `other`, whether or not `other` has their keys."""
     if one.rows.table.state == other.rows.table.state:
         return np.empty(0, np.int64)
     if one.rows.element.on_duplicate != "ERROR":  # another row with the same key may have replaced it
@@ -366,13 +366,13 @@ def _plain(data: VertexData, rows: str) -> str:
 
 
 def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
-    """Return the ids that are only in the first of two sets, for sources and for destinations."""
-    # Ids are distinct within each set, which saves numpy a sort of both.
+    """Return the ids that are only in the first set, separately for sources and destinations."""
+    # Ids are distinct within each set, so numpy can skip sorting both to remove duplicates.
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
 
 def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
-    """Return the edges of the base with a removed vertex at an end, except for removed edges."""
+    """Return the base's edges that have a removed vertex at either end, except for removed edges."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
         positions = np.empty(0, np.int64)
