@@ -39,12 +39,12 @@ class VertexRows:
 
     @property
     def sql(self) -> str:
-        """A SELECT of the table's columns for filtered rows born in time, one per key if the graph selects one."""
+        """A SELECT of the table's columns for rows that pass filters and window, one per key if the graph selects one."""
         return self._select(quote_all(c.name for c in self.table.columns), plain=not self.given)
 
     @property
     def numbered(self) -> str:
-        """The same SELECT with the row ids, which are named `ROW_ID`."""
+        """The same SELECT with the row ids as `ROW_ID`."""
         return self._select(f"{quote_all(c.name for c in self.table.columns)}, {_ID}", plain=False)
 
     def _select(self, columns: str, *, plain: bool) -> str:
@@ -100,7 +100,7 @@ class EdgeRows:
 
     @property
     def sql(self) -> str:
-        """A SELECT of the table's columns and e_id, for filtered rows in the window with both ends in the snapshot."""
+        """A SELECT of the table's columns and e_id, for rows that pass filters and window and have both ends in the snapshot."""
         columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
         # Otherwise both ends of every edge exist, because a dangling edge is an error.
@@ -238,7 +238,7 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
 
 
 def deleted_beyond(session: SqlSession, root: Path, one: Table, other: Table) -> Int64s:
-    """Return the ids of the rows of `one` that are deleted in `other`, another version of the table, in any order."""
+    """Return, in any order, the ids of the rows of `one` that are deleted in `other`, another version of the table."""
     ids = _deleted(root, one, other)
     return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()
 

@@ -38,11 +38,11 @@ class Catalog:
     version: int
     """The version of the head, or 0 before the first commit."""
     tables: Mapping[str, Table]
-    """The tables by case-folded name. The other mappings have the same kind of keys."""
+    """The tables by case-folded name. The other mappings also use case-folded names as keys."""
     graphs: Mapping[str, PropertyGraph]
     snapshots: Mapping[str, Snapshot]
     stamp: tuple[int, int] = (0, 0)
-    """The number of writes to the catalog, and of replacements of files by merged ones."""
+    """The number of catalog writes, and the number of compactions that replaced files with merged ones."""
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     """The samplers. Samplers, caches and tasks have separate namespaces, so a table may have the same name."""
     caches: Mapping[str, Cache] = field(default_factory=dict)
@@ -50,10 +50,9 @@ class Catalog:
     tasks: Mapping[str, Task] = field(default_factory=dict)
     """The tasks."""
     retentions: Mapping[str, Retention] = field(default_factory=dict)
-    """Case-folded name of a graph → its retention, for graphs that have one."""
+    """Case-folded graph name → its retention, for graphs that have one."""
     loading: tuple[tuple[int, LoadedFile], ...] = ()
-    """The files that an open transaction loads, with the id of the table. Committed ones are in the catalog
-    database."""
+    """The files that an open transaction loads, with their table's id. Committed files are in the catalog database."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
     """A cache of the tables at recently read versions, without uncommitted changes."""
 
@@ -145,7 +144,7 @@ class Catalog:
                     tables[change.table_id] = replace(table, deletes=removed, rows=table.rows - change.file.rows)
                 case AlterColumns():
                     table = tables[change.table_id]
-                    # Existing files are not rewritten, so they keep the columns that they were written with.
+                    # Existing files are not rewritten, so they keep their original columns.
                     kept = tuple(replace(s, columns=s.columns or table.columns) for s in table.segments)
                     fields = max(table.fields, *(c.field for c in change.columns))
                     tables[change.table_id] = replace(table, columns=change.columns, segments=kept, fields=fields)
@@ -177,7 +176,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
     """
     with catalog_db.reading() as connection, catalog_db.db_dir.raise_if_misread():
         stamp = _stamp(connection)
-        # The usual case between two statements, which costs two rows of SQLite.
+        # The usual case between two statements, which reads only two SQLite rows.
         if known is not None and known.stamp == stamp:
             return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
@@ -240,7 +239,7 @@ def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known
             state=row["state"],
             next_row=known.next_row + row["added"],
         )
-    if known is not None:  # after ALTER, the whole table is read, with its sums from the start
+    if known is not None:  # after ALTER, the whole table is read, including its totals since creation
         (row,) = connection.execute(
             "SELECT t.id, t.name, max(c.version) state, sum(c.rows_added) added, sum(c.rows_removed) removed "
             "FROM tables t JOIN changes c ON c.table_id = t.id WHERE t.id = ? AND c.version <= ?",
@@ -300,7 +299,7 @@ def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[Segment
 
 
 def _kept(connection: sqlite3.Connection, table: str, kind: type[_S], known: Iterable[_S]) -> dict[str, _S]:
-    """Return snapshots, samplers or caches. Rows are immutable by id, so only new ones are decoded."""
+    """Return snapshots, samplers or caches. The row with a given id never changes, so only new rows are decoded."""
     read = {one.id: one for one in known}
     rows = connection.execute(f"SELECT id, folded FROM {table} ORDER BY id").fetchall()
     kept = {}
@@ -397,5 +396,5 @@ def _iso(time: int) -> str:
 
 
 def moment(microseconds: int) -> datetime:
-    """Return a time in UTC, from microseconds since 1970."""
+    """Convert microseconds since 1970 UTC to a datetime in UTC."""
     return _EPOCH + timedelta(microseconds=microseconds)

@@ -1,4 +1,4 @@
-"""The system tables, which are the source of SHOW and of `snapdb.<table>` in a query, and values as lists show them."""
+"""The system tables, which SHOW and `snapdb.<table>` in a query read, and the text of values in their rows."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def fields(columns: str) -> _Fields:
-    """Return the names and types of columns, which are written as in CREATE TABLE.
+    """Parse the names and types of columns, which are written as in CREATE TABLE.
 
     >>> fields("name VARCHAR, rows BIGINT")
     [('name', DataType(string)), ('rows', DataType(int64))]
@@ -112,18 +112,18 @@ def _window_now(snapshot: Snapshot) -> str:
 
 
 def _length(window: str | None) -> str:
-    """Return the length of a window without the syntax of SQL.
+    """Return a window's length without SQL syntax.
 
     >>> _length("INTERVAL '7 days'"), _length("interval (36) HOUR"), _length("400"), _length("2 * (3 + 4)")
     ('7 days', '36 hour', '400', '2 * (3 + 4)')
     """
     if window is not None and not _LITERAL.fullmatch(window):
-        return " ".join(window.split())  # an expression, whose parentheses have a meaning
+        return " ".join(window.split())  # an expression, in which parentheses are significant
     return " ".join(re.sub(r"(?i)\binterval\b|['()]", " ", window or "").split()).lower()
 
 
 SCHEMA = "snapdb"
-"""The schema under which queries read the system tables."""
+"""The schema name of the system tables in queries."""
 
 Due = Callable[[Schedule, int], int | None]
 """Returns when a schedule starts its next run after a time. It is passed in, because schedules are a layer above the
@@ -254,7 +254,7 @@ class _CacheStatus(NamedTuple):
     streams: int
     """The number of streams that have the cache open."""
     stats: CacheStats | None
-    """The sums over these streams, or over the last ones if none is open. None if no stream has used the cache yet."""
+    """The sums over these streams, or the last open ones if none is open. None if no stream has used the cache yet."""
     generations: tuple[int, ...]
     """The generations of the rows that these streams have or had, in order."""
 
@@ -283,7 +283,7 @@ def _rounded(number: float | None, digits: int) -> float | None:
 
 
 def _sum_stats(reports: Sequence[CacheReport]) -> CacheStats | None:
-    """Return the statistics of several streams as one. The age is the average over all rows."""
+    """Combine the statistics of several streams. The age is the average over all rows."""
     stats = [report.stats for report in reports]
     if not stats:
         return None
@@ -420,14 +420,14 @@ def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    # Others may have committed since the catalog was read, but a statement reads everything at one version.
+    # Other processes may have committed since the catalog was read, but a statement reads everything at one version.
     return [
         (t.name, t.version, moment(t.time)) for t in VersionHistory(catalog_db).tags() if t.version <= catalog.version
     ]
 
 
 def _loaded_files(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """Yield a row per file loaded into an existing table, ordered by version. Uncommitted ones have no version."""
+    """Yield a row per file loaded into an existing table, ordered by version. Uncommitted files have no version."""
     names = {table.id: table.name for table in catalog.tables.values()}
     for row in catalog_db.rows(_LOADED, (catalog.version,)):
         if (name := names.get(row["table_id"])) is not None:

@@ -1,4 +1,4 @@
-"""Every name that a statement may use, by kind, for completion."""
+"""Every name that a statement can use, by kind, for completion."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
@@ -12,7 +12,7 @@ from snapdb.types import Snapshot
 
 
 class Vocabulary(TypedDict):
-    """Names as the user wrote them. Each list contains a name once."""
+    """Names as the user wrote them. No list contains duplicates."""
 
     tables: list[str]
     """The tables and registered data."""
@@ -94,7 +94,7 @@ def _elements(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
 
 
 def _snapshot_elements(catalog: Catalog, catalog_db: CatalogDb) -> Iterator[tuple[str, list[str]]]:
-    """Yield the columns that each element of a snapshot has, by its table at the snapshot's version."""
+    """Yield the columns of each element of a snapshot, from its table at the snapshot's version."""
     shapes = _shapes(catalog_db)
     newest = {shape.table: shape.id for of_name in shapes.values() for shape in of_name}
     known = {t.id: [c.name for c in t.columns] for t in catalog.tables.values()}
