@@ -1,4 +1,4 @@
-"""The scheduler. One process leads a database and starts its scheduled runs, and others wait to take over."""
+"""The scheduler. For each database, one process is the leader and starts scheduled runs; others wait to take over."""
 
 from snapdb.daemon.serve import serve
 

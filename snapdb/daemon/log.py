@@ -23,7 +23,7 @@ from snapdb.storage.catalog_db.task_rows import LEASE_TTL
 
 
 class Clock:
-    """The machine's wall clock and monotonic clock, and a wait that another thread or a signal can end."""
+    """The machine's wall clock and monotonic clock, and a wait that another thread or a signal can interrupt."""
 
     def __init__(self) -> None:
         # The self-pipe trick instead of a threading.Event: a signal handler may write to the pipe while the main thread
@@ -58,7 +58,7 @@ class Clock:
         return stopped.wait(self.real(seconds))
 
     def real(self, seconds: float) -> float:
-        """Return the real duration of a number of seconds by this clock, which differ in tests."""
+        """Convert seconds of this clock to real seconds, which differ in tests."""
         return seconds
 
     def close(self) -> None:
@@ -75,14 +75,14 @@ class Intervals(NamedTuple):
     lease_ttl: float = LEASE_TTL
     """The time without a heartbeat after which a process is no longer the leader."""
     poll: float = 1.0
-    """The longest wait between two loads of the state, which detect the tasks of other processes."""
+    """The longest wait between two loads of the state. A load detects tasks that other processes created or changed."""
     gap: float = 10.0
-    """The delay or clock jump after which the time in between counts as without a leader, because the clock was set, or
-    the machine or the scheduler was suspended."""
+    """The delay or clock jump beyond which the time in between counts as time without a leader, because the clock was
+    set, or the machine or the scheduler was suspended."""
     orphan_check: float = 2.0
     """The interval between two checks for runs whose process has died."""
     kill: float = 10.0
-    """The time between the request to stop a run and the killing of its process."""
+    """The time between a request to stop a run and killing its process."""
 
 
 LogFormat = Literal["text", "json"]

@@ -20,7 +20,7 @@ _unless_recorded = suppress(CommitConflict)
 
 
 class _Claim(NamedTuple):
-    """Fire times of a task that are settled in one transaction."""
+    """A task's fire times that are settled in one transaction."""
 
     task: Task
     was: int
@@ -34,7 +34,7 @@ class _Claim(NamedTuple):
 
 
 def _claim(catalog_db: CatalogDb, holder: str, decision: _Claim, now: int) -> TaskRun | None:
-    """Commit the claim, and return the run that was started, or None if there is none or its fire time is on record.
+    """Commit the claim. Return the started run, or None if there is none or its fire time is already recorded.
 
     Raises:
         CommitConflict: Another scheduler leads (code leader-lost), or the task was altered, dropped or run manually in
@@ -171,7 +171,7 @@ _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND
 """The longest wait for a retry, in microseconds. A longer one means that the clock was set back."""
 _LATE = 60.0
-"""The delay in seconds from which a start is logged as a warning. Runs that take longer than their period queue up."""
+"""The minimum delay in seconds of a start that is logged as a warning. Runs longer than their period queue up."""
 _LISTED = 5
 """The number of missed fire times up to which each of them gets a log line."""
 _MOST = 30.0
@@ -225,7 +225,7 @@ class Loop:
         except CommitConflict as moved:
             if moved.code == "leader-lost":
                 raise
-            # Exponential backoff. Another process changed the task, and the next load of the state shows the change.
+            # Exponential backoff. Another process changed the task; the next load of the state will include the change.
             self._patience = min(max(0.02, 2 * self._patience), self._intervals.poll)
             wait = self._patience
         except (SnapdbError, OSError, sqlite3.Error) as error:
@@ -240,15 +240,15 @@ class Loop:
         return bool(self._running)
 
     def collect(self) -> list[Ended]:
-        """Record the ends that no worker could record, log all ends, and return those that are recorded.
+        """Record the run ends that no worker could record, log all ends, and return the recorded ones.
 
         Raises:
-            SnapdbError: The catalog cannot be written at the moment. A later call records the rest.
+            SnapdbError: The catalog cannot be written at the moment. A later call records the remaining ends.
         """
         self._ends += self._pool.ended()
         ended_runs, held = [], []
         while self._ends:
-            # An end is removed only after it is recorded. After an exception, it is still first for the next call.
+            # An end is removed only after it is recorded. After an exception, the next call starts with it again.
             ended = self._recorded(self._ends[0])
             end = self._ends.pop(0)
             if ended is None:
@@ -352,7 +352,7 @@ class Loop:
         return settled
 
     def _next_of(self, state: _SchedulerState, task: Task) -> tuple[Task, int, int | None]:
-        """Return the task's first unsettled fire time, which is recomputed only if it may differ."""
+        """Return the task's first unsettled fire time, which is recomputed only if it may have changed."""
         cursor, known = state.considered[task.id], self._next.get(task.id)
         if known is not None and known[:2] == (task, cursor):
             return known
@@ -407,7 +407,7 @@ class Loop:
         self._awake_since = min(self._awake_since, now)
 
     def _wait_out(self, error: Exception, monotonic: float) -> float:
-        """Return the seconds until the next attempt. Until then fire times stay due, and the ends of runs are kept."""
+        """Return the seconds until the next attempt. Until then, fire times remain due and run ends are kept."""
         if self._trouble is None:
             self._troubled, self._patience = monotonic, 0.0
         if self._trouble != report(error):
@@ -417,7 +417,7 @@ class Loop:
         return self._patience
 
     def _end_trouble(self, monotonic: float) -> None:
-        """Log the end of an error."""
+        """Log that an error condition has ended."""
         self._patience = 0.0
         if self._trouble is not None:
             self._trouble = None

@@ -24,7 +24,7 @@ from snapdb.storage.catalog_db.task_rows import Leader, LeaderLease
 
 
 class _Heartbeat:
-    """Renews the lease from a thread, from the time when this process became the leader until it no longer is.
+    """Renews the lease in a separate thread for as long as this process is the leader.
 
     It has a separate connection to the catalog, so no statement of the loop delays it.
     """
@@ -56,7 +56,7 @@ class _Heartbeat:
         """Stop the heartbeats. The lease then expires, or with `resign` is released so others can lead immediately."""
         self._stopped.set()
         self._thread.join(self._clock.real(self._intervals.lease_ttl))
-        if not self._thread.is_alive():  # otherwise it still waits for a lock, and uses the connection
+        if not self._thread.is_alive():  # otherwise the thread still waits for a lock and uses the connection
             if resign:
                 with suppress(SnapdbError):  # the lease then expires
                     LeaderLease(self._catalog_db).release(self.holder)
@@ -86,7 +86,7 @@ class _LeaseHolder:
         self._mine: str | None = None
 
     def poll(self) -> _Heartbeat | None:
-        """Read the leader's row, and return this process's heartbeat if it is the leader from now on.
+        """Read the leader's row. If this process has become the leader, return its heartbeat.
 
         Raises:
             SnapdbError: The catalog cannot be read or written at the moment.
@@ -129,7 +129,7 @@ def _notify(state: str) -> None:
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOPPED = "terminated"
 _NEXT = 0.25
-"""The number of seconds between two checks of runs that are to end."""
+"""The number of seconds between two checks of runs that are finishing."""
 
 
 def serve(
@@ -243,7 +243,7 @@ class _Daemon:
             return self._intervals.poll
         self._trouble = None
         if self._heartbeat is None:
-            self._worker_pool.warm()  # a takeover should not wait for a process that starts and imports
+            self._worker_pool.warm()  # a takeover should not have to wait for a worker to start and import its modules
             return self._intervals.poll
         self._loop = Loop(
             self._catalog_db, self._worker_pool, self._clock, self._intervals, self._log, self._heartbeat.holder
@@ -251,7 +251,7 @@ class _Daemon:
         return 0.0
 
     def _log_trouble(self, error: Exception) -> None:
-        """Log once what cannot be read or written at the moment."""
+        """Log, once per error, what cannot be read or written at the moment."""
         if self._trouble != report(error):
             self._trouble = report(error)
             self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
@@ -266,7 +266,7 @@ class _Daemon:
         self._heartbeat = self._loop = None
 
     def _end(self, why: str, grace: float) -> None:
-        """Let runs finish, stop those that do not, and end."""
+        """Let runs finish, stop those that do not, and shut down."""
         finished = rolled_back = 0
         if self._loop is not None and self._heartbeat is not None:
             finished, rolled_back = self._finish(self._loop, self._heartbeat, grace)
@@ -298,7 +298,7 @@ class _Daemon:
 
 @contextmanager
 def _handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle the signals that end the process, in the block. Python allows this only in the main thread."""
+    """Handle the signals that terminate the process, during the block. Python allows this only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

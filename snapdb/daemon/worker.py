@@ -38,7 +38,7 @@ _Jobs = queue.SimpleQueue[tuple[Task, TaskRun, Stop] | None]
 
 
 def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
-    """Perform runs until the scheduler ends the worker.
+    """Perform runs until the scheduler shuts down the worker.
 
     Args:
         path: The database.
@@ -72,7 +72,7 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End this process when the scheduler ends. The end of stdin signals that too, but a run may delay its reader."""
+    """End this process when the scheduler ends. EOF on stdin signals that too, but a run may delay its reader."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # the scheduler ended before prctl was called
@@ -107,7 +107,7 @@ def _listen(requests: BinaryIO, jobs: _Jobs) -> None:
     except Exception:
         with suppress(Exception):  # there may be too little memory for it
             traceback.print_exc()
-    # The scheduler no longer exists, or waits for a run that could not be read, which the end of this process reports.
+    # The scheduler no longer exists, or waits for a run that could not be read. In both cases, end this process.
     os._exit(_ORPHANED)
 
 

@@ -19,7 +19,7 @@ from snapdb.types import Task, TaskRun
 
 
 class Died(NamedTuple):
-    """A run whose worker ended before the run did."""
+    """A run whose worker exited before the run ended."""
 
     run: TaskRun
     how: str
@@ -31,7 +31,7 @@ class Died(NamedTuple):
 _LINE = 2000
 """The maximum number of characters of a stderr line in the log."""
 _DYING = 2.0
-"""The number of seconds to wait for the output of a process after it has ended."""
+"""The number of seconds to wait for a process's output after it has exited."""
 _KNOWN: dict[int, str] = {
     signal.SIGKILL: " (killed; out of memory?)",
     signal.SIGSEGV: " (a crash)",
@@ -49,7 +49,7 @@ class _Job:
     deadline: float | None
     """The monotonic time at which its worker is killed, or None for never."""
     stop_reason: str | None = None
-    """The reason why the run is to stop, or None if it is not."""
+    """The reason why the run should stop, or None if it should not."""
     killed: str | None = None
     """The reason why the worker was killed, or None if it was not."""
     state: Literal["failed", "timeout"] = "failed"
@@ -75,7 +75,7 @@ class _WorkerProcess:
         self.since = clock.monotonic()
         """The monotonic time since which the worker has been idle, if it is idle."""
         self.retiring = False
-        """Whether the worker was asked to end."""
+        """Whether the worker was asked to exit."""
         # A separate session, so that Ctrl-C in a terminal reaches only the scheduler, which then stops its workers'
         # runs.
         self._process = subprocess.Popen(  # noqa: S603  # the command is ours
@@ -103,7 +103,7 @@ class _WorkerProcess:
         self._send(do="stop", why=why)
 
     def retire(self) -> None:
-        """Ask the worker to end after the current run."""
+        """Ask the worker to exit after the current run."""
         self.retiring = True
         self._send(do="end")
 
@@ -158,7 +158,7 @@ class _WorkerProcess:
             for line in stdout:
                 try:
                     ended = decode(Ended, json.loads(line)["ended"])
-                except Exception:  # half a line, of a process that was killed, or there is no memory to read it
+                except Exception:  # half a line from a process that was killed, or too little memory to read it
                     self.kill()
                     return
                 self._put(ended)
@@ -172,7 +172,7 @@ class _WorkerProcess:
                     self._put(text[:_LINE])
 
     def _watch(self) -> None:
-        """Report the end of the process, in a thread. A child that it left may hold the pipes and block the readers."""
+        """Report the end of the process, in a thread. A surviving child may keep the pipes open and block the readers."""
         self._process.wait()
         for reader in self._readers:
             reader.join(_DYING)
@@ -185,7 +185,7 @@ class _WorkerProcess:
 
 
 _Message = tuple[_WorkerProcess, Ended | str | None]
-"""A worker, and how its run ended, a line of its stderr, or None if the worker has ended."""
+"""A worker and its message: how its run ended, a line of its stderr, or None if the worker has exited."""
 
 _IDLE = 60.0
 """The number of seconds that a worker other than the first may be idle before it is retired."""
@@ -202,7 +202,7 @@ class WorkerPool:
         self._messages: SimpleQueue[_Message] = SimpleQueue()
         self._workers: list[_WorkerProcess] = []
         self._over: list[Ended | Died] = []
-        """Ends of runs that have not been returned yet."""
+        """Run ends that have not been returned yet."""
         self._numbers = 0
         self._again: float | None = None
         """When another worker may be started ahead of need, or None for immediately."""
@@ -210,8 +210,8 @@ class WorkerPool:
     def warm(self) -> None:
         """Keep a worker ready, so that the first run need not wait for its imports.
 
-        A worker that ended unexpectedly is replaced only after a while, so that a machine without memory does not start
-        one after another.
+        A worker that exited unexpectedly is replaced only after a while, so that a machine without free memory does not
+        start one worker after another.
         """
         now = self._clock.monotonic()
         if self._workers or (self._again is not None and now < self._again):
@@ -267,7 +267,7 @@ class WorkerPool:
                 worker.stop(why)
 
     def kill(self) -> None:
-        """Kill all workers. The catalog records how far their runs came."""
+        """Kill all workers. The catalog records how far their runs got."""
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:
@@ -280,7 +280,7 @@ class WorkerPool:
             self._messages.get()
 
     def close(self) -> None:
-        """Let idle workers end, and kill the others."""
+        """Shut down idle workers, and kill the others."""
         for worker in self._workers:
             if worker.job is None:
                 worker.retire()
@@ -316,7 +316,7 @@ class WorkerPool:
                 self._over.append(Died(worker.job.run, worker.job.killed or f"its worker {how}", worker.job.state))
 
     def _retire_idle(self, now: float) -> None:
-        """Retire workers that have performed `_RUNS` runs, and all but one of those that were idle for long."""
+        """Retire workers that have performed `_RUNS` runs, and all but one of those idle for too long."""
         idle = [worker for worker in self._workers if worker.job is None and not worker.retiring]
         for worker in idle:
             if worker.runs >= _RUNS:
