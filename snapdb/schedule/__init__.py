@@ -1,4 +1,4 @@
-"""Schedules: fire times, catch-up of missed ones, and the snapshots that a retention keeps.
+"""Schedules: fire times, catch-up of missed ones, and the snapshots that a retention policy keeps.
 
 Times are integer microseconds since 1970 UTC. Nothing here reads a clock. Names are imported on first use (PEP 562).
 """

@@ -38,7 +38,7 @@ class _OffsetPeriod(NamedTuple):
 
 
 def _offset_periods(zone: str, after: int) -> Iterator[_OffsetPeriod]:
-    """Yield the UTC-offset periods that stop after a time, in order and without gaps, also split at the end of years.
+    """Yield the UTC-offset periods that end after a time, in order and without gaps, also split at year ends.
 
     >>> berlin = _offset_periods("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
     >>> [(each.offset, each.shown - each.start - each.offset) for each in (next(berlin), next(berlin))]
@@ -104,7 +104,7 @@ def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
             wall = (moment - _EPOCH) // timedelta(seconds=1)
             if wall >= high:
                 break
-            # A skipped wall-clock time fires when the skip ends, and several skipped ones fire once, as in Vixie cron.
+            # As in Vixie cron, a skipped wall-clock time fires when the skip ends. Several skipped times fire once.
             fires = max(wall - period.offset, period.start)
             if fires > last:
                 yield fires
@@ -191,7 +191,7 @@ def _steps_until(anchor: int, period: Period, moment: int) -> int:
     if moment <= anchor:
         return 0
     in_cycles = period.months * CYCLE * DAY + (period.days * DAY + period.microseconds) * _MONTHS
-    # The mean length of a month gives an estimate that is off by few steps, which the loops correct.
+    # The estimate from the mean length of a month is off by a few steps, which the loops correct.
     steps = (moment - anchor) * _MONTHS // in_cycles
     while steps > 0 and add(anchor, period, steps) > moment:
         steps -= 1
@@ -210,10 +210,10 @@ def after_a_jump(schedule: Schedule, considered: int, now: int) -> tuple[int, in
     If the clock was not set back, nothing changes. Otherwise:
 
     - If it was set back by at most three hours, a cron line waits until the clock reaches the old time, so no fire time
-      runs twice. EVERY waits too if the clock was set back by at most one of its steps.
-    - If it was set back by more, the earlier time was wrong, so later fire times count as not settled. A cron line may
-      run again at times at which it already ran by the wrong clock.
-    - If EVERY would have to wait longer than one step, its steps are counted anew from now, so a task of every two
+      runs twice. EVERY also waits if the clock was set back by at most one of its steps.
+    - If it was set back by more, the earlier time was wrong, so later fire times no longer count as settled. A cron
+      line may run again at times at which it already ran under the wrong clock.
+    - If EVERY would have to wait longer than one step, its steps are counted from now, so a task that runs every two
       seconds does not pause for an hour.
 
     Returns:
@@ -282,7 +282,7 @@ def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, 
         return tuple(
             add(schedule.anchor, schedule.every, step) for step in range(last - min(total, most) + 1, last + 1)
         )
-    # A doubling search backwards for a start that leaves enough of them. Its cost depends on `most`, not on the range.
+    # Search backwards in doubling steps for a start that leaves enough of them. The cost depends only on `most`.
     back, wanted = DAY, min(total, most)
     while count(schedule, since := max(after, until - back), until) < wanted:
         back *= 2
@@ -305,7 +305,7 @@ _WHY = "no scheduler was running when it was due"
 
 
 class _Older(NamedTuple):
-    """Missed fire times before the listed ones, which are too many to list."""
+    """Missed fire times that are older than the listed ones and too many to list."""
 
     total: int
     """The number of fire times."""
@@ -357,7 +357,7 @@ def decide(
         alone = considered
     else:
         saved, missed, older = _missed(schedule, policy, considered, alone, now, cap)
-    # One more than `cap` is taken, which shows whether another decision is needed.
+    # Take one more than `cap`, to detect whether another decision is needed.
     due = takewhile(lambda moment: moment <= now, firings(schedule, alone))
     run = (*saved, *islice(due, cap + 1 - len(saved)))
     if len(run) > cap:

@@ -1,4 +1,4 @@
-"""Calendar periods: adding months and days to a time, and the snapshots of a graph that a retention keeps."""
+"""Calendar periods: adding months and days to a time, and the snapshots of a graph that a retention policy keeps."""
 
 from calendar import monthrange
 from collections.abc import Callable, Sequence
@@ -102,6 +102,6 @@ def _chosen(rule: Rule, younger: list[int], snapshots: Sequence[tuple[int, bool]
 
 
 def _why(rule: Rule) -> str:
-    """Return the reason of a rule, as text."""
+    """Return the text of the reason for which a rule keeps a snapshot."""
     length = f"{rule.keeps} '{rule.text}'"
     return length if rule.keeps == "all" else f"the last of its {_NAMES[rule.keeps]}, {length}"
