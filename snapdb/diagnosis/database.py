@@ -67,7 +67,7 @@ def _contents(db_dir: DatabaseDir) -> Iterator[Finding]:
 
 
 def _is_in_use(db_dir: DatabaseDir) -> bool:
-    """Return whether a statement of another process holds the lock of the tables at this moment."""
+    """Return whether a statement of another process currently holds the table lock."""
     if not (db_dir.path / "readers.lock").exists():
         return False
     lock = TablesLock(db_dir)

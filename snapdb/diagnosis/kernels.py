@@ -12,7 +12,7 @@ _ADVICE = "each process compiles its kernels again, which takes seconds; set NUM
 
 
 def kernel_findings() -> Iterator[Finding]:
-    """Yield the directory and the size of the cache, or nothing if numba fails to import, which the versions report."""
+    """Yield the cache's directory and size. Nothing if numba cannot be imported, which the version findings report."""
     try:
         folders: list[Path] | None = import_module("snapdb.kernels.cache_folders").cache_folders()
     except Exception as error:  # a missing or broken numba
@@ -27,7 +27,7 @@ def kernel_findings() -> Iterator[Finding]:
 
 
 def _sizes(folders: list[Path]) -> Iterator[int]:
-    """Yield the bytes of each file of machine code, and of each index of such files."""
+    """Yield the size in bytes of each machine-code file, and of each index of such files."""
     for folder in folders:
         for file in (*folder.glob("*.nbi"), *folder.glob("*.nbc")):
             with suppress(OSError):  # another process replaced it

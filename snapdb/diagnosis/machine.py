@@ -40,11 +40,11 @@ def _usable_cpus() -> int:
 
 
 def _gpus() -> Iterator[Finding]:
-    """Yield one finding per CUDA device, or nothing if torch fails to import, which the versions report."""
+    """Yield one finding per CUDA device. Nothing if torch cannot be imported, which the version findings report."""
     try:
         cuda = import_module("torch").cuda
         devices = [cuda.get_device_properties(i) for i in range(cuda.device_count())] if cuda.is_available() else []
-    except Exception as error:  # a missing torch, or a driver that does not match
+    except Exception as error:  # torch is missing, or the driver does not match
         yield Finding("machine", "CUDA devices", f"unknown: {' '.join(str(error).split())}")
         return
     if not devices:
@@ -62,7 +62,7 @@ def _memory() -> Iterator[Finding]:
         yield Finding("machine", "available memory", in_bytes(available), "note", advice)
     else:
         yield Finding("machine", "available memory", in_bytes(available))
-    limited = limit is not None and limit < total  # without a limit, version 1 of control groups reports 2^63
+    limited = limit is not None and limit < total  # cgroups v1 report 2^63 if there is no limit
     yield Finding("machine", "memory limit", in_bytes(limit) if limit is not None and limited else "none")
 
 

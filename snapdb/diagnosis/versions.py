@@ -1,4 +1,4 @@
-"""The versions of snapdb, Python and the packages that snapdb depends on most, each of which is imported."""
+"""The versions of snapdb, Python and snapdb's main dependencies, each of which is imported."""
 
 import platform
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def version_findings() -> Iterator[Finding]:
 def _package(name: str) -> Finding:
     try:
         module = import_module(name)
-    except Exception as error:  # a broken installation raises any error, from ImportError to OSError
+    except Exception as error:  # a broken installation can raise any error, from ImportError to OSError
         return Finding(
             "versions",
             name,
