@@ -1,4 +1,4 @@
-"""Support for Jupyter and IPython: `%load_ext snapdb` adds the magics `%snap` and `%%snap`."""
+"""Support for Jupyter and IPython: `%load_ext snapdb` adds the `%snap` and `%%snap` magics."""
 
 from snapdb.notebook.magics import load_ipython_extension, unload_ipython_extension
 from snapdb.on_first_use import public_names

@@ -1,4 +1,4 @@
-"""The magics `%snap` and `%%snap`, which run statements in one open database, and completion of its names."""
+"""The `%snap` and `%%snap` magics, which run statements in one open database, and completion of its names."""
 
 import os
 import re
@@ -43,7 +43,7 @@ _COLUMNS = 100
 
 
 class _MagicOptions(NamedTuple):
-    """The options of a magic's line, and the text after them."""
+    """The options on a magic's line, and the text after them."""
 
     rest: str
     """The text after the options, which is a database, statements or nothing."""
@@ -106,7 +106,7 @@ def _checked(option: str, value: str) -> str:
 
 
 def _parameter(text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameter of NAME=VALUE, or of NAME with the value of the variable."""
+    """Return the parameter from NAME=VALUE, or from NAME, whose value is that of the variable."""
     name, equals, value = text.partition("=")
     name = name.removeprefix("$")
     if not _NAME.fullmatch(name):
@@ -216,7 +216,7 @@ class _SnapMagics:
         return self.database
 
     def _run(self, text: str, options: _MagicOptions) -> Any:
-        """Run the statements, which are all parsed first. Display all results except for the last, and return that."""
+        """Run the statements, all of which are parsed first. Display all results but the last, which is returned."""
         statements = self._parsed(text)
         _check_parameters(statements, options.parameters)
         database = self._connected()
@@ -287,7 +287,7 @@ def load_ipython_extension(shell: Any) -> None:
             """Open a database or run statements; see `%snap --help`."""
             return magics.snap(line, cell)
 
-        # Otherwise IPython replaces $name in a statement by the value of that variable.
+        # Otherwise IPython replaces $name in a statement with the value of that variable.
         shell.register_magic_function(no_var_expand(snap), "line_cell", "snap")
         matcher = _matcher(magics)
         shell.Completer.custom_matchers.append(matcher)
