@@ -50,13 +50,12 @@ def connect(
     """Open the database directory at `path`, and create it if it does not exist.
 
     Args:
-        path: The database directory, whose parent directory must exist. If None, a temporary database is created, which
-            is
+        path: The database directory, whose parent directory must exist. If None, a temporary database is created. It is
             removed when it is closed.
-        read_only: Never write to the database. COPY … TO still writes files elsewhere, which `folders` restricts.
+        read_only: Never write to the database. COPY … TO can still write files elsewhere, subject to `folders`.
         verify: First compare every file with its SHA-256 digest, which reads all of them.
-        threads: The number of threads for queries, builds and streams. Defaults to one per core. It never changes a
-            result.
+        threads: The number of threads for queries, builds and streams. Defaults to one per core. It never affects
+            results.
         folders: The only directories and files, besides the database itself, that statements may read and write. A
             directory that does not exist yet must end with a slash. By default, statements may access everything that
             the process may access.
@@ -122,16 +121,16 @@ class Database:
             read_only: See `connect`.
             verify: See `connect`.
             threads: See `connect`.
-            folders: Absolute paths; see `connect`.
+            folders: See `connect`. The paths must be absolute.
             rules: The optimizer rules, or None for all of them. With fewer rules, the same results take longer.
-            disk: Performs all operations on files. Tests pass one that fails.
+            disk: Performs all file operations. Tests pass one that fails.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"threads must be 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
         own = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._process = os.getpid()
-        # Also at exit, so that no temporary database stays behind if the program did not close it.
+        # Also at exit, so that no temporary database is left behind if the program does not close it.
         self._remove = weakref.finalize(self, _remove, own, self._process) if self.temporary else None
         self._session = DatabaseSession(
             own, read_only=read_only, verify=verify, threads=threads, folders=folders, rules=rules, disk=disk
@@ -165,7 +164,7 @@ class Database:
         """Run exactly one statement.
 
         Args:
-            sql: The text of the statement. A semicolon at the end is optional.
+            sql: The text of the statement. A trailing semicolon is optional.
             params: The values of parameters: a mapping for `$name`, or a sequence for `?`.
 
         Returns:
@@ -267,14 +266,12 @@ class Database:
 
         Args:
             query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM … or SAMPLE USING train …. A
-                single
-                word is always a name. EPOCHS of a sampler has no effect here, because each iteration is one epoch.
+                single word is always a name. A sampler's EPOCHS clause has no effect here, because each iteration is
+                one epoch.
             threads: The number of threads that build batches. Defaults to one per core, or to two if a GPU samples.
-                With 0,
-                the iterating thread builds them. Batches and their order do not depend on it.
+                With 0, the iterating thread builds them. Batches and their order do not depend on it.
             device: The device of the tensors, such as 'cpu' or 'cuda:0'. Defaults to the ON clause of the statement, or
-                to the
-                CPU.
+                to the CPU.
             rank: The number of this process among the `world_size` processes that share the stream. Together they
                 yield each batch once, so ranks may differ by one batch unless `drop_last` or `pad` is set.
             world_size: The number of processes that share the stream.
@@ -284,18 +281,16 @@ class Database:
                 thread that built the batch, or on the consumer's thread if batches are copied to a GPU.
             seeds: Another seed set for the same sampler: a SELECT, or ids as a tensor, array, list or Arrow array.
             prefetch: The number of batches that may be complete or in progress. Defaults to one more than the threads.
-            memory: The memory for scratch buffers and for batches that are complete or in progress, in bytes or as a
-                size
-                such as '2GB'. Defaults to WITH (memory = …) of the statement, or to no limit.
+            memory: The memory limit for scratch buffers and for batches that are complete or in progress, in bytes or
+                as a size such as '2GB'. Defaults to the statement's WITH (memory = …), or to no limit.
             ids: The dtype of node ids in batches (`n_id`, `edge_index` and all other local ids): 'int32' or 'int64'.
-                Defaults to WITH (ids = …) of the statement, or to int64.
+                Defaults to the statement's WITH (ids = …), or to int64.
             zero_copy: If batches are copied to a GPU, let it read features that exceed its memory directly from
-                page-locked
-                host memory, which requires a copy of them. By default, threads gather their rows. Requires Triton.
+                page-locked host memory, which requires a copy of them. By default, threads gather their rows. Requires
+                Triton.
             params: The values of the statement's parameters: a mapping for `$name`, or a sequence for `?`.
             follow: Start each epoch with the newest publication of the snapshot, like `stream.renew()`. Not supported
-                with
-                several ranks.
+                with several ranks.
 
         Returns:
             A stream of `Batch`, or of the results of `transform`. Close it, or use it as a context manager.
@@ -333,16 +328,15 @@ class Database:
 
         Args:
             snapshot: The name of the snapshot, which need not exist yet.
-            newer_than: A publication that this method or `stream.published` returned, a version, or a time. Defaults to
-                any
-                publication. A REFRESH that changes nothing publishes nothing.
+            newer_than: A publication that this method or `stream.published` returned, a version, or a time. By default,
+                any publication counts. A REFRESH that changes nothing publishes nothing.
             timeout: The maximum number of seconds to wait, or None to wait until `interrupt` is called.
 
         Returns:
             The publication.
 
         Raises:
-            WaitTimeout: No such snapshot was published in time. This error is also a TimeoutError.
+            WaitTimeout: No such snapshot was published in time. The error is also a TimeoutError.
             BindError: The name belongs to a table, a graph or a sampler.
         """
         return samples.wait_for(self._session, snapshot, newer_than, timeout)
@@ -394,21 +388,20 @@ class Database:
         """Compute a model's output for every vertex of a snapshot, by exact layer-wise inference with all neighbours.
 
         Args:
-            model: A model of snapdb.train, a BasicGNN of PyG (GraphSAGE, GAT, …), or any model with a method
-                `layerwise`.
+            model: A model from snapdb.train, a PyG BasicGNN (GraphSAGE, GAT, …), or any model with a `layerwise`
+                method.
             snapshot: The name of the snapshot.
             into: The name of a table for keys and outputs, which is written as one version. By default, no table is
                 written.
             replace: Replace an existing table with this name. Otherwise the name must be free.
-            column: The name of the table's column of outputs.
+            column: The name of the table's output column.
             node_type: The vertex type of the outputs. Defaults to the only vertex type.
             layers: The model as functions of (batch, x), where x has the states of the batch's nodes (a dict by type
-                if there are several types). Each returns the next states of the seeds. Defaults to the layers of
-                `model`.
+                if there are several types). Each function returns the next states of the seeds. Defaults to the layers
+                of `model`.
             fanout: The edges along which messages are passed, as in FANOUT, all of them FULL. Defaults to all edges
-                that
-                lead to a vertex.
-            transform: A function of the features that the first layer reads.
+                that lead to a vertex.
+            transform: A function applied to the features that the first layer reads.
             batch: The number of vertices per batch.
             threads: The number of threads that build batches. Defaults to one per core.
             device: The device of the batches. Defaults to the device of the model's weights.
@@ -439,7 +432,7 @@ class Database:
     def open_snapshot(self, name: str) -> OpenSnapshot:
         """Open a snapshot as arrays: topology, features, targets, vertex times and keys.
 
-        Its files are kept until the lease of the result is released.
+        The snapshot's files are kept until the result's lease is released.
 
         Raises:
             BindError: There is no such snapshot.
@@ -454,11 +447,10 @@ class Database:
         Args:
             name: The name of the table. Registering a name again replaces its data.
             data: Arrow or pandas data, a torch tensor, or a mapping of columns. A pyarrow Dataset is read in parts, and
-                a
-                RecordBatchReader once, batch by batch, so neither has to fit into memory.
+                a RecordBatchReader once, batch by batch, so neither has to fit into memory.
 
         Raises:
-            BindError: A table, graph or snapshot has the name.
+            BindError: A table, graph or snapshot already has this name.
         """
         if kind := self._session.catalog().kind_of(name):
             raise BindError(f'{kind} "{name}" already exists; register the data by another name', code="exists")

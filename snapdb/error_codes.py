@@ -1,6 +1,6 @@
-"""The registry of error codes, read from errors.toml when something asks for it.
+"""The registry of error codes, read from errors.toml on first use.
 
-`SELECT * FROM snapdb.errors` lists it, and docs/errors.md is made from it.
+`SELECT * FROM snapdb.errors` lists it, and docs/errors.md is generated from it.
 """
 
 import tomllib
@@ -12,24 +12,24 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A word by which programs know an error."""
+    """A word by which programs identify an error."""
 
     code: str
     kind: str
-    """The name of the class of the error."""
+    """The name of the error's class."""
     meaning: str
-    """What is wrong, as a sentence."""
+    """A sentence that describes the problem."""
     remedy: str
-    """What to do about it, as a sentence."""
+    """A sentence that describes the remedy."""
     example: str | None = None
-    """Statements, the last of which fails with the code in the example database; None where there is no example."""
+    """Statements of which the last one fails with this code in the example database, or None without an example."""
     no_example: str | None = None
-    """Why there is no example; None where there is one."""
+    """The reason why there is no example, or None if there is one."""
 
 
 @cache
 def load_codes() -> tuple[Code, ...]:
-    """Every code that an error can have, in the order of the file.
+    """Return all error codes, in the order of the file.
 
     >>> load_codes()[1].code
     'unexpected-word'
@@ -38,7 +38,7 @@ def load_codes() -> tuple[Code, ...]:
 
 
 def _example_database() -> str:
-    """The statements that create the small database in which every example runs."""
+    """Return the statements that create the small database in which all examples run."""
     return str(_entries()[_DATABASE])
 
 

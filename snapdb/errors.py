@@ -1,4 +1,4 @@
-"""The tree of snapdb's errors.
+"""The hierarchy of snapdb's errors.
 
     SnapdbError
     ├── ParseError            the text is not a statement of the language
@@ -41,9 +41,9 @@ class Span(NamedTuple):
     """A position in a text: the characters from `start` up to, but not including, `stop`."""
 
     start: int
-    """The first character, from 0."""
+    """The index of the first character, counted from 0."""
     stop: int
-    """The character after the last one."""
+    """The index after the last character."""
 
 
 @document_attributes
@@ -93,7 +93,7 @@ class SnapdbError(Exception):
             self.text = text
             if self.span is None and self.placed and self.code != "interrupted":
                 self.span = span
-            if self.span is not None and self.span.stop > len(text):  # DuckDB's error is after the end of the fragment
+            if self.span is not None and self.span.stop > len(text):  # DuckDB reported a position after the fragment
                 self.span = Span(min(self.span.start, len(text)), len(text))
         return self
 
@@ -188,7 +188,7 @@ def _excerpt(text: str, span: Span, width: int = 100) -> str:
 
 
 _LONGEST = 2000
-"""The maximum number of characters that are shown of a message, which may contain a value or name of any length."""
+"""The maximum number of characters shown of a message, which may contain a value or name of any length."""
 
 
 def _cut(message: str) -> str:
@@ -203,11 +203,11 @@ def _cut(message: str) -> str:
 
 
 _TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that change the writing direction, with which a line could be displayed as a different one."""
+"""Characters that change the writing direction, which could make a line look like a different one."""
 
 
 def _visible(text: str, *, lines: bool = False) -> str:
-    """Return the text with characters that move a terminal's cursor replaced one by one, tabs by spaces.
+    """Replace characters that move a terminal's cursor with U+FFFD, and tabs with spaces, one character each.
 
     >>> _visible("a\\tb\\x1b[2J")
     'a b�[2J'

@@ -15,15 +15,14 @@ _STOPPING = frozenset({signal.SIGINT, *_ENDING})
 
 @contextlib.contextmanager
 def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """Call `stop` when Ctrl-C is pressed inside the block; the yielded event is set once it was pressed.
+    """Call `stop` when Ctrl-C is pressed inside the block, and set the yielded event.
 
     Python runs its signal handlers only between two bytecodes, and a kernel or a query can run for minutes without
     returning to the interpreter. A thread therefore reads the wake-up socket, to which the C-level handler writes
     immediately. A second Ctrl-C raises KeyboardInterrupt as usual.
 
-    If handlers for SIGTERM and SIGHUP are installed, these signals also call `stop`, and their handlers run after the
-    block, because native code may swallow the exceptions that they raise. Outside the main thread the function has no
-    effect.
+    If SIGTERM and SIGHUP have handlers, these signals also call `stop`, and their handlers run after the block, because
+    native code may swallow the exceptions that they raise. Outside the main thread the function has no effect.
     """
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -5,7 +5,7 @@
     data = SnapDataModule("shop.snapdb", "train", val="SELECT cid FROM customer WHERE split = 'val'")
     Trainer(max_epochs=10).fit(model, datamodule=data)
 
-The module uses the Lightning package that the program has imported, else `lightning`, else `pytorch_lightning`.
+The module uses the Lightning package that the program has imported, or else `lightning`, or else `pytorch_lightning`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class StageLoader(Iterable[Any]):
         num_workers: int = 0,
         pin_memory: bool = False,
     ) -> None:
-        """Read a stream, in this process unless workers or pinned memory are requested.
+        """Create a loader that reads the stream in this process, unless workers or pinned memory are requested.
 
         Args:
             stream: The stream of batches.
@@ -92,7 +92,7 @@ class StageLoader(Iterable[Any]):
             self._source = DataLoader(stream, batch_size=None, num_workers=num_workers, pin_memory=pin_memory)
 
     def __len__(self) -> int:
-        """Return the number of batches per epoch on this rank. Loading a state in mid-epoch does not change it."""
+        """Return the number of batches per epoch on this rank. Loading a mid-epoch state does not change it."""
         return self.stream.length(self._epoch())
 
     def __iter__(self) -> Iterator[Any]:
@@ -117,7 +117,7 @@ class StageLoader(Iterable[Any]):
         """Resume from a saved position: the next iteration yields the rest of that epoch if the trainer is in it.
 
         Raises:
-            InputError: The state belongs to another stream, or was saved in mid-epoch on another number of ranks.
+            InputError: The state belongs to another stream, or was saved in mid-epoch with a different number of ranks.
         """
         self.stream.load_state_dict(state)
         self._taken, here = 0, self.stream.sharing.world_size
@@ -140,7 +140,7 @@ class SnapDataModule(LightningDataModule):
     """
 
     path: Path
-    """The database directory."""
+    """The path of the database directory."""
     sampler: str
     """The sampler's name, or a SAMPLE statement."""
     seeds: dict[str, Any]
@@ -195,7 +195,7 @@ class SnapDataModule(LightningDataModule):
             self.val_dataloader = update_wrapper(missing, LightningDataModule.val_dataloader)  # type: ignore[method-assign]
 
     def train_dataloader(self) -> StageLoader:
-        """Return the loader of the training seeds, which yields the trainer's epochs."""
+        """Return the loader for the training seeds, which yields the trainer's epochs."""
         loader = self._loader("train", self._trainers_epoch)
         if self._resumed is not None:
             loader.load_state_dict(self._resumed)
@@ -203,19 +203,19 @@ class SnapDataModule(LightningDataModule):
         return loader
 
     def val_dataloader(self) -> StageLoader:
-        """Return the loader of the validation seeds."""
+        """Return the loader for the validation seeds."""
         return self._evaluated("val")
 
     def test_dataloader(self) -> StageLoader:
-        """Return the loader of the test seeds."""
+        """Return the loader for the test seeds."""
         return self._evaluated("test")
 
     def predict_dataloader(self) -> StageLoader:
-        """Return the loader of the prediction seeds. `batch.input_id` has the position of each seed in the seed set."""
+        """Return the loader for the prediction seeds. `batch.input_id` has each seed's position in the seed set."""
         return self._evaluated("predict")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of training for a checkpoint."""
+        """Return the training position for a checkpoint."""
         return {"train": self._loaders["train"].state_dict()} if "train" in self._loaders else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -275,7 +275,7 @@ class SnapDataModule(LightningDataModule):
         return None if self.trainer is None else self.trainer.current_epoch
 
     def _database(self) -> Database:
-        """Return the database that was passed if it belongs to this process, else one that is opened here."""
+        """Return the given database if it belongs to this process, or else open it here."""
         for opened in (self._given, self._own):
             if opened is not None and opened[0] == os.getpid():
                 return opened[1]

@@ -1,4 +1,4 @@
-"""Replay of a batch: builds it again from its lineage, in the database that the lineage names."""
+"""Batch replay: builds a batch again from its lineage, in the database that the lineage names."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def replay(
 ) -> Batch:
     """Build a batch again, bit for bit, from the lineage of any batch of its stream.
 
-    Tables are read at the versions of the stream (time travel). If the snapshot was refreshed, replaced or dropped
-    since, it is rebuilt for this call.
+    Tables are read at the stream's versions (time travel). If the snapshot has been refreshed, replaced or dropped
+    since then, it is rebuilt for this call.
 
     Args:
         lineage: `batch.lineage` or `stream.lineage`, also after a round trip through JSON, or the lineage in the

@@ -25,7 +25,7 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 
 
 class module_on_first_use:  # noqa: N801  # used like a function
-    """A module that is imported when one of its attributes is first read, for libraries that few statements need.
+    """A module that is imported when one of its attributes is first accessed, for libraries that few statements need.
 
     >>> fractions = module_on_first_use("fractions")
     >>> fractions.Fraction(2, 4)

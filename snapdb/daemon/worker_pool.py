@@ -172,7 +172,7 @@ class _WorkerProcess:
                     self._put(text[:_LINE])
 
     def _watch(self) -> None:
-        """Report the end of the process, in a thread. A surviving child may keep the pipes open and block the readers."""
+        """Report the end of the process, in a thread. A surviving child may hold the pipes and block the readers."""
         self._process.wait()
         for reader in self._readers:
             reader.join(_DYING)
