@@ -13,7 +13,7 @@ from snapdb.types.text import counted, size_words
 
 
 def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
-    """Run CREATE CACHE: insert the catalog row of the cache, or replace the row that the plan names."""
+    """Run CREATE CACHE: insert the cache's catalog row, or replace the row that the plan names."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
         cache = put_name(connection, plan.cache, plan.replaces)

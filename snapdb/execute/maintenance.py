@@ -44,7 +44,7 @@ _EXPIRE_FIELDS = [
 _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
 _MOVED = "it was refreshed, replaced, dropped or given a sampler concurrently, or the retention changed"
 _NAMED = 8
-"""The maximum number of snapshots that a log line names. The others are counted."""
+"""The maximum number of snapshots that a log line names. Any further snapshots are only counted."""
 
 _Decisions = Sequence[tuple[Snapshot, str | None]]
 """Snapshots, each with the reason why it is kept, or None if it expires."""
@@ -56,7 +56,7 @@ class _Expired(NamedTuple):
     gone: Set[int]
     """The ids of all removed snapshots."""
     held: Set[int] = frozenset()
-    """The ids of the removed snapshots whose files stay until their readers close them."""
+    """The ids of the removed snapshots whose files are kept until their readers close them."""
 
 
 def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
@@ -67,7 +67,7 @@ def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
 
 
 def run_check(catalog_db: CatalogDb, report: Callable[[str, float | None], None]) -> tuple[list[Problem], Checked]:
-    """Return the problems of a database and the files that were read. The caller must hold the lock of the tables."""
+    """Return the problems of a database and the files that were read. The caller must hold the table lock."""
     checking, problems = check_database(catalog_db, report), []
     while True:
         try:
@@ -142,7 +142,7 @@ def _expire(
         return _Expired(frozenset())
     with context.store.catalog_db.writing(publishes=publishes) as connection:
         if by_retention:
-            # The decisions were made outside the transaction. A tag or a sampler may protect a snapshot by now.
+            # The decisions were made outside the transaction. By now, a tag or a sampler may protect a snapshot.
             going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
         forget_deleted(connection, context.store.db_dir)
@@ -164,7 +164,7 @@ def _expected(decisions: _Decisions) -> _Expired:
 
 
 def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the snapshots that retention still removes, by the current catalog."""
+    """Return the snapshots that retention still removes according to the current catalog."""
     catalog = load(context.store.catalog_db, context.catalog)
     graphs = {snapshot.graph.name.lower() for snapshot in going}
     retentions = {graph: retention for graph, retention in catalog.retentions.items() if graph in graphs}
@@ -210,7 +210,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
 
 
 def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
-    """Return as text how many snapshots the rules would remove now."""
+    """Return a text that reports how many snapshots the rules would remove now."""
     going = sum(
         reason is None for _, reason in _retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
@@ -229,8 +229,8 @@ def _retained(
 
     Args:
         catalog: The catalog.
-        catalog_db: The database that it was read from.
-        retentions: Case-folded name of a graph → its retention.
+        catalog_db: The database from which the catalog was read.
+        retentions: Case-folded graph name → its retention.
     """
     as_of = now()
     tagged = {tag.version for tag in VersionHistory(catalog_db).tags()}
@@ -248,11 +248,11 @@ def _retained(
 
 
 def apply_retentions(context: ExecutionContext) -> list[str]:
-    """Expire the snapshots that retention does not keep; return a log line per graph that lost some.
+    """Expire the snapshots that retention does not keep; return a log line per affected graph.
 
-    Also delete the files of snapshots that expired earlier and have no readers any more. If no other process uses the
-    tables at this moment, also delete shared directories that no snapshot uses and that are older than an hour. A
-    conflict with another process is not an error, because the next run removes the rest.
+    Also delete the files of snapshots that expired earlier and no longer have readers. If no other process is using the
+    tables, also delete shared directories that no snapshot uses and that are older than an hour. A conflict with
+    another process is not an error, because the next run removes the remaining files.
     """
     catalog = context.catalog
     decisions = _retained(catalog, context.store.catalog_db, catalog.retentions)

@@ -34,8 +34,8 @@ Rows = Generator[pa.RecordBatch, None, Outcome | None]
 class Result:
     """The rows of a query, or the message of any other statement. `print` shows a table.
 
-    Read the rows completely, as often as you like (`arrow`, `df`, `pl`, `fetchall`), or iterate once over Arrow record
-    batches while the query runs.
+    Read all rows as often as you like (`arrow`, `df`, `pl`, `fetchall`), or iterate once over Arrow record batches
+    while the query runs.
 
     Examples:
         >>> import snapdb
@@ -96,7 +96,7 @@ class Result:
         """Yield Arrow record batches, at least one for a query.
 
         Raises:
-            QueryError: The batches have already been iterated, without a call of `arrow` that keeps them.
+            QueryError: The batches have already been iterated over without a call to `arrow`, which keeps them.
         """
         if self._table is not None:
             yield from self._table.to_batches() or [empty(self.schema)]
@@ -163,7 +163,7 @@ class Result:
         return python_rows(self._whole().slice(self._fetched))
 
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
-        """Return at most `size` further rows as tuples of Python values. The list is empty after the last row."""
+        """Return up to `size` more rows as tuples of Python values. The list is empty after the last row."""
         if size < 0:
             raise ValueError(f"size must be 0 or more, found {size}")
         while len(self._ready) < size:
@@ -195,7 +195,7 @@ class Result:
         return reader.__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
-        """Stop the query and discard the rows that were not read."""
+        """Stop the query and discard the unread rows."""
         self._rows.close()
         self._started, self._first = True, None
 

@@ -48,7 +48,7 @@ class ExecutionContext(BuildContext):
     transactions: TransactionManager
     """The transaction manager, which commits changes immediately or adds them to the open transaction."""
     tables: TablesLock
-    """The lock of the tables. It is shared, and was acquired before the catalog was read."""
+    """The shared table lock, which was acquired before the catalog was read."""
     caches: CacheBudget
     """The memory that streams of this process may use for caches."""
     rules: Sequence[Rule] | None
@@ -160,14 +160,14 @@ class DatabaseSession:
         return Result(rows, lambda unread: self._guarded(unread, statement, lock))
 
     def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
-        """Yield the rows. An error gets the statement's text and position, and aborts an open transaction."""
+        """Yield the rows. Errors receive the statement's text and position, and abort an open transaction."""
         try:
             with diagnose_corruption(self.store.catalog_db), reporting_compilation(self.progress):
                 return (yield from rows)
         except SnapdbError as error:
             self.transactions.fail()
             raise error.located(statement.source, statement.span) from error.__cause__
-        # The reader closed the result early, which is no error, so an open transaction stays valid.
+        # The reader closed the result early, which is not an error, so an open transaction stays valid.
         except GeneratorExit:
             raise
         except BaseException:

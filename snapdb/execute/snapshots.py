@@ -187,7 +187,7 @@ def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]
 
 
 def _counted(session: SqlSession, before: ElementRows, after: ElementRows) -> tuple[int, int, int]:
-    """Return how many rows of an element REFRESH would add, remove and change."""
+    """Return the numbers of rows that REFRESH would add, remove and change in an element."""
     changes = difference(session, before, after)
     added, removed, changed = tally(session, changes)
     return added - changed, removed - changed, changed

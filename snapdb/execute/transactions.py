@@ -25,7 +25,7 @@ Review = Callable[[Mapping[int, int]], None]
 
 _TRIES = 40
 _FIRST_WAIT = 0.002
-"""The number of seconds before the first retry after a conflict. It doubles up to 64 times this value, with jitter."""
+"""The delay in seconds before the first retry after a conflict. It doubles up to 64 times this value, with jitter."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class TransactionManager:
         self._open: _Open | None = None
         self._tables = 0
         self.brought = 0
-        """The bytes of all files of changes so far."""
+        """The total bytes of the files of all changes so far."""
 
     @property
     def state(self) -> str:

@@ -67,7 +67,7 @@ def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
 
 
 def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
-    """Return a SELECT of the change and the columns of the later table: removed rows first, each part by row id."""
+    """Return a SELECT of the change and the later table's columns: removed rows first, each part sorted by row id."""
     shown = plan.after or plan.before
     assert shown is not None
     names = ", ".join(quote(c.name) for c in shown.columns)
@@ -276,7 +276,7 @@ class _Element(NamedTuple):
 
     key: Key
     name: str
-    """The name of the element as it is spelled on the later side."""
+    """The element's name, as spelled on the later side."""
     before: ElementRows | None
     after: ElementRows | None
     difference: Difference

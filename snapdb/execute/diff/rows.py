@@ -23,11 +23,11 @@ class Key(NamedTuple):
 
     kind: Literal["vertex", "edge"]
     name: str
-    """The name of the element, case-folded."""
+    """The case-folded name of the element."""
 
 
 class Difference(NamedTuple):
-    """SELECTs of rows with their ids. No row is in two of the SELECTs."""
+    """SELECTs of rows with their ids. No row occurs in two of the SELECTs."""
 
     added: tuple[str, ...]
     """SELECTs of the rows of `after` that `before` lacks."""
@@ -100,7 +100,7 @@ def _numbered(rows: ElementRows) -> str:
 
 
 def _same_thing(one: ElementRows, other: ElementRows) -> bool:
-    """Return whether rows of the two can be equal; a replaced table or another key makes a different element."""
+    """Return whether the two can have equal rows; a replaced table or a different key makes a different element."""
     if isinstance(one, VertexRows) and isinstance(other, VertexRows):
         return one.table.id == other.table.id and one.element.key == other.element.key
     return type(one) is type(other) and one.table.id == other.table.id
@@ -161,7 +161,7 @@ def _same_end(session: SqlSession, edges: EdgeRows, one: VertexRows, other: Vert
         return True
     if skips or one.window != other.window or not (_same_thing(one, other) and _alike(session, one, other)):
         return False
-    # Both ends of the edge exist in both tables. Where one table only has more rows, the ends are the same rows.
+    # Both ends of the edge exist in both tables. If one table merely has more rows, the ends are the same rows.
     pairs = ((one.table, other.table), (other.table, one.table))
     return any(rows_beyond(session, one.root, *pair) is None for pair in pairs)
 
@@ -206,7 +206,7 @@ def _is(column: Column, sign: str, moment: int | None) -> str:
 _E_ID = Column("e_id", "BIGINT")
 
 _Changed = tuple[str, ElementRows | None, ElementRows | None, Difference]
-"""An element's name, its rows before and after, and what differs between them."""
+"""An element's name, its rows before and after, and the difference between them."""
 
 
 def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[pa.RecordBatch]:
@@ -230,7 +230,7 @@ def changed_rows(session: SqlSession, elements: Sequence[_Changed]) -> Iterator[
 
 
 def column_value(column: Column, table: Table, shown: Table) -> str | None:
-    """Return a column of the shown table as read from another version of it, or None if that version lacks it."""
+    """Return a column of the shown table as read from another version, or None if that version lacks the column."""
     same_table = table.id == shown.id
     for c in table.columns:
         if c.type == column.type and (c.field == column.field if same_table else c.name == column.name):

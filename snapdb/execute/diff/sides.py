@@ -114,7 +114,7 @@ def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
 
 
 _NUMBERS = 1 << 21
-"""The number of values that are read at once."""
+"""The number of values read at once."""
 _SAMPLE = 1 << 17
 """The maximum number of rows from which quantiles are computed. If there are more, evenly spaced ones are used."""
 
@@ -135,7 +135,7 @@ class Values:
 
 
 class Drift(NamedTuple):
-    """The drift of one component of a feature. A statistic without values is None."""
+    """The drift of one component of a feature. A statistic is None if there are no values."""
 
     feature: str
     """The name of the feature."""
@@ -191,7 +191,7 @@ class _Measure:
 
 
 def values_of(feature: Feature, ids: Int64s) -> Values:
-    """Return a reader of the rows of the given ids, in blocks."""
+    """Return a function that yields the rows with the given ids in blocks."""
     width = int(np.prod(feature.shape[1:], dtype=np.int64))
     step = max(1, _NUMBERS // max(width, 1))
     sparse = feature.read_sparse if isinstance(feature, SparseReader) else None

@@ -1,4 +1,4 @@
-"""The detail line of each operator of a sample, such as its back end, method or encoding, and the reason for it."""
+"""The detail line of each operator in a sample plan, such as its back end, method or encoding, with the reason."""
 
 from collections.abc import Sequence
 
@@ -71,7 +71,7 @@ def refresh(policy: Refresh, *, auto: bool) -> str:
 
 
 def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
-    """Return which edges may be sampled and which nodes a hop expands; `unit` is the unit of event times."""
+    """Return which edges can be sampled and which nodes a hop expands; `unit` is the unit of event times."""
     words = ["each hop expands all nodes so far" if spec.layout == "BLOCKS" else "each hop expands the new nodes"]
     if spec.temporal is not None:
         sign = "<=" if spec.temporal.inclusive else "<"
@@ -123,7 +123,7 @@ def count_words(count: int) -> str:
 
 
 def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> str:
-    """Return a feature, and how its rows are read."""
+    """Describe a feature and how its rows are read."""
     how = "rows"
     if isinstance(feature, HistoryFeature):
         how = "the last value before the seed's time or the window's end"
@@ -161,14 +161,14 @@ def negatives(spec: SampleSpec) -> str:
 
 
 def seed_order(spec: SampleSpec) -> str:
-    """Return the order of an epoch's seeds, and the share that an epoch uses."""
+    """Return the order of an epoch's seeds, and the share of them that an epoch uses."""
     what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
     share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them per epoch"
     return f"{what}, {spec.order}{share}"
 
 
 def rows(tables: Sequence[RowTable]) -> str:
-    """Return the rows of a pool: their size, and the relations and hops that share them."""
+    """Describe the rows of a pool: their size, and the relations and hops that share them."""
     if not tables:
         return "no hop uses pool rows"
     lines = [

@@ -38,9 +38,9 @@ class _RowCosts:
     aliased: int = 0
     """The number of nodes with edges but without a row. Batches sample from all of their edges."""
     drawn: float = 0.0
-    """The number of rows that are resampled per period."""
+    """The number of rows resampled per period."""
     bytes: float = 0.0
-    """The bytes of neighbours that are read to resample these rows. PRIORITY reads all edges of a node."""
+    """The bytes of neighbours read to resample these rows. PRIORITY reads all edges of a node."""
     age: float = 0.0
     """The average age of a row when a batch samples from it, in batches."""
     variance: float = 1.0
@@ -82,7 +82,7 @@ def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses)
 
 
 def _life(refresh: Refresh) -> float:
-    """Return for how many batches a row stays unchanged. Under SCOPE VISITED, every period is assumed to read it."""
+    """Return the number of batches for which a row stays unchanged. SCOPE VISITED assumes a visit in every period."""
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 
@@ -106,7 +106,7 @@ def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
 
 
 SERVING_CACHE = "serving cache"
-"""The key of the plan node of the cache that the batches read."""
+"""The plan-node key of the cache that the batches read."""
 _LOOKS = 64
 """The number of times per epoch that the ages of a cache's rows are recorded."""
 
@@ -190,7 +190,7 @@ def _hops(spec: SampleSpec, walk: Walk) -> list[int]:
 
 
 def _lookups(spec: SampleSpec, walks: Sequence[Walk], visits: Accesses) -> tuple[float, float]:
-    """Return the number of rows with edges that a batch looks up, and the bytes that it reads from them."""
+    """Return the number of rows with edges that a batch looks up, and the bytes it reads from them."""
     looked = read = 0.0
     for walk in walks:
         degrees = walk.adjacency.degrees()
@@ -222,7 +222,7 @@ def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _N
     number = np.arange(batches, dtype=np.float64)
     if refresh.strategy == "FCR":
         ages = number % refresh.period
-    else:  # rows that have not been resampled yet are as old as the epoch
+    else:  # rows not resampled yet are as old as the epoch
         # After n batches, a share n / life of the rows has been resampled, with a mean age of n / 2. The others have
         # age n.
         since = np.minimum(number, _life(refresh))
@@ -231,9 +231,9 @@ def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _N
 
 
 _TRIED = 1 << 13
-"""The number of rows that are sampled to measure the time per row."""
+"""The number of rows sampled to measure the time per row."""
 _RUN = 512
-"""The number of consecutive nodes per measured run. A cache is filled in the order of nodes, so runs are realistic."""
+"""The number of consecutive nodes per measured run. A cache is filled in node order, so runs are realistic."""
 
 
 def pool_nodes(

@@ -91,7 +91,7 @@ def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) ->
 
 
 def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
-    """Run the plan, and set the measured rows, bytes and seconds beside the estimates."""
+    """Run the plan, and set the measured rows, bytes and seconds next to the estimates."""
     started, before, rows, size = time.perf_counter(), context.transactions.brought, 0, 0
     outcome: Outcome | None = None
     while True:
@@ -144,7 +144,7 @@ def _element(sketch: Sketch) -> PlanNode:
 
 
 def _fill(root: PlanNode, built: SnapshotFiles, seconds: float) -> None:
-    """Set the measurements beside the estimates, matched by the keys of the nodes."""
+    """Set the measurements next to the estimates, matched by node key."""
     vertices, edges = built.layout.vertices, built.layout.edges
     size = sum(e.bytes for e in edges) + sum(v.count for v in vertices if v.nodes < v.count)
     rows = sum(v.nodes for v in vertices) + sum(e.edges for e in edges)

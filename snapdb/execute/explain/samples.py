@@ -1,6 +1,6 @@
 """EXPLAIN SAMPLE: the operators of one epoch, estimated from a few batches that are actually built.
 
-A batch is a function of its number, so the measured batches are the ones that a trainer would get. ANALYZE builds the
+A batch is a function of its number, so the measured batches are those that a trainer would get. ANALYZE builds the
 whole epoch in the same way as a stream, and discards the batches.
 """
 
@@ -116,7 +116,7 @@ _Expanded = tuple[EdgeType, int]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The contents of some batches, and the seconds that it took to build them."""
+    """The contents of the measured batches, and the seconds it took to build them."""
 
     tally: _Tally
     """The counts of the batches."""
@@ -125,7 +125,7 @@ class _Work:
     sampling: float
     """The part of `making` that was spent on sampling neighbours."""
     shares: dict[_Expanded, float]
-    """The share of each step in the seconds of sampling. The shares add up to 1."""
+    """The share of each step in the sampling time. The shares add up to 1."""
 
 
 def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> PlanNode:
@@ -170,7 +170,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
             break
     context.check_stopped()
     steps: Mapping[_Expanded, float] = stream.steps(_PATIENCE)
-    if not sum(steps.values()):  # too short to be timed, so the numbers of edges are the shares
+    if not sum(steps.values()):  # too short to be timed, so the shares follow from the numbers of edges
         steps = tally.edges
     total = sum(steps.values())
     shares = {step: amount / total for step, amount in steps.items()} if total else {}
@@ -260,7 +260,7 @@ def _is_measured(node: PlanNode) -> bool:
 
 
 def _numbers(key: Hashable, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
-    """Return the measurements or estimates of the node with a key."""
+    """Return the measurements or estimates of the node with the given key."""
     tally, gathering = work.tally, max(0.0, work.making - work.sampling)
     size, edges = sum(tally.features.values()), sum(tally.edges.values())
     match key:
@@ -289,7 +289,7 @@ def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
 
 
 def _analyze(context: ExecutionContext, root: PlanNode, stream: MeteredStream, shares: dict[_Expanded, float]) -> None:
-    """Run the epoch, and set the measurements beside the estimates."""
+    """Run the epoch, and set the measurements next to the estimates."""
     tally, watch, what = _Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
     stream.start()
     stream.set_epoch(0)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _Read = Callable[[Int64s], Array]
 
 _PART = 1 << 24
-"""The number of bytes of an array that are in memory at once."""
+"""The number of bytes of an array that are held in memory at once."""
 
 
 class _OutputArray(NamedTuple):
@@ -90,7 +90,7 @@ class _Numbering:
     gaps."""
 
     def parts(self, width: int) -> Iterator[Int64s]:
-        """Yield the dense ids in order, in parts whose rows of `width` bytes fill `_PART`."""
+        """Yield the dense ids in order, in parts sized so that their rows of `width` bytes fill `_PART`."""
         step = max(1, _PART // max(1, width))
         for start in range(0, self.count, step):
             stop = min(start + step, self.count)
@@ -342,7 +342,7 @@ class _Filled(NamedTuple):
 
 
 def _tables(export: _Export) -> list[_Written]:
-    """Write each element as Parquet, with the columns that the snapshot's view has."""
+    """Write each element as Parquet, with the columns of the snapshot's view."""
     context, plan, entries = export.context, export.plan, []
     views = context.bind_context.views(plan.snapshot)
     for element in plan.snapshot.graph.elements:
@@ -545,7 +545,7 @@ def _write_batches(
         lineage = stream.lineage
         for epoch in range(sample.epochs if len(stream) else 0):
             total = len(stream)
-            # The results of a transform replace the batches; here they are the numbers of bytes written.
+            # The results of a transform replace the batches. In this case, they are the numbers of bytes written.
             sizes: Iterator[Any] = iter(stream)
             for number, written in enumerate(sizes):
                 context.step(what, (epoch + number / total) / sample.epochs)

@@ -24,7 +24,7 @@ _LINKS = 40
 
 
 def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
-    """Run COPY (query) TO: write the rows to a temporary file beside the target, then rename it."""
+    """Run COPY (query) TO: write the rows to a temporary file in the target's folder, then rename it."""
     yield from ()
     target = _target(context, plan)
     with (
@@ -122,7 +122,7 @@ def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: File
 
 
 def _exact(session: SqlSession, query: BoundQuery) -> tuple[str, str]:
-    """Return SQL to wrap a query so that Parquet keeps its values exact; sums of integers would become fractions."""
+    """Return SQL that wraps a query so that Parquet stores its values exactly; integer sums would become fractions."""
     columns = session.describe(query.text, query.parameters)
     if all(parquet_form(c.type) == c.type for c in columns):
         return "", ""

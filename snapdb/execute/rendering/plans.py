@@ -14,7 +14,7 @@ PLAN = pa.schema([pa.field("plan", pa.string(), metadata={_SHOWN: b"plan"})])
 _LEAD = re.compile("[ │├└]*")
 _HEADINGS = ("Bound", "Plan")
 _TEXT = 12
-"""The minimum width of the text in a line, in cells, regardless of the depth of its node."""
+"""The minimum width of a line's text, in cells, regardless of the depth of its node."""
 PLAN_WIDTH = 80
 """The width of a line in cells if the width of the output is unknown."""
 ASCII_TREE = str.maketrans("│├└", "|+`")

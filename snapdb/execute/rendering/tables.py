@@ -17,9 +17,9 @@ from snapdb.on_first_use import module_on_first_use
 from snapdb.types.text import counted
 
 _NARROWEST = 12
-"""The width to which a column of long texts is cut before other columns are dropped, in cells."""
+"""The width in cells to which a column of long texts is cut before other columns are dropped."""
 _SHORT_TEXT, _SHORT_VALUE = 20, 32
-"""The widths in cells up to which texts, and times and numbers, are never cut. A cut number would mislead."""
+"""The widths in cells up to which values are never cut: texts, and times and numbers. A cut number would mislead."""
 _TURNED_ROWS = 12
 """The maximum number of rows that are transposed into columns."""
 _TURNED_WIDTH = 21
@@ -61,12 +61,11 @@ def render(
 
     Args:
         table: The table to show.
-        width: The width of a line in terminal cells. If the table is wider, long texts are cut, those of the first
-            column
-            last, and then columns are dropped from the right. None shows everything. The plan of EXPLAIN is text whose
-            long lines are wrapped, at 80 cells if the width is None.
+        width: The width of a line in terminal cells. If the table is wider, long texts are cut (those of the first
+            column last), and then columns are dropped from the right. None shows everything. The lines of an EXPLAIN
+            plan are wrapped instead, at 80 cells if the width is None.
         max_rows: The maximum number of rows to show, or None for all.
-        total_rows: The number of rows of the result, if `table` has only the first ones.
+        total_rows: The number of rows in the result, if `table` has only the first ones.
         color: Mark the header, the types and NULLs with ANSI codes.
         unicode: Draw boxes and ellipses; otherwise use ASCII only.
         null: The text for NULL. An equal text value is shown in quotes.
@@ -153,8 +152,8 @@ def _lines(text: str | None, null: str) -> tuple[str, ...]:
 def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[int]:
     """Return the width of each column. The list is shorter than `sizes` if the last columns do not fit.
 
-    Columns are dropped from the right until all others have their minimum width. The remaining space first completes
-    the values of the narrowest columns, and then the types.
+    Columns are dropped from the right until all others have their minimum width. The remaining space is first used to
+    complete the values of the narrowest columns, and then the types.
 
     Args:
         sizes: The preferred width, the width of name and values, and the minimum width of each column.

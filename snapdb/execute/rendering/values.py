@@ -17,7 +17,7 @@ from snapdb.on_first_use import module_on_first_use
 pc = module_on_first_use("pyarrow.compute")
 
 _INFINITE = {2**63 - 1: "infinity", 1 - 2**63: "-infinity", 2**31 - 1: "infinity", 1 - 2**31: "-infinity"}
-"""The integers by which DuckDB represents infinite timestamps and dates, and their texts."""
+"""The integers with which DuckDB represents infinite timestamps and dates, and their texts."""
 _TRAILING_ZEROS = re.compile(r"\.?0+(?=$|[+-]\d{4}$|Z$)")
 _FRACTION = re.compile(r"\.\d+")
 _HOURS = re.compile(r"([+-]\d\d):00$")
@@ -62,7 +62,7 @@ class Spelling(NamedTuple):
     nested: Spelling | None = None
     """The spelling inside lists, structs and maps, or None for the same one."""
     seconds: bool = False
-    """Whether times are cut to seconds, and UTC offsets of whole hours to hours."""
+    """Whether times are truncated to seconds, and UTC offsets of whole hours to hours."""
 
 
 def _quoted(value: str) -> str:
@@ -76,7 +76,7 @@ _WORDS: dict[str, str | None] = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infi
 PLAIN = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS))
 """The spelling for people: plain values without quotes, and nested values like JSON."""
 SECONDS = Spelling(str, "\\x", " ", _WORDS, nested=Spelling(_quoted, "", " ", _WORDS, seconds=True), seconds=True)
-"""Like `PLAIN`, with times cut to seconds, for terminals."""
+"""Like `PLAIN`, with times truncated to seconds, for terminals."""
 
 
 def spell(column: pa.Array | pa.ChunkedArray, spelling: Spelling = PLAIN) -> list[str | None]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
 """The checks, in the order of the result. 'time': edges and vertices later than their seed's time. 'feature time':
-values that were not known at that time. 'snapshot': edges and vertices that the snapshot lacks. 'exclusion': edges that
+values not known at that time. 'snapshot': edges and vertices that the snapshot lacks. 'exclusion': edges that
 seeds must not see. 'target horizon': targets of nodes other than seeds, and seeds that did not exist yet."""
 
 _FIELDS = [("batch", pa.int64()), ("check", pa.string()), ("violations", pa.int64())]
@@ -148,7 +148,7 @@ class _Truth:
         return counts
 
     def _true_edges(self, name: str) -> str:
-        """Return SELECT e_id, source, destination (dense), t, u of the wanted edges. t is NULL for a static edge."""
+        """Return SELECT e_id, source, destination (dense), t, u of the requested edges. t is NULL for a static edge."""
         rows = self.rows[name]
         assert isinstance(rows, EdgeRows)
         element = rows.element
@@ -286,7 +286,7 @@ def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
 
 
 def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> Int64s:
-    """Return the time before which each node's value must be, as [nodes] int64."""
+    """Return the time that each node's value must precede, as [nodes] int64."""
     stop = FOREVER if feature.stop is None else feature.stop
     times = _seed_times(batch, seeds)
     if times is None or not batch.batch:
@@ -321,7 +321,7 @@ def _array(tensor: Any) -> Array:
 
 @dataclass(slots=True)
 class _Evidence:
-    """Tables of facts about some batches, which SQL compares with the user's tables.
+    """Tables of facts about batches, which SQL compares with the user's tables.
 
     `batch` is the number of a batch, `tree` the index of a seed in it (-1 without trees), and `s` the seed's time (NULL
     without one). Vertices are dense ids.

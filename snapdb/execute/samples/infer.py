@@ -64,7 +64,7 @@ class Inference:
             raise ValueError(f"batch must be 1 or more vertices, found {self.batch!r}")
 
     def trial(self, catalog: Catalog) -> Statement:
-        """Return a statement that creates an empty table of that name, to check in advance that this is possible.
+        """Return a statement that creates an empty table with that name, to check in advance that this is possible.
 
         Raises:
             BindError: The name is taken, or the snapshot depends on the table.
@@ -139,7 +139,7 @@ class Inference:
 
 def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
     """Return the states of all vertices, and store them if a table is named; errors are those of `Database.infer`."""
-    if wanted.into is not None:  # reports problems with the table before the work, not after it
+    if wanted.into is not None:  # reports problems with the table before the inference rather than after it
         session.transactions.check()
         trial = wanted.trial(session.catalog())
         session.check_allowed(session.plan(trial), trial)

@@ -76,7 +76,7 @@ def tables_digest(context: ExecutionContext, version: int) -> str | None:
 
 
 def named_parameters(*texts: str | None) -> set[str]:
-    """Return the parameters in some texts, as they are written: $name, ? or $1."""
+    """Return the parameters in the given texts, as written: $name, ? or $1."""
     return {token.text for text in texts if text for token in scan(text) if token.kind == "parameter"}
 
 
@@ -122,8 +122,8 @@ class Past:
     epoch: int | None
     """The epoch, or None for every epoch."""
     codings: Codings | None
-    """The classes behind codes and the widths of sparse features, or None if an older snapdb wrote the lineage without
-    them."""
+    """The classes that codes represent and the widths of sparse features, or None if the lineage lacks them because an
+    older snapdb wrote it."""
 
     def drawn(self, spec: SampleSpec) -> SampleSpec:
         """Return the spec with the fields that only the lineage records."""

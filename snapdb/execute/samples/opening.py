@@ -37,9 +37,9 @@ from snapdb.storage.artifacts import find_or_build
 from snapdb.types import IdType, Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000
-"""The number of edges from which out-neighbours are stored on disk. Fewer edges are sorted in memory on demand."""
+"""The minimum number of edges for which out-neighbours are stored on disk. Fewer are sorted in memory on demand."""
 _CALLER = 5
-"""The number of stack frames from a warning up to the caller that triggers the refresh of the stream."""
+"""The number of stack frames from a warning up to the caller that triggers the stream's refresh."""
 
 
 def open_statement(
@@ -55,7 +55,7 @@ def open_statement(
         context: The context of the statement.
         statement: The statement.
         seeds: A SELECT or ids that replace the seeds of the statement, or None.
-        delivers: Whether rows or batches are read.
+        delivers: Whether the caller reads rows or batches.
         restore: Sets the fields of the spec that only a lineage records.
 
     Raises:
@@ -198,7 +198,7 @@ def open_stream(
 
 
 class _Mark(NamedTuple):
-    """The state that a stream follows. The stream is reopened when it changes."""
+    """The state that a stream follows. When it changes, the stream is reopened."""
 
     published: Published
     """The publication of the snapshot."""

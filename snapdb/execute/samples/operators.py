@@ -52,7 +52,7 @@ def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
 def _sampled_rows(
     context: ExecutionContext, plan: SamplePlan, opened: StreamSource, maker: RowMaker
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all batches in order. One or more threads build them, and end when the reader stops."""
+    """Yield the rows of all batches in order. One or more threads build them, and stop when the reader stops."""
 
     def rows_of(task: _BatchSeeds) -> list[pa.RecordBatch]:
         context.check_stopped()
@@ -103,7 +103,7 @@ def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
 
 
 def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
-    """Return the text of the sampler. REFRESH EVERY AUTO is resolved to the number of batches that it means now."""
+    """Return the text of the sampler. REFRESH EVERY AUTO is resolved to the current number of batches."""
     refresh = plan.sample.spec.refresh
     if refresh is None or refresh.every is not None:
         return plan.sampler.text
@@ -128,7 +128,7 @@ def _unreached(spec: SampleSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _BatchSeeds:
-    """The seeds of a batch whose rows are to be built."""
+    """The seeds of a batch, from which its rows are built."""
 
     number: int
     """The number of the batch, counted over all epochs."""
@@ -180,12 +180,12 @@ class RowMaker:
             self._gather(subgraph)
             blocks = list(self._blocks(task.number, subgraph))
         if self._spec.memory is not None:
-            # The sampled arrays and the rows that are built from them have about the same size.
+            # The sampled arrays and the rows built from them have about the same size.
             self._largest = max(self._largest, scratch_bytes(scratch) + 2 * sum(rows.nbytes for rows in blocks))
         return blocks
 
     def room(self, most: int) -> int:
-        """Return how many batches may be in progress or waiting to be read, within the statement's memory limit."""
+        """Return the number of batches that can be in progress or unread within the statement's memory limit."""
         limit = self._spec.memory
         if limit is None:
             return most

@@ -135,7 +135,7 @@ class _Replay:
             try:
                 self._check(plan, opened)
                 if delivers == "batches":
-                    _check_codings(past, opened, stands=snapshot.id > 0)  # one that is built for the block has id 0
+                    _check_codings(past, opened, stands=snapshot.id > 0)  # a snapshot built for the block has id 0
                 yield opened
             finally:
                 opened.release()
@@ -202,7 +202,7 @@ def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) ->
 
 
 def _check_codings(past: Past, opened: StreamSource, *, stands: bool) -> None:
-    """Raise DataError unless the classes behind codes and the widths of sparse features are those of the lineage.
+    """Raise DataError unless the classes of codes and the widths of sparse features are those of the lineage.
 
     Args:
         past: The lineage.
@@ -261,7 +261,7 @@ def _unwritable(bind_context: BindContext, past: Past, plan: CreateSnapshotPlan)
 
 
 def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
-    """Return the plan that builds the lineage's snapshot again, under a name that is free."""
+    """Return the plan that builds the lineage's snapshot again, under an unused name."""
     taken, tables = bind_context.catalog.kind_of(past.snapshot) is not None, bind_context.tables_at(past.version)
     if problem := next(misfits(past.pinned.graph, tables), None):
         raise InputError(

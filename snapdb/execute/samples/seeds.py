@@ -28,7 +28,7 @@ from snapdb.types import Column, EdgeType, Link, Relation
 
 
 def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
-    """Return the seed set of a sampler. `check_born` checks their births.
+    """Return the seed set of a sampler. `check_born` checks the seeds' birth times separately.
 
     Args:
         context: The context of the statement.
@@ -184,7 +184,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
-    same[1:] &= ~same[:-1]  # only the second row of each group of equal ones
+    same[1:] &= ~same[:-1]  # only the second row of each group of equal rows
     twice = order[1:][same]
     if twice.size:
         when = "" if time is None else " with the same time"
@@ -331,7 +331,7 @@ def _find_ends(
 ) -> tuple[Int64s, Int64s]:
     """Return the dense ids of the sources and destinations of edges, [ids] int64; -1 if not in the snapshot.
 
-    It needs one bit of memory per edge of the table, and a time that hardly depends on the number of ids.
+    It needs one bit of memory per edge of the table, and its running time hardly depends on the number of ids.
 
     Args:
         view: The snapshot.

@@ -14,7 +14,7 @@ from snapdb.storage.catalog_db.task_rows import LEASE_TTL, LeaderLease
 from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1
-"""The number of seconds between two checks. A check reads two rows if nothing changed."""
+"""The number of seconds between two checks. A check reads two rows if nothing has changed."""
 
 
 def wait_for(

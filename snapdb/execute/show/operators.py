@@ -403,7 +403,7 @@ def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]
 
 
 def drop(plan: DropPlan, context: ExecutionContext) -> Rows:
-    """Run DROP: remove an object and its dependants. Dropping a table creates a new version."""
+    """Run DROP: remove an object and its dependent objects. Dropping a table creates a new version."""
     yield from ()
     match plan.target:
         case Table() as table:
@@ -457,7 +457,7 @@ def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> Drop
 
 
 def _with(plan: DropPlan) -> str:
-    """Return the dependants that are also dropped, for a message."""
+    """Return the dependent objects that are also dropped, for a message."""
     named = [f"{KINDS[type(d)]} {d.name}" for d in plan.dependants]
     return f", with {', '.join(named)}" if named else ""
 

@@ -174,7 +174,7 @@ class _Summary:
         return _Degrees() if degrees is None else _degrees_of_live(degrees, self.view.alive[name])
 
     def _untouched(self, name: str, *counts: Int64s) -> int:
-        """Return how many vertices of a type have none of the counted edges."""
+        """Return the number of vertices of a type that have none of the counted edges."""
         alive = self.view.alive[name]
         there = np.ones(self.view.node_counts[name], np.bool_) if alive is None else np.array(alive)
         for part in counts:

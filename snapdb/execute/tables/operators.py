@@ -36,7 +36,7 @@ def _write_first_rows(context: ExecutionContext, plan: CreateTablePlan) -> Segme
 
 
 def _no_rows(plan: CreateTablePlan) -> BoundQuery:
-    """Return a query without rows, which writes one empty segment because read_parquet of no files fails."""
+    """Return a query without rows, which writes one empty segment because read_parquet fails without files."""
     columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in plan.columns)
     return BoundQuery(f"SELECT {columns} WHERE false", Span(0, 0))
 

@@ -32,7 +32,7 @@ from snapdb.types.text import counted
 _FEW = 2_000
 """The number of rows up to which every key is looked up in the id map."""
 _SHARE = 16
-"""The divisor for the part of the rows that is compared first, if there are more rows and keys are not consecutive
+"""The divisor for the share of rows that is compared first, if there are more rows and keys are not consecutive
 integers. All rows are compared if one of them dangles."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _MOST_RANGES = 32
@@ -42,7 +42,7 @@ _REMEMBERED = 1 << 12
 """The number of files whose bounds are cached."""
 
 _MOST_KEYS = 10_000_000
-"""The number of keys up to which a map gets a filter, which then has 128 MiB of bits and takes about a second to
+"""The maximum number of keys for which a map gets a filter, which then has 128 MiB of bits and takes about a second to
 fill."""
 _FILTER_BITS = 64
 """The minimum number of bits per key of a filter."""
@@ -70,7 +70,7 @@ def warn_of_rows(
         changed: The columns with new values, or None for all. The values of other columns were checked before.
 
     Returns:
-        A function to call with the number of new keys per id map, which shows whether keys are duplicate; None if no
+        A function to call with the number of new keys per id map, which reveals duplicate keys; None if no
         such check is needed.
 
     Raises:
@@ -139,7 +139,7 @@ class _New:
 
     @property
     def first_rows(self) -> str:
-        """A SELECT of the part of the new rows that expensive checks read."""
+        """A SELECT of the subset of new rows that expensive checks read."""
         return f"SELECT * FROM {parquet_files(self.files, self.context.store.db_dir.path)} LIMIT {self.count // _SHARE}"
 
     def ranges(self, table: Table, id_map: IdMap) -> bool:
@@ -148,7 +148,7 @@ class _New:
             return bool(self.keys_of(session, table, id_map).ranges)
 
     def keys_of(self, session: SqlSession, table: Table, id_map: IdMap) -> _KnownKeys:
-        """Return the keys that a vertex table has or ever had, without the new rows."""
+        """Return the keys that a vertex table has or ever had, excluding the new rows."""
         if (known := self.known.get(id_map.id)) is not None:
             return known
         added = self.context.transactions.added(table.id)
@@ -480,7 +480,7 @@ class _KeyFilter:
 
 
 def _lack(session: SqlSession, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
-    """Return whether a key of these rows is NULL or surely not in its map. Filters may overlook missing keys.
+    """Return whether a key of these rows is NULL or certainly not in its map. Filters may overlook missing keys.
 
     Args:
         session: The session that reads the rows.

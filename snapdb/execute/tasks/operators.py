@@ -27,11 +27,11 @@ from snapdb.types import Task, TaskRun
 from snapdb.types.text import counted
 
 _PULSE = 0.1
-"""The number of seconds between two reads of the lease, while a daemon may be about to acquire the lock of a run."""
+"""The number of seconds between two reads of the lease while a daemon may be about to acquire a run's lock."""
 
 
 def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
-    """Run CREATE TASK: insert the catalog row of the task, or replace the row that the plan names."""
+    """Run CREATE TASK: insert the task's catalog row, or replace the row that the plan names."""
     yield from ()
     with context.store.catalog_db.writing(publishes=True) as connection:
         task = TaskRows(connection).put(plan.task, plan.replaces)
@@ -39,7 +39,7 @@ def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
-    """Run ALTER TASK: update the catalog row of the task."""
+    """Run ALTER TASK: update the task's catalog row."""
     yield from ()
     task, since = plan.after, plan.since
     with context.store.catalog_db.writing(publishes=True) as connection:

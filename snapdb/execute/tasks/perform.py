@@ -1,4 +1,4 @@
-"""Executes a task run, from its row in state 'running' to its recorded end, each statement once even across crashes.
+"""Executes a task run from its row in state 'running' to its recorded end. Each statement runs once even after crashes.
 
 Each statement records that it is done in the transaction that publishes it, and no transaction commits after another
 process took over the run (`RunMark` of `storage.catalog_db.task_rows`). So the row of a run whose process died records
@@ -40,7 +40,7 @@ _EXCERPT = 60
 """The maximum length of a statement in the log, in characters."""
 
 _OpenSession = Callable[[Sequence[str], Disk], DatabaseSession]
-"""Opens the database on a disk, with access only to the database and some folders."""
+"""Opens the database on a disk, with access only to the database and the given folders."""
 
 _NOT_BY_TASK = """
     > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
@@ -56,7 +56,7 @@ _REPLACED = f"""
 _HELD = """
     SELECT coalesce(sum(rows_added - rows_removed), 0) FROM changes WHERE table_id IN (SELECT value FROM json_each(?))
 """
-"""The number of rows that tables had when they were dropped, which no change records."""
+"""The number of rows that tables had when they were dropped. No change records it."""
 
 
 def perform(
@@ -225,7 +225,7 @@ class _Body:
     """Runs the remaining statements of a task for one attempt of a run.
 
     A statement that commits to the catalog is recorded as done in the same transaction. An export is renamed outside of
-    the catalog, so its folder is recorded first, in a row of exports. A later attempt recognises the folder by it.
+    the catalog, so its folder is recorded first, in a row of exports, by which a later attempt recognises it.
     """
 
     catalog_db: CatalogDb
@@ -313,7 +313,7 @@ class _Body:
 
 
 def _stands(export: RunExport) -> bool:
-    """Return whether an export's folder is complete, that is, has the manifest of this statement."""
+    """Return whether an export's folder is complete, which means that it contains this statement's manifest."""
     manifest = Path(export.path) / MANIFEST
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
 

@@ -120,7 +120,7 @@ class Stop:
     """A request to stop a run. Any thread may make it at any time. It cannot be withdrawn."""
 
     def __init__(self, requested: threading.Event | None = None, why: _Reason = "interrupted") -> None:
-        """Create a request. If the event `requested` is set, it also makes the request, for the given reason."""
+        """Create a request. Setting the `requested` event also makes the request, with the given reason."""
         self.requested = threading.Event() if requested is None else requested
         self.why: _Reason = why
 
@@ -131,7 +131,7 @@ class Stop:
 
 
 class Watch:
-    """Interrupts the statement in the block, repeatedly until it ends, when a stop is requested or the time is up::
+    """Interrupts the statement in the block, repeatedly until it ends, once a stop is requested or the time is up::
 
     with Watch(stop, 60.0) as watch:
         watch.interrupt = db.interrupt
@@ -146,13 +146,13 @@ class Watch:
         self._over = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="snapdb-stopping", daemon=True)
         self.interrupt: Callable[[], None] | None = None
-        """Called every 50 ms from another thread once the run is to stop, or None if no statement can be
+        """Called every 50 ms from another thread once the run should stop, or None if no statement can be
         interrupted."""
         self.why: _Reason | None = None
-        """The reason why the run is to stop, or None."""
+        """The reason why the run should stop, or None."""
 
     def check(self) -> None:
-        """Raise QueryError with code 'interrupted' if the run is to stop."""
+        """Raise QueryError with code 'interrupted' if the run should stop."""
         self._look()
         if self.why is not None:
             raise QueryError("interrupted", code="interrupted")
