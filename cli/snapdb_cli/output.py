@@ -28,7 +28,7 @@ class OutputStyle:
     """The result style, for formats that support one."""
 
     null: str | None = None
-    """The text for NULL, or None for the default of the format."""
+    """The text for NULL, or None for the format's default."""
     header: bool = True
     """Whether CSV and TSV output begins with the column names."""
     max_rows: int | None = None

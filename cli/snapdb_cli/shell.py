@@ -127,7 +127,7 @@ def _until(pressed: threading.Event, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def _summarizes(statement: Statement) -> bool:
-    """Return whether a statement is SUMMARIZE, of snapdb or DuckDB, whose result has few rows and many columns."""
+    """Return whether a statement is SUMMARIZE (snapdb's or DuckDB's), whose result has few rows and many columns."""
     return statement.text.lstrip()[:9].upper() == "SUMMARIZE"
 
 

@@ -26,10 +26,10 @@ else:
     progress = module_on_first_use("rich.progress")  # only work of more than a second shows its progress
 
 _LESS = "SRXF"
-"""Options of less: long lines are cut and scrolled sideways, colours are kept, the screen is not cleared, and less
-exits if everything fits on one screen."""
+"""Options for less: truncate long lines and scroll sideways, keep colours, do not clear the screen, and exit if
+everything fits on one screen."""
 _SIDEWAYS = "-S -+F"
-"""Options of less for a result that is wider than the screen, after the user's own options."""
+"""Options for less if a result is wider than the screen, appended to the user's own options."""
 
 
 class PagerClosed(Exception):  # noqa: N818  # a request, not an error

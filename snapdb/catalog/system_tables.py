@@ -337,7 +337,7 @@ class TaskStatus(NamedTuple):
     runs: int
     """The number of recorded runs."""
     last: int | None
-    """The start of its last run, or the scheduled time of a missed one. None if it has had no run."""
+    """The start of its last run, or the scheduled time if the run was missed. None if it has had no run."""
     last_state: str | None
     last_error: str | None
     retry: int | None

@@ -33,7 +33,7 @@ class Clock:
         os.set_blocking(self._write, False)
 
     def now(self) -> int:
-        """Return microseconds since 1970 UTC. The clock may be set, and it jumps forward after a suspension."""
+        """Return microseconds since 1970 UTC. The clock can be set, and it jumps forward after a suspension."""
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:

@@ -173,7 +173,7 @@ _RETRY_AT_MOST = 61 * _SECOND
 _LATE = 60.0
 """The minimum delay in seconds of a start that is logged as a warning. Runs longer than their period queue up."""
 _LISTED = 5
-"""The number of missed fire times up to which each of them gets a log line."""
+"""The maximum number of missed fire times that are logged individually."""
 _MOST = 30.0
 """The maximum number of seconds between attempts to write after a disk error."""
 

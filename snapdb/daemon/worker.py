@@ -1,6 +1,6 @@
 """A worker process, which performs runs for the scheduler: `python -m snapdb.daemon.worker DB PARENT`.
 
-It reads runs from stdin, and writes how each of them ended to stdout. It ends immediately when the scheduler does,
+It reads runs from stdin, and writes the outcome of each run to stdout. It ends immediately when the scheduler does,
 which is safe: finished statements are recorded, and unfinished ones leave nothing behind.
 """
 
@@ -80,7 +80,7 @@ def _die_with(parent: int) -> None:
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Return stdin and stdout for this module only. Other readers get no input, and other output is sent to stderr."""
+    """Reserve stdin and stdout for this module, and return them. Other code reads no input, and writes to stderr."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

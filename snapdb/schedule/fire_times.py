@@ -272,7 +272,7 @@ def count(schedule: Schedule, after: int, until: int) -> int:
 
 
 def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, ...]:
-    """Return the last fire times after one time and up to another, in order, at most `most` of them."""
+    """Return, in order, up to `most` of the last fire times after one time and up to another."""
     until = min(until, _LAST - 1)
     total = count(schedule, after, until)
     if not total:
@@ -327,8 +327,8 @@ class Decision(NamedTuple):
     older: _Older | None
     """The missed fire times before all of those in `missed`, or None."""
     considered: int
-    """The time up to which this decision covers fire times. It is earlier than now if more are to run than one decision
-    covers; then decide again from here."""
+    """The time up to which this decision covers fire times. It is earlier than now if more fire times run than one
+    decision covers. In that case, decide again from here."""
 
 
 def decide(

@@ -47,7 +47,7 @@ class _AtomicFile:
 def _atomic_file(path: Path) -> Iterator[_AtomicFile]:
     """Yield a temporary file in the same directory, and rename it to `path` if the block sets `kept`.
 
-    The new file gets the permissions of the old one. A pipe or device is written in place. Raises OSError if the file
+    The new file gets the old file's permissions. A pipe or device is written in place. Raises OSError if the file
     cannot be created.
     """
     real = path.resolve()

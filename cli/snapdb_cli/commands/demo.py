@@ -151,7 +151,7 @@ def _names(ids: _Ints) -> pa.Array:
 
 
 _MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
-"""Snapshot → the month at whose start it ends."""
+"""Snapshot → the month that begins when the snapshot ends."""
 
 _LOAD = """
 CREATE TABLE account AS

@@ -45,7 +45,7 @@ def run(
 
     Raises:
         SnapdbError: A name is unknown, an option does not apply to it, or a folder is not empty.
-        UsageError: An option applies to none of the names.
+        UsageError: An option does not apply to any of the names.
     """
     with connect(path, read_only=True) as database:
         exports = list({name.lower(): _resolve(database.names(), name) for name in names}.values())

@@ -114,7 +114,7 @@ _STATEMENTS = {
 
 
 def _hint(name: str) -> str:
-    """Return what to type instead of an unknown command."""
+    """Return a hint on what to type instead of an unknown command."""
     if name in _STATEMENTS:
         return f"{_STATEMENTS[name]} is a statement here"
     known = [n for c in COMMANDS for n in c.names]

@@ -81,7 +81,7 @@ def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
         folded = candidate.lower()
         if len(needed.intersection(folded[:4])) < 2:
             continue  # a cheap test that excludes most of ten thousand names
-        # A word may be misspelt as a whole, or only its beginning may have been typed.
+        # The user may have misspelt a whole word, or typed only its beginning.
         best = 0.0
         for beginning in {folded[:length], folded[: length + 1]}:
             matcher.set_seq1(beginning)

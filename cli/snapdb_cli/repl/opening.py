@@ -92,7 +92,7 @@ class _Opening:
                 get_app().exit(exception=error)
 
     def wait(self) -> ReplSession:
-        """Return the session, opening it first if necessary. Raises KeyboardInterrupt at Ctrl-C."""
+        """Return the session, opening it first if necessary. Raises KeyboardInterrupt on Ctrl-C."""
         if self.session is None:
             if self._loading is not None:
                 self._loaded.wait()  # Ctrl-C during an import that another thread also runs can deadlock both

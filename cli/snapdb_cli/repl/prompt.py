@@ -205,7 +205,7 @@ def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSe
 
 
 def line(prompt: PromptSession[str], host: _Host) -> str:
-    """Return the line that the user typed. Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D."""
+    """Return the line that the user typed. Raises KeyboardInterrupt on Ctrl-C and EOFError on Ctrl-D."""
     draft, host.draft = host.draft, ""
     return prompt.prompt(default=draft)
 
