@@ -15,7 +15,7 @@ _STOPPING = frozenset({signal.SIGINT, *_ENDING})
 
 @contextlib.contextmanager
 def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """Call `stop` when Ctrl-C is pressed inside the block, and set the yielded event.
+    """Call `stop` and set the yielded event when Ctrl-C is pressed inside the block.
 
     Python runs its signal handlers only between two bytecodes, and a kernel or a query can run for minutes without
     returning to the interpreter. A thread therefore reads the wake-up socket, to which the C-level handler writes

@@ -63,7 +63,7 @@ class _Cli(click.Group):
             sys.exit(Diagnostics().report(error))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, and convert any exception to a line on stderr and an exit code."""
+        """Run the command and convert any exception to a line on stderr and an exit code."""
         _open_what_is_closed()
         try:
             with terminable(), Diagnostics().hears_warnings():

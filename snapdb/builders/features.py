@@ -263,7 +263,7 @@ def _written(
     directory: Path,
     growth: FeatureGrowth,
 ) -> dict[str, Any]:
-    """Write the arrays, and return their metadata."""
+    """Write the arrays and return their metadata."""
     facts = write_features(session, source, specs, directory, growth) | {"rows": source.count}
     return facts if target is None else facts | write_target(session, source, target, directory, growth)
 

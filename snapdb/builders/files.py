@@ -136,7 +136,7 @@ def _edges(
     index: int,
     full: bool,
 ) -> EdgeLayout:
-    """Write one edge type in its chosen encoding, and return its layout."""
+    """Write one edge type in its chosen encoding and return its layout."""
     element = data.rows.element
     adjacency = open_topology(topology.root, topology.patch, data.destination.id_map.limit)
     limits = limits_of(plan, element, adjacency)

@@ -195,7 +195,7 @@ def rows_apart(one: EdgeData, other: EdgeData) -> int:
 
 
 def _work_text(done: str, change: _Change) -> str:
-    """Return how a topology was obtained, for the user."""
+    """Return a text that describes how a topology was obtained."""
     return f"{done}: {change.added.edge_id.size:,} edges added, {change.removed.edge_id.size:,} removed"
 
 

@@ -330,7 +330,7 @@ class Loop:
         return soonest
 
     def _start(self, task: Task, run: TaskRun) -> None:
-        """Pass a run to a worker, and log its start."""
+        """Pass a run to a worker and log its start."""
         self._running[_key(run)] = (task, run)
         self._turn += 1
         self._turns[task.id] = self._turn

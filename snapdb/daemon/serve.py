@@ -201,7 +201,7 @@ class _Daemon:
         self._clock.wake()
 
     def serve(self, grace: float) -> int:
-        """Lead or wait until a signal arrives, and return the exit code."""
+        """Lead or wait until a signal arrives, then return the exit code."""
         try:
             while not self._signals:
                 self._clock.wait(self._turn())

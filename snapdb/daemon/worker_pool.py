@@ -179,7 +179,7 @@ class _WorkerProcess:
         self._put(None)
 
     def _put(self, content: Ended | str | None) -> None:
-        """Queue a message, and wake the main thread."""
+        """Queue a message and wake the main thread."""
         self._messages.put((self, content))
         self._clock.wake()
 
@@ -280,7 +280,7 @@ class WorkerPool:
             self._messages.get()
 
     def close(self) -> None:
-        """Shut down idle workers, and kill the others."""
+        """Shut down idle workers and kill the others."""
         for worker in self._workers:
             if worker.job is None:
                 worker.retire()

@@ -90,7 +90,7 @@ def query(plan: QueryPlan, context: ExecutionContext) -> Rows:
 
 
 def nothing(plan: NothingPlan, context: ExecutionContext) -> Rows:
-    """Do nothing, and report why there is nothing to do."""
+    """Do nothing and report why there is nothing to do."""
     yield from ()
     return Outcome(plan.why)
 

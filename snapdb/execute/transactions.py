@@ -119,7 +119,7 @@ class TransactionManager:
             )
 
     def close(self) -> bool:
-        """Roll back an open transaction, and return whether there was one."""
+        """Roll back an open transaction and return whether there was one."""
         was_open = self._open is not None
         self._drop()
         return was_open
@@ -242,7 +242,7 @@ class TransactionManager:
         return assigned
 
     def _new_keys(self, ids: AssignIds) -> int:
-        """Return how many keys get a new id."""
+        """Return the number of keys that get a new id."""
         if ids.file is None:
             return 0
         marks = ", ".join("?" * len(ids.merged))

@@ -295,7 +295,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Remove the magics, and close the database that they opened."""
+    """Remove the magics and close the database that they opened."""
     if (loaded := getattr(shell, _LOADED, None)) is not None:
         magics, matcher = loaded
         magics.close()

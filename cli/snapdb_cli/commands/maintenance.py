@@ -49,7 +49,7 @@ def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) 
 
 
 def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
-    """Upgrade a database to the format of this version, and report the change."""
+    """Upgrade a database to the format of this version and report the change."""
     diagnostics.say(upgrade_database(path))
     return ExitCode.OK
 
@@ -80,7 +80,7 @@ def wait(
     diagnostics: Diagnostics,
     output_format: str,
 ) -> ExitCode:
-    """Wait for a publication, and show it. The database is opened read-only.
+    """Wait for a publication and show it. The database is opened read-only.
 
     Raises:
         WaitTimeout: The timeout passed.
@@ -120,7 +120,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 
 def bench(size: str, against: str | None, output_format: str, diagnostics: Diagnostics, root: Path = _ROOT) -> ExitCode:
-    """Run the benchmarks, and show the results.
+    """Run the benchmarks and show the results.
 
     Raises:
         InputError: The benchmarks do not exist, or one of them failed.

@@ -200,7 +200,7 @@ class NamedQueries:
         return _filled(self._load(name), _split(arguments))
 
     def save(self, name: str, text: str) -> Path:
-        """Save a query, and return its file.
+        """Save a query and return its file.
 
         Raises:
             ValueError: The name is not valid as a file name.

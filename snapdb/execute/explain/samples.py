@@ -289,7 +289,7 @@ def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
 
 
 def _analyze(context: ExecutionContext, root: PlanNode, stream: MeteredStream, shares: dict[_Expanded, float]) -> None:
-    """Run the epoch, and set the measurements next to the estimates."""
+    """Run the epoch and set the measurements next to the estimates."""
     tally, watch, what = _Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
     stream.start()
     stream.set_epoch(0)

@@ -97,7 +97,7 @@ def _refused(plan: CopyToPlan, message: str) -> InputError:
 
 
 def write_rows(session: SqlSession, query: BoundQuery, path: Path, format_: FileFormat, writer: str) -> int:
-    """Write the rows of a query with DuckDB's COPY, and return their number.
+    """Write the rows of a query with DuckDB's COPY and return their number.
 
     Args:
         session: A session with the names that the query uses.
@@ -134,7 +134,7 @@ def _exact(session: SqlSession, query: BoundQuery) -> tuple[str, str]:
 
 
 def _packed(context: ExecutionContext, session: SqlSession, plan: CopyToPlan, path: Path) -> int:
-    """Write batches to an Arrow IPC file, and return the number of rows."""
+    """Write batches to an Arrow IPC file and return the number of rows."""
     rows, writer = 0, None
     _check_zones(session, plan)
     batches = map(plain, session.exact_reader(plan.query.text, plan.query.parameters))

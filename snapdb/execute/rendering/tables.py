@@ -205,7 +205,7 @@ class _Page:
         return str(_rich_style.Style.parse(style).render(text)) if self.color and text else text
 
     def needs_cut(self, column: _Column, width: int) -> int:
-        """Return how many cells of the column do not fit."""
+        """Return the number of cells in the column that do not fit."""
         return sum(any(text_width(line) > width for line in lines) for lines in column.cells)
 
     def draw(self, columns: Sequence[_Column], widths: Sequence[int], rows: int, more: bool) -> list[str]:

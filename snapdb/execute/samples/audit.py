@@ -274,7 +274,7 @@ def _counted(table: pa.Table) -> _Counts:
 
 
 def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
-    """Return how many nodes have a value other than the last one before their seed's time and the window's end."""
+    """Count the nodes whose value is not the last one before both their seed's time and the window's end."""
     wrong = 0
     for kind, features in view.node_features.items():
         for name, feature in features.items():

@@ -49,7 +49,7 @@ def open_statement(
     delivers: Literal["rows", "batches"],
     restore: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
 ) -> tuple[SamplePlan, StreamSource]:
-    """Bind and optimize a SAMPLE statement, and open it.
+    """Bind, optimize and open a SAMPLE statement.
 
     Args:
         context: The context of the statement.
@@ -77,7 +77,7 @@ def open_statement(
 
 
 def open_sample(context: ExecutionContext, plan: SamplePlan) -> StreamSource:
-    """Open the snapshot of the plan, and read its seeds.
+    """Open the snapshot of the plan and read its seeds.
 
     Raises:
         CorruptError: A file of the snapshot is missing or damaged.

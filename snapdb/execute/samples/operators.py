@@ -86,7 +86,7 @@ def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[_Batch
 def _read(
     context: ExecutionContext, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of every batch, and report progress before each batch."""
+    """Yield the rows of every batch and report progress before each batch."""
     for number in range(total):
         context.step(f"sampling {plan.spec.snapshot}", number / total)
         yield from next(results)
@@ -143,7 +143,7 @@ class RowMaker:
     """Builds the rows of batches. Threads share it, and each borrows a scratch buffer per batch."""
 
     def __init__(self, opened: StreamSource) -> None:
-        """Open the sampler, and read the keys that the rows need."""
+        """Open the sampler and read the keys that the rows need."""
         spec = opened.spec
         self._view, self._spec, self._hints = opened.view, spec, opened.hints
         self._sampler = open_sampler(opened.view, replace(opened.hints.applied(spec), ids="int64"))

@@ -49,7 +49,7 @@ def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
 
 
 def _next(context: ExecutionContext, task: Task, after: int) -> str:
-    """Return when the task runs next, with a warning if no daemon would start it."""
+    """Return a text with the task's next run, and a warning if no daemon would start it."""
     fires = next_firing(task.schedule, after)
     if fires is None:
         return "no further runs"

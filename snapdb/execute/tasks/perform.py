@@ -140,7 +140,7 @@ class _Attempt:
     progress: RunProgress = field(default_factory=RunProgress)
 
     def run_body(self, open_session: _OpenSession) -> bool:
-        """Run the body, and return whether the condition was true."""
+        """Run the body and return whether the condition was true."""
         task, run = self.task, self.run
         date, hour = stamp(task.schedule, run.scheduled)
         values = {"date": date, "time": hour, "version": str(run.version), "run": str(run.run)}
@@ -211,7 +211,7 @@ class _Attempt:
         return self.progress.stopped(self.watch.why, self.task)
 
     def _step(self) -> int:
-        """Return how many statements the run's row records as done."""
+        """Return the number of statements that the run's row records as done."""
         try:
             with self.catalog_db.reading() as connection:
                 row = RunRows(connection).find(self.run)
@@ -278,7 +278,7 @@ class _Body:
             )
 
     def _one(self, session: DatabaseSession, statement: Statement) -> tuple[int, str]:
-        """Return how many rows a statement added or removed, and its outcome as text."""
+        """Return the number of rows that a statement added or removed, and its outcome as text."""
         self.progress.under_way, given = True, 0
         result = session.run(statement)
         for batch in result:  # read to the end, batch by batch

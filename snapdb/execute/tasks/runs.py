@@ -325,7 +325,7 @@ def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[i
 
 
 def _retry(connection: sqlite3.Connection, task: Task | None, ended: Ended) -> int | None:
-    """Return when to retry the run, or None. A manual run and a run of an altered task are not retried."""
+    """Return the time at which to retry the run, or None. Manual runs and runs of altered tasks are not retried."""
     run = ended.run
     if task is None or ended.state == "ok" or run.cause == "manual":
         return None
