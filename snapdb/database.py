@@ -1,4 +1,4 @@
-"""The public API of a database. Each method calls the session of the database, or a function on that session."""
+"""The public API of a database. Each method calls the database's session, or a function on that session."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Database:
             verify: See `connect`.
             threads: See `connect`.
             folders: See `connect`. The paths must be absolute.
-            rules: The optimizer rules, or None for all of them. With fewer rules, the same results take longer.
+            rules: The optimizer rules, or None for all of them. Fewer rules give the same results more slowly.
             disk: Performs all file operations. Tests pass one that fails.
         """
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
@@ -171,8 +171,8 @@ class Database:
             The rows of a query, or the message of any other statement.
 
         Raises:
-            ParseError: The text is not one statement of the language.
-            BindError: A name, a type or a clause does not fit the database.
+            ParseError: The text is not exactly one valid statement.
+            BindError: A name, type or clause does not match the database.
             QueryError: DuckDB failed to run a query.
             SnapdbError: The statement failed for another reason, which `error.code` identifies.
         """
@@ -262,7 +262,7 @@ class Database:
         params: Parameters = None,
         follow: bool = False,
     ) -> loading.BatchStream[Given]:
-        """Open a stream of mini-batches, over which a training loop or a DataLoader iterates.
+        """Open a stream of mini-batches for a training loop or a DataLoader to iterate over.
 
         Args:
             query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM … or SAMPLE USING train …. A
@@ -276,10 +276,10 @@ class Database:
                 yield each batch once, so ranks may differ by one batch unless `drop_last` or `pad` is set.
             world_size: The number of processes that share the stream.
             drop_last: Omit a last batch with fewer seeds than BATCH, and batches that not every rank would get.
-            pad: Repeat the epoch's first batches for ranks that would have one batch less. `batch.padding` marks them.
+            pad: Repeat the epoch's first batches for ranks that would have one batch fewer. `batch.padding` marks them.
             transform: A pure function of a batch. The stream yields its results instead of batches. It runs on the
                 thread that built the batch, or on the consumer's thread if batches are copied to a GPU.
-            seeds: Another seed set for the same sampler: a SELECT, or ids as a tensor, array, list or Arrow array.
+            seeds: A different seed set for the same sampler: a SELECT, or ids as a tensor, array, list or Arrow array.
             prefetch: The number of batches that may be complete or in progress. Defaults to one more than the threads.
             memory: The memory limit for scratch buffers and for batches that are complete or in progress, in bytes or
                 as a size such as '2GB'. Defaults to the statement's WITH (memory = …), or to no limit.
@@ -337,7 +337,7 @@ class Database:
 
         Raises:
             WaitTimeout: No such snapshot was published in time. The error is also a TimeoutError.
-            BindError: The name belongs to a table, a graph or a sampler.
+            BindError: The name belongs to a table, graph or sampler.
         """
         return samples.wait_for(self._session, snapshot, newer_than, timeout)
 
@@ -385,7 +385,7 @@ class Database:
         threads: int | None = None,
         device: str | None = None,
     ) -> train.Inferred:
-        """Compute a model's output for every vertex of a snapshot, by exact layer-wise inference with all neighbours.
+        """Compute a model's output for every vertex of a snapshot by exact layer-wise inference with all neighbours.
 
         Args:
             model: A model from snapdb.train, a PyG BasicGNN (GraphSAGE, GAT, …), or any model with a `layerwise`
@@ -411,7 +411,7 @@ class Database:
 
         Raises:
             BindError: A name does not exist, or the table already exists.
-            InputError: The layers of the model are not known, or do not return one row per seed.
+            InputError: The model's layers are not known, or do not return one row per seed.
         """
         wanted = samples.Inference(
             snapshot,

@@ -134,7 +134,7 @@ class SnapdbError(Exception):
 
 
 def report(error: BaseException) -> str:
-    """Return the text of any error for a log. For an error of snapdb, the text begins with its class."""
+    """Return the text of any error for a log. For snapdb's own errors, the text begins with the class."""
     return error.report() if isinstance(error, SnapdbError) else str(error)
 
 
@@ -145,7 +145,7 @@ _R = TypeVar("_R")
 def brief_traceback(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorate a public function so that tracebacks of snapdb's errors end at its call, where the mistake is.
 
-    Errors of the database directory and of the operating system keep their cause. If SNAPDB_TRACEBACK is set in the
+    Errors from the database directory and the operating system keep their cause. If SNAPDB_TRACEBACK is set in the
     environment, tracebacks are complete.
     """
 
@@ -223,7 +223,7 @@ def _moves(character: str) -> bool:
 
 
 def _cells(text: str) -> int:
-    """Return the width of the text in terminal cells. CJK characters and emoji have two, combining marks none.
+    """Return the width of the text in terminal cells. CJK characters and emoji occupy two cells, combining marks none.
 
     >>> _cells("abc"), _cells("日本"), _cells("é")
     (3, 4, 1)

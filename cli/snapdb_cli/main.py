@@ -195,7 +195,7 @@ def _run(
 
 
 def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
-    """Raise UsageError for likely mistakes: a misspelt or misplaced command must not create a database of that name."""
+    """Raise UsageError for likely mistakes: a misspelt or misplaced command must not create a database."""
     if database is None:
         if read_only:
             raise click.UsageError("--read-only needs a database to read", ctx)

@@ -60,7 +60,7 @@ def _delimited(
 ) -> Iterator[str]:
     """Yield RFC 4180 text with plain line feeds.
 
-    NULL is an empty field or the given text. A text value that equals it is quoted.
+    NULL is an empty field or the given text. An equal text value is quoted.
     """
     null = style.null or ""
     if style.header:
@@ -251,7 +251,7 @@ class _Pager(Protocol):
 
 
 class Output:
-    """The destination and the format of results."""
+    """The destination and format of results."""
 
     def __init__(
         self,
@@ -349,7 +349,7 @@ class Output:
     def _table(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], turn: bool) -> Iterator[str]:
         limits = (self.style.max_rows, self.style.screen_rows if self.terminal else None)
         limit = min((rows for rows in limits if rows is not None), default=None)
-        # All rows are counted, but only those that are shown are kept in memory.
+        # All rows are counted, but only the displayed ones are kept in memory.
         kept: list[pa.RecordBatch] = []
         total = 0
         for batch in batches:

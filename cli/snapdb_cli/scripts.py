@@ -1,4 +1,4 @@
-"""The statements of -c, -f and stdin, and the values of their parameters. They are read before an engine is loaded."""
+"""The statements of -c, -f and stdin, and the values of their parameters. They are read before the engine is loaded."""
 
 import difflib
 import re

@@ -32,7 +32,7 @@ class _Front(Protocol):
 
 
 class Shell:
-    """An open database, the output of its results, and the diagnostics about them."""
+    """An open database, the output for its results, and the diagnostics."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Shell:
         try:
             with interruptible(self.database.interrupt) as pressed:
                 self._show(step, pressed)
-            if pressed.is_set():  # too late to stop this statement, but the next one must not start
+            if pressed.is_set():  # too late to stop this statement, but the next statement must not start
                 raise KeyboardInterrupt
         except PagerClosed:
             self._abandon()

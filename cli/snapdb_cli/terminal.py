@@ -1,4 +1,4 @@
-"""The terminal: a pager for long results, and a progress line on stderr for work that takes longer than a second."""
+"""The terminal: a pager for long results, and a progress line on stderr for operations longer than a second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich import console, progress
 else:
     console = module_on_first_use("rich.console")
-    progress = module_on_first_use("rich.progress")  # only work of more than a second shows its progress
+    progress = module_on_first_use("rich.progress")  # only operations longer than a second show their progress
 
 _LESS = "SRXF"
 """Options for less: truncate long lines and scroll sideways, keep colours, do not clear the screen, and exit if

@@ -37,7 +37,7 @@ _REMEMBERED = 1 << 16
 """The number of files whose order is cached."""
 
 _in_order_files: set[Segment] = set()
-"""Files of keys that are known to ascend with their ids. A file never changes, and its name is never reused."""
+"""Files of keys that are known to ascend with their ids. Files never change, and their names are never reused."""
 
 
 class _Run(NamedTuple):
@@ -187,7 +187,7 @@ class DenseEdges:
             self._refuse()
 
     def _lookups(self) -> list[_KeyLookup | None]:
-        """Return the lookups of sources and of destinations, or None where a join is needed."""
+        """Return the lookups for sources and destinations; a lookup is None if a join is needed."""
         element, joined = self._data.rows.element, {}
         lookups = []
         for key, vertices in (

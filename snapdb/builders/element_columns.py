@@ -1,4 +1,4 @@
-"""Columns of a snapshot's tables that a sampler needs besides the snapshot's arrays: weights and births."""
+"""Table columns that a sampler needs in addition to the snapshot's arrays: weights and births."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Reading:
 
     @classmethod
     def of(cls, context: BuildContext, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]) -> Reading:
-        """Create a reading of an open snapshot's columns."""
+        """Return the `Reading` of an open snapshot."""
         rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.store.db_dir.path)
         return cls(context, snapshot, view, id_maps, rows)
 
     def births(self, name: str) -> Int64s:
-        """Return the [dense ids] times from which vertices exist, FOREVER for ids that are not in the snapshot."""
+        """Return the [dense ids] times at which vertices begin to exist, FOREVER for ids outside the snapshot."""
         rows = self.rows[name]
         assert isinstance(rows, VertexRows)
         assert rows.time is not None
@@ -98,7 +98,7 @@ def with_columns(
         plan: The bound statement.
         view: The snapshot.
         id_maps: The id maps of its vertex types.
-        timed: Whether the seeds have times, at which vertices must exist.
+        timed: Whether the seeds have times, at which the vertices must already exist.
 
     Raises:
         DataError: A weight is missing, or the weight of a destination is invalid. The message has the count and three
@@ -126,7 +126,7 @@ def with_columns(
 
 
 def _edge_weights(reading: Reading, name: str, column: str) -> Float64s:
-    """Return the [edge ids] weights, NaN for rows that are not in the table, which no edge of the snapshot uses."""
+    """Return the [edge ids] weights, NaN for rows outside the table, which no edge of the snapshot uses."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
     check_table(context.store.db_dir, rows.table)

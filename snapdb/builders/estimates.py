@@ -1,4 +1,4 @@
-"""Estimates of a snapshot's elements without building it: counts by SQL, and encodings by their costs."""
+"""Estimates of a snapshot's elements without building it: counts by SQL, and encodings by cost."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -35,7 +35,7 @@ from snapdb.types import FeatureSpec, Table
 _MERGE_SHARE = 0.1
 """The share of rows above which a patch is merged into complete arrays."""
 _REBUILD_SHARE = 0.5
-"""The share of changed rows above which reading all rows again is as fast."""
+"""The share of changed rows above which reading all rows again is as fast as patching."""
 
 
 class _UnfitError(Exception):
@@ -203,7 +203,7 @@ def _features(
     changed: Callable[[CachedArtifact], _Changed | None],
     full: bool,
 ) -> Features:
-    """Return the arrays with that digest, or the nearest ones with a patch, or new ones from `build`."""
+    """Return the arrays with that digest, or the nearest arrays with a patch, or new arrays from `build`."""
     catalog_db = context.store.catalog_db
     # The digest covers everything that determines the content, so artifacts with equal digests need no comparison.
     if artifact := find_artifact(catalog_db, wanted.digest):
@@ -279,5 +279,5 @@ def _own(specs: tuple[FeatureSpec, ...]) -> tuple[FeatureSpec, ...]:
 
 
 def _plain(specs: Any) -> list[Any]:
-    """Return the parts of features that determine their arrays, as plain values."""
+    """Return the properties of features that determine their arrays, as plain values."""
     return [[s.name, list(s.columns), s.default, s.dtype, s.sparse, s.width] for s in specs]

@@ -70,7 +70,7 @@ def build_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool =
             for i, (name, vertex) in enumerate(chosen.vertices.items()):
                 _check_histories(session, plan, vertex, alive[name], paths[name])
                 if (mask := alive[name]) is not None:
-                    # Dense ids cover all versions of a table, so a snapshot marks those of its own vertices.
+                    # Dense ids cover all versions of a table, so a snapshot marks the ids of its own vertices.
                     np.save(staging / f"alive-{i}.npy", mask)
                 vertices.append(_vertices(context, vertex, mask, features[name], paths[name]))
             edges = [
@@ -241,7 +241,7 @@ class _Limits(NamedTuple):
 
 
 def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> _Limits:
-    """Return the conditions that exclude edges of a type. `adjacency` has their times, for filters that use them."""
+    """Return the conditions that exclude edges of a type. `adjacency` supplies the times for filters that use them."""
     window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
     # To a filter, the integer that marks a static edge is a time like any other, so filters must not narrow the window
     # if there are static edges.

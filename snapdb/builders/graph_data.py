@@ -274,7 +274,7 @@ def _check_times(session: SqlSession, rows: VertexRows | EdgeRows, query: str) -
 
 
 def _having(count: int, noun: str, element: VertexElement | EdgeElement) -> str:
-    """Return the subject of a message, such as "3 rows of person have"."""
+    """Return the beginning of a message, such as "3 rows of person have"."""
     return f"{counted(count, noun)} of {element.name} {'has' if count == 1 else 'have'}"
 
 

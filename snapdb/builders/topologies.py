@@ -38,7 +38,7 @@ REBUILD_SHARE = 0.25
 
 
 class Topology(NamedTuple):
-    """The artifact of an edge type's edges at a version."""
+    """The artifact for an edge type's edges at a version."""
 
     root: Path
     """The directory of the base."""
@@ -141,7 +141,7 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
     """Return the nearest topology, patched with the changes since, or None if there is none or too much changed."""
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
-    # A patch does not show which edges a vertex has, so a patched topology can be patched again only if no vertex
+    # A patch does not reveal the edges of a vertex, so a patched topology can be patched again only if no vertex
     # changed. Otherwise, start from a complete one.
     if (
         base is not None
@@ -174,7 +174,7 @@ def _patched(context: BuildContext, session: SqlSession, data: EdgeData, wanted:
 
 
 def _only_edges_changed(session: SqlSession, before: EdgeData, after: EdgeData) -> bool:
-    """Return whether no vertex of the edge type changed. Only a complete topology shows which edges a vertex has."""
+    """Return whether no vertex of the edge type changed. Only a complete topology reveals the edges of a vertex."""
     if after.rows.element.on_dangling != "ERROR":
         return False
     ends = ((before.source, after.source), (before.destination, after.destination))
@@ -388,7 +388,7 @@ def _orphaned(root: AdjacencyRows, removed: EdgeArrays, lost: Sequence[Int64s], 
 def _revived(
     session: SqlSession, before: EdgeData, after: EdgeData, root: AdjacencyRows, added: EdgeArrays
 ) -> EdgeArrays:
-    """Return edges that dangled until a vertex at one of their ends was added. This reads every edge."""
+    """Return the edges that dangled until a vertex at one of their ends was added. Reads every edge."""
     element = after.rows.element
     conditions = []
     for key, old, new in (
@@ -417,5 +417,5 @@ def _taken(edges: EdgeArrays, chosen: Bools) -> EdgeArrays:
 
 
 def _positions(root: AdjacencyRows, edges: EdgeArrays) -> Int64s:
-    """Return the [edges] positions of edges in the base, or -1 for missing ones."""
+    """Return the [edges] positions of edges in the base, or -1 for missing edges."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)

@@ -39,7 +39,7 @@ class VertexRows:
 
     @property
     def sql(self) -> str:
-        """A SELECT of the table's columns for rows that pass filters and window, one per key if the graph selects one."""
+        """A SELECT of the table's columns for rows that pass filters and window, or one row per key if requested."""
         return self._select(quote_all(c.name for c in self.table.columns), plain=not self.given)
 
     @property
@@ -69,7 +69,7 @@ class VertexRows:
 
     @property
     def selective(self) -> bool:
-        """Whether rows of the table may be excluded."""
+        """Whether any rows of the table can be excluded."""
         return bool(self.filters) or bool(self._born())
 
     @property
@@ -100,7 +100,7 @@ class EdgeRows:
 
     @property
     def sql(self) -> str:
-        """A SELECT of the table's columns and e_id, for rows that pass filters and window and have both ends in the snapshot."""
+        """A SELECT of the table's columns and e_id, for rows that pass filters and window and whose ends both exist."""
         columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
         # Otherwise both ends of every edge exist, because a dangling edge is an error.
@@ -163,7 +163,7 @@ def shown_rows(rows: VertexRows | EdgeRows) -> str:
 
 
 def shown_columns(element: VertexElement | EdgeElement, columns: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the columns that a snapshot has for an element, each with its name in the snapshot."""
+    """Return the columns that a snapshot has for an element, together with their names in the snapshot."""
     properties = element.properties or Properties(excepted=())
     shown = properties.shown(columns, element.needed)
     return [*shown, ("e_id", "e_id")] if isinstance(element, EdgeElement) else shown
@@ -176,7 +176,7 @@ def element_columns(element: VertexElement | EdgeElement, table: Table) -> tuple
 
 
 def snapshot_rows(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, VertexRows | EdgeRows]:
-    """Return element name → its rows, for every element of a snapshot.
+    """Map the name of each element of a snapshot to its rows.
 
     Args:
         snapshot: The snapshot.

@@ -60,7 +60,7 @@ class Catalog:
         """Return the table with this name.
 
         Raises:
-            BindError: It does not exist. The message suggests the nearest name.
+            BindError: The table does not exist. The message suggests the nearest name.
         """
         return self._find("table", self.tables, name)
 
@@ -161,7 +161,7 @@ class Catalog:
 
 
 def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None) -> _N:
-    """Return the sampler, cache, task or tag with a name. The error has the hint, or suggests the nearest name."""
+    """Return the sampler, cache, task or tag with this name. The error has the hint, or suggests the nearest name."""
     if (thing := known.get(name.lower())) is not None:
         return thing
     hint = hint or _near(name, [one.name for one in known.values()])
@@ -227,7 +227,7 @@ def _read_tables(
 def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known: Table | None, since: int) -> Table:
     if known is not None and row["state"] is None:
         return known
-    # Without ALTER, a table only gains files, so those of later versions follow the known ones.
+    # Without ALTER, a table only gains files, so the files of later versions follow the known ones.
     if known is not None and not row["altered"]:
         files = _files(connection, row["id"], known.next_row + row["added"], version, since)
         rows, deletes = ([s for s in files if s["kind"] == kind] for kind in ("rows", "deletes"))

@@ -55,7 +55,7 @@ def listing(fields: _Fields, rows: Iterable[Sequence[object]]) -> pa.RecordBatch
 
 
 def time_text(time: int | None, unit: TimeUnit | None) -> str | None:
-    """Return an event time as text: ISO 8601 in UTC, or the user's integer. None stays None.
+    """Return an event time as text: ISO 8601 in UTC, or the user's integer. None is returned as None.
 
     >>> time_text(1_500_000, "timestamp"), time_text(-7, "integer")
     ('1970-01-01 00:00:01.500000', '-7')
@@ -256,7 +256,7 @@ class _CacheStatus(NamedTuple):
     stats: CacheStats | None
     """The sums over these streams, or the last open ones if none is open. None if no stream has used the cache yet."""
     generations: tuple[int, ...]
-    """The generations of the rows that these streams have or had, in order."""
+    """The generations of the rows in these streams, past or present, in order."""
 
 
 def _caches(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
@@ -356,7 +356,7 @@ def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
 
 
 def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, TaskStatus]:
-    """Return the status of every task, by the id of the task.
+    """Return the status of every task, by task id.
 
     Raises:
         CorruptError: A row is not valid.
@@ -380,7 +380,7 @@ def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, 
 
 
 def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
-    """Return the runs in the order of their start, including runs of dropped tasks."""
+    """Return the runs in order of their start, including runs of dropped tasks."""
     with catalog_db.db_dir.raise_if_misread(), catalog_db.reading() as connection:
         runs = list(RunRows(connection).read())
     runs.sort(key=lambda r: (r.scheduled if r.started is None else r.started, r.task, r.run, r.attempt))

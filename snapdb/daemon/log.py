@@ -49,7 +49,7 @@ class Clock:
                 os.read(self._read, 65536)
 
     def wake(self) -> None:
-        """End the wait, from any thread or signal handler."""
+        """End the wait. Any thread or signal handler can call this."""
         with suppress(BlockingIOError):  # the pipe is full, so the wait ends anyway
             os.write(self._write, b"\0")
 

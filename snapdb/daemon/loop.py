@@ -1,4 +1,4 @@
-"""The leader's event loop: loads the state, starts due runs or records why they are missed, and records their ends."""
+"""The leader's event loop: loads the state, starts due runs or records why they are missed, records how runs end."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class _Claim(NamedTuple):
     considered: int
     """The time up to which fire times are settled from now on."""
     missed: tuple[tuple[int, str], ...]
-    """The fire times that do not run, with the reasons, oldest first."""
+    """The fire times that do not run, with reasons, oldest first."""
     run: int | None
     """The fire time that runs now, or None."""
 
@@ -66,7 +66,7 @@ def _again(catalog_db: CatalogDb, holder: str, task: Task, failed: TaskRun, now:
 
 
 def _resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, considered: int) -> None:
-    """Settle the task's fire times up to an earlier time than before. The errors are those of `_claim`.
+    """Move back the time up to which the task's fire times are settled. The errors are those of `_claim`.
 
     Args:
         catalog_db: The catalog.
@@ -283,7 +283,7 @@ class Loop:
         self._log_tasks(state, now)
         self._turns = {known: turn for known, turn in self._turns.items() if known in state.tasks}
         self._stuck = {known: why for known, why in self._stuck.items() if known in state.tasks}
-        # Round robin: the task whose last turn was longest ago comes first, so that a task that is always behind cannot
+        # Round robin: the task whose last turn was longest ago comes first, so that a task that always lags cannot
         # starve the others.
         for task in sorted(active, key=lambda task: (self._turns.get(task.id, 0), self._next[task.id][2] or 0)):
             due = self._next[task.id][2]

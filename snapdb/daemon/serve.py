@@ -77,7 +77,7 @@ class _Heartbeat:
 
 
 class _LeaseHolder:
-    """Acquires the leader's lease when it is free, and waits while another process holds it."""
+    """Acquires the leader's lease when it is free, and waits as long as another process holds it."""
 
     def __init__(self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log) -> None:
         self._catalog_db, self._clock, self._intervals, self._log = catalog_db, clock, intervals, log
@@ -144,7 +144,7 @@ def serve(
 ) -> int:
     """Lead or wait until a signal ends the process.
 
-    Call it from the main thread, because it handles SIGTERM, SIGINT and SIGHUP, which all end it. It logs to stderr.
+    Call it from the main thread, because it handles SIGTERM, SIGINT and SIGHUP, all of which end it. It logs to stderr.
 
     Args:
         path: The database.
@@ -233,7 +233,7 @@ class _Daemon:
 
     def _wait_for_leadership(self) -> float:
         """Try to become the leader, and return the seconds until the next attempt."""
-        self._worker_pool.ended()  # a standby has no runs, but an idle worker may have ended
+        self._worker_pool.ended()  # a standby has no runs, but an idle worker may have exited
         try:
             self._heartbeat = self._lease_holder.poll()
         except (SnapdbError, OSError, sqlite3.Error) as error:

@@ -52,14 +52,14 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
     requests, replies = _pipes()
     jobs: _Jobs = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), name="snapdb-requests", daemon=True).start()
-    db_dir = open_db_dir(path, read_only=False, make=False)  # never create a new database where one was moved away
+    db_dir = open_db_dir(path, read_only=False, make=False)  # never recreate a database that was moved away
     catalog_db = CatalogDb(db_dir)
 
     def open_session(folders: Sequence[str], disk: Disk) -> DatabaseSession:
         check_in_place(db_dir.path, catalog_db.file)
         return DatabaseSession(path, folders=folders, disk=disk)
 
-    if jobs.empty():  # started ahead of need, so load kernels now rather than in the first run
+    if jobs.empty():  # the worker was started ahead of need, so load kernels now rather than in the first run
         load_kernels()
     gc.freeze()  # imported modules are never freed, so exclude them from later collections
     while (job := jobs.get()) is not None:

@@ -61,7 +61,7 @@ class _Job:
 
 
 class _WorkerProcess:
-    """A process that performs runs, one at a time. Its messages are put into a queue, and wake the clock.
+    """A process that performs runs, one at a time. Its messages are queued and wake the clock.
 
     In both directions, a message is a line of JSON. The field `do` of a request is run, stop or end.
     """
@@ -125,7 +125,7 @@ class _WorkerProcess:
         return self._process.poll() is None
 
     def how_it_ended(self) -> str:
-        """Return how the process ended, such as "ended by signal 9". It must have ended."""
+        """Return a text on how the process ended, such as "ended by signal 9". The process must have ended."""
         self.wait(0)
         code = self._process.returncode
         if code >= 0:
@@ -190,7 +190,7 @@ _Message = tuple[_WorkerProcess, Ended | str | None]
 _IDLE = 60.0
 """The number of seconds that a worker other than the first may be idle before it is retired."""
 _RUNS = 500
-"""The number of runs after which a worker is replaced, because libraries do not return all memory."""
+"""The number of runs after which a worker is replaced, because libraries do not release all memory."""
 
 
 class WorkerPool:

@@ -107,7 +107,7 @@ _SUFFIXES = {
     ".tsv": "tsv",
 }
 _DRAWN = ("", ".txt", ".log")
-"""The file extensions for which tables are drawn as text."""
+"""The file extensions of tables that are drawn as text."""
 _WITH_NULL = ("table", "csv", "tsv", "markdown")
 
 

@@ -34,7 +34,7 @@ def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
     rng = np.random.default_rng(seed)
     files = {name: folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")}
     cell = _cells(rng)
-    # Young accounts that are used from many devices: mules, and some honest accounts.
+    # Young accounts used from many devices: mules, and some honest accounts.
     burner = (cell < 0) | (rng.random(_ACCOUNTS) < 1 / 16)
     opened = _opening_days(rng, cell, burner)
     pq.write_table(_accounts(rng, cell, opened, burner), files["accounts"])
@@ -44,7 +44,7 @@ def _write_demo_data(folder: Path, seed: int = 2026) -> dict[str, Path]:
 
 
 def _cells(rng: np.random.Generator) -> _Ints:
-    """Return [accounts] int64: 0 for honest accounts, 1, 2, 3 for members of that cell, -1, -2, -3 for its mules."""
+    """Return [accounts] int64: 0 for honest accounts, 1 to 3 for members of that cell, -1 to -3 for its mules."""
     cell = np.zeros(_ACCOUNTS, dtype=np.int64)
     picked = rng.choice(_ACCOUNTS, size=len(_CELLS) * (_MEMBERS + _MULES), replace=False)
     for number, ids in enumerate(np.split(picked, len(_CELLS)), start=1):
@@ -113,7 +113,7 @@ def _honest(rng: np.random.Generator) -> tuple[_Ints, _Ints, _Ints]:
 
 
 def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _Ints, _Ints]:
-    """Return the payments of a cell from its first day. Members pay mules and each other, and mules pay members."""
+    """Return a cell's payments from its first day on. Members pay mules and each other, and mules pay members."""
     members, mules = np.flatnonzero(cell == number), np.flatnonzero(cell == -number)
     count = 24 * _MEMBERS
     payer = rng.choice(members, count)

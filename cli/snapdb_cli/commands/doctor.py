@@ -1,4 +1,4 @@
-"""`snapdb doctor`: the facts for a bug report, and remedies for problems."""
+"""`snapdb doctor`: reports the facts for a bug report and remedies for problems."""
 
 from dataclasses import astuple
 from pathlib import Path

@@ -24,7 +24,7 @@ from snapdb_cli.terminal import Progress
 
 
 def check(path: Path, diagnostics: Diagnostics, output_format: str) -> ExitCode:
-    """List the problems of a database without writing to it. Return FAILED if anything is damaged."""
+    """List a database's problems without writing to it. Return FAILED if anything is damaged."""
     db_dir = open_db_dir(path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
         problems, checked = _problems(db_dir, progress)

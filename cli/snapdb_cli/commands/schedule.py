@@ -52,7 +52,7 @@ def run_now(path: Path, name: str, diagnostics: Diagnostics) -> ExitCode:
 
 
 def switch(path: Path, name: str | None, action: Literal["SUSPEND", "RESUME"], diagnostics: Diagnostics) -> ExitCode:
-    """Suspend or resume a task, or all of them."""
+    """Suspend or resume one task or all tasks."""
     open_db_dir(path, read_only=True)  # as in run_now
     with connect(path) as database:
         names = database.names()["tasks"] if name is None else [name]

@@ -128,7 +128,7 @@ def _ends_value(token: Token) -> bool:
 
 
 def _clause(before: Sequence[Token]) -> str:
-    """Return the keyword of the innermost clause at the cursor. It may be outside open parentheses."""
+    """Return the keyword of the innermost clause at the cursor. It can be outside the open parentheses."""
     depth = 0
     for index in range(len(before) - 1, -1, -1):
         token = before[index]

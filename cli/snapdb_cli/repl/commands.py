@@ -68,7 +68,7 @@ def run_typed(session: ReplSession, text: str) -> None:
         return
     statement, command = text[:place].rstrip(), text[place:]
     if command.split()[0] in ("\\g", "\\gx", "\\watch", "\\p", "\\e", "\\edit", "\\ns"):
-        session.last = statement  # the command runs the statement or uses it otherwise
+        session.last = statement  # the command runs the statement, or uses it in another way
     else:
         session.execute(statement)
     run_command(session, command)
@@ -110,7 +110,7 @@ _STATEMENTS = {
     ".export": "COPY t TO 'file'",
     "\\explain": "EXPLAIN",
 }
-"""Commands of other shells for which snapdb has statements."""
+"""Commands of other shells for which snapdb has equivalent statements."""
 
 
 def _hint(name: str) -> str:
@@ -129,7 +129,7 @@ def _argument(command: _Command, text: str) -> str:
 
 
 def _unquoted(argument: str) -> str:
-    """Return an argument without the quotes around it.
+    """Return an argument without its enclosing quotes.
 
     >>> _unquoted("'my file.sql'"), _unquoted("a b")
     ('my file.sql', 'a b')

@@ -1,4 +1,4 @@
-"""Completion at the cursor: commands, keywords, names of the database, and files."""
+"""Completion at the cursor: commands, keywords, database names and files."""
 
 import os
 import re
@@ -70,7 +70,7 @@ def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
 
 
 def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates whose start is similar to the typed text."""
+    """Return the candidates that begin with something similar to the typed text."""
     if len(sought) < 3:
         return []
     matcher = SequenceMatcher(b=sought, autojunk=False)
@@ -98,7 +98,7 @@ _MOST = 200
 
 
 def _paths(typed: str) -> tuple[str, list[str]]:
-    """Return the typed start of the last part of a path, and its completions. Directories end with a slash.
+    """Return the typed prefix of the last path component, and its completions. Directories end with a slash.
 
     Hidden files are offered once a dot is typed. A directory that cannot be read has no completions.
     """

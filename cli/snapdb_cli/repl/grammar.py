@@ -29,7 +29,7 @@ class Spot(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The keywords, marks and names before the cursor, in capitals."""
+        """The keywords, punctuation and names before the cursor, in capitals."""
         return tuple(token.text.upper() for token in self.before)
 
     @property
@@ -39,7 +39,7 @@ class Spot(NamedTuple):
 
     @property
     def closers(self) -> str:
-        """The brackets that would close the brackets that are open at the cursor."""
+        """The brackets that close those open at the cursor."""
         open_: list[str] = []
         for token in self.before:
             if token.kind == "mark" and token.text in OPENERS:
@@ -240,7 +240,7 @@ def _accepted(family: str, types: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _spelled(family: str, terminal: str) -> str:
-    """Return the spelling of a terminal in capitals, or '' if it is neither a keyword nor a mark."""
+    """Return the spelling of a terminal in capitals, or '' if it is neither a keyword nor punctuation."""
     try:
         return str(parser(family).get_terminal(terminal).pattern.value).upper()
     except KeyError:  # declared in the grammar and recognized by the lexer: a name, an SQL fragment or the end

@@ -1,4 +1,4 @@
-"""The loop of the prompt: reads lines, runs them, and asks for confirmation before data is lost."""
+"""The prompt's loop: reads lines, runs them, and asks for confirmation before data is lost."""
 
 from pathlib import Path
 from typing import TextIO, cast

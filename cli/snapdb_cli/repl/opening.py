@@ -113,7 +113,7 @@ class _Opening:
     def close(self) -> None:
         """Close the database, which rolls back an open transaction.
 
-        It first waits for the imports, because Python must not exit during one.
+        It first waits for the imports, because Python must not exit during an import.
         """
         if self._loading is not None:
             self._loading.join()

@@ -67,7 +67,7 @@ def is_empty(text: str) -> bool:
 
 
 def trailing(text: str) -> int | None:
-    """Return where a command begins after statements: at the first backslash outside quotes and comments."""
+    """Return the position of a command after statements: the first backslash outside quotes and comments."""
     if "\\" not in text:
         return None
     try:
@@ -83,7 +83,7 @@ _STYLES = {Error: "class:unfinished", Keyword.Pseudo: "class:command"}
 
 
 class _Highlighter(Lexer):
-    """Highlights the typed text with the Pygments lexer of the language."""
+    """Highlights the typed text with the language's Pygments lexer."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         """Return the pieces of each line with their styles."""
@@ -146,7 +146,7 @@ class _Shared(FileHistory):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        """Append an entry with one write, so that entries of other sessions do not mix with its lines."""
+        """Append an entry with one write, so that its lines are not interleaved with entries from other sessions."""
         entry = f"\n# {datetime.now()}\n" + "".join(f"+{line}\n" for line in string.split("\n"))
         with contextlib.suppress(OSError):  # a full disk must not end the session
             file = os.open(self.filename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

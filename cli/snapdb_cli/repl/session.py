@@ -254,8 +254,8 @@ def _open(text: str) -> bool:
 
 
 def _question(database: Database, statement: Statement) -> str | None:
-    """Return the question to ask before a statement runs, or None if it removes nothing or fails anyway."""
-    idle = database.transaction_state == "idle"  # in a transaction, the other statements raise anyway
+    """Return the question to ask before a statement runs, or None if it removes nothing or would fail."""
+    idle = database.transaction_state == "idle"  # in a transaction, the other statements raise errors
     with suppress(SnapdbError):
         match statement:
             case Drop():

@@ -1,4 +1,4 @@
-"""The keywords, and the names of the database, that completion offers."""
+"""The keywords and database names that completion offers."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def _publication_text(published: Published) -> str:
 
 
 def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
-    """Return a text for a message on which scheduler would publish the snapshot."""
+    """Return the message text about the scheduler that would publish the snapshot."""
     leader, db_dir = LeaderLease(catalog_db).read(), catalog_db.db_dir
     if leader is None:
         return suggest_daemon(db_dir)
