@@ -177,7 +177,7 @@ class SnapDataModule(LightningDataModule):
                 avoids copies.
             pin_memory: Whether a DataLoader copies batches into page-locked memory.
             drop_last: Whether training skips the batches that not every rank would get, instead of repeating batches.
-            options: Further arguments of `db.stream`: threads, device, transform, prefetch, memory, params.
+            options: Additional arguments of `db.stream`: threads, device, transform, prefetch, memory, params.
         """
         super().__init__()
         self.path = database.path if isinstance(database, Database) else Path(database)

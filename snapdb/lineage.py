@@ -35,11 +35,11 @@ def replay(
     since then, it is rebuilt for this call.
 
     Args:
-        lineage: `batch.lineage` or `stream.lineage`, also after a round trip through JSON, or the lineage in the
-            manifest of an export.
+        lineage: `batch.lineage` or `stream.lineage`, also after a round trip through JSON, or the lineage in an
+            export's manifest.
         batch: The number of the batch within its epoch, counted over all ranks: `batch.index[1]`.
         database: The database, or its current path. Defaults to the path in the lineage.
-        epoch: The number of another epoch. Defaults to the epoch of the lineage.
+        epoch: The number of the epoch. Defaults to the lineage's epoch.
         seeds: The ids that `db.stream` received as `seeds`, or None if it received none.
         params: The parameters that `db.stream` received, if the lineage could not record them.
 
@@ -48,7 +48,7 @@ def replay(
 
     Raises:
         InputError: The value is not a lineage or is damaged, or the epoch has no such batch.
-        FormatError: The lineage has another RNG scheme.
+        FormatError: The lineage has a different RNG scheme.
         DatabaseError: The database is not at this path, or the snapshot must be rebuilt and the database is read-only.
         DataError: The seeds differ from those of the stream.
     """

@@ -1,6 +1,6 @@
 """The operators of CREATE CACHE and REFRESH CACHE.
 
-CREATE CACHE samples nothing. The streams of the sampler fill its cache.
+CREATE CACHE does not sample anything. The sampler's streams fill its cache.
 """
 
 from dataclasses import replace

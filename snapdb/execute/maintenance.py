@@ -119,7 +119,7 @@ def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -
 
 
 def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
-    """Return every snapshot with a retention and why it is kept or would expire, and a sentence with the count."""
+    """Return every snapshot with a retention, why it is kept or would expire, and a sentence with the count."""
     decisions = _decisions(context, plan)
     done = _expected(decisions)
     return listing(_EXPIRE_FIELDS, list(_rows(decisions, done))), _summary(decisions, done, dry_run=True)
@@ -128,7 +128,7 @@ def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatc
 def _expire(
     context: ExecutionContext, decisions: _Decisions, *, by_retention: bool = False, publishes: bool = True
 ) -> _Expired:
-    """Remove snapshots from the catalog in one transaction, and then the files of those without readers.
+    """Remove snapshots from the catalog in one transaction, and then delete the files of those without readers.
 
     Args:
         context: The context of the statement.

@@ -78,12 +78,12 @@ class ExecutionContext(BuildContext):
 
 
 def _next_firing(planned: Schedule, after: int) -> int | None:
-    """Return the next scheduled run, which only lists of tasks need."""
+    """Return the next scheduled run, which is needed only for lists of tasks."""
     return schedule.next_firing(planned, after)
 
 
 def query(plan: QueryPlan, context: ExecutionContext) -> Rows:
-    """Run a query: DuckDB executes it over views of the tables that it names, and the rows are streamed."""
+    """Run a query: DuckDB executes it over views of the named tables, and the rows are streamed."""
     with context.bind_context.session(plan.query) as session:
         yield from session.exact_reader(plan.query.text, plan.query.parameters)
     return None
@@ -182,7 +182,7 @@ class DatabaseSession:
             return optimize(bind(statement, context.bind_context), self._rules)
 
     def check_allowed(self, plan: Plan, statement: Statement) -> None:
-        """Raise if the plan may not run here: in a read-only database, or in an open transaction."""
+        """Raise an error if the plan cannot run here: in a read-only database, or in an open transaction."""
         in_transaction = self.transactions.state != "idle"
         plan.check_allowed(statement, read_only=self.store.db_dir.read_only, in_transaction=in_transaction)
 

@@ -1,4 +1,4 @@
-"""The transactions of one open database: one version per statement, or one for all between BEGIN and COMMIT."""
+"""The transactions of one open database: one version per statement, or one for everything between BEGIN and COMMIT."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Open:
     began: Catalog
     """The head at which the transaction began."""
     catalog: Catalog
-    """That catalog with the transaction's own changes."""
+    """The same catalog with the transaction's own changes."""
     lock: TablesLock
     """A lock that is shared until the end, so that the transaction's files, which no version names, do not count as
     orphans."""
@@ -174,7 +174,7 @@ class TransactionManager:
         return version
 
     def _committed(self, changes: list[Change], message: str | None, review: Review | None) -> int:
-        """Commit, retrying after conflicts that discard no other change; remove the files on failure."""
+        """Commit, and retry after conflicts that leave the changes valid; remove the files on failure."""
         try:
             for attempt in range(_TRIES):
                 try:
@@ -278,7 +278,7 @@ class TransactionManager:
             )
 
 
-# Recovery from events outside a statement: a snapshot that was replaced concurrently, or a damaged catalog.
+# Recovery from events outside a statement: a concurrently replaced snapshot, or a damaged catalog.
 
 
 _T = TypeVar("_T")

@@ -154,7 +154,7 @@ class _SnapMagics:
         try:
             return self._snap(line, cell)
         except SnapdbError as error:
-            # The mistake is in the statement rather than in Python code, so the error renders itself in IPython.
+            # The mistake is in the statement rather than in Python code, so the error itself is rendered in IPython.
             shown = error.report().splitlines()
             vars(error)["_render_traceback_"] = lambda: shown
             raise error.with_traceback(None) from None
@@ -306,7 +306,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def _matcher(magics: _SnapMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """Return a matcher for IPython that offers tables, graphs, snapshots and columns in the lines of the magics."""
+    """Return a matcher for IPython that offers tables, graphs, snapshots and columns in magic lines."""
 
     def names(context: CompletionContext) -> SimpleMatcherResult:
         if not _is_ours(context):

@@ -89,7 +89,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
-    """Yield every fire time after a time, in order, in seconds since 1970 UTC; none for a line that names no valid day.
+    """Yield every fire time after a time, in order, in seconds since 1970 UTC; none if the line names no valid day.
 
     >>> evenings = _cron_firings("0 3 * * *", "Asia/Tokyo", 0)
     >>> [next(evenings) / 3600 for _ in range(2)]
@@ -110,7 +110,7 @@ def _cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
                 yield fires
                 last = fires
         else:
-            return  # the line names no day of the next 50 years
+            return  # the line names no day in the next 50 years
 
 
 def _cron_count(line: str, zone: str, after: int, until: int) -> int:
@@ -183,7 +183,7 @@ _MONTHS = 400 * 12
 def _steps_until(anchor: int, period: Period, moment: int) -> int:
     """Count the times anchor + 1 period, anchor + 2 periods, … up to `moment`, without iterating over them.
 
-    No part of the period may be negative, and they may not all be 0.
+    No part of the period may be negative, and at least one must be positive.
 
     >>> _steps_until(0, Period(0, 0, 1_000_000), 3_999_999)
     3
@@ -290,7 +290,7 @@ def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, 
 
 
 def stamp(schedule: Schedule, moment: int) -> tuple[str, str]:
-    """Return the values of {date} and {time} at a time, in the time zone of the schedule.
+    """Return the values of {date} and {time} at a time, in the schedule's time zone.
 
     >>> stamp(Schedule("", "0 3 * * *", "Asia/Tokyo", None, anchor=0), 18 * 3_600_000_000)
     ('19700102', '030000')
@@ -368,7 +368,7 @@ def decide(
 def _missed(
     schedule: Schedule, policy: CatchUp, after: int, until: int, now: int, cap: int
 ) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...], _Older | None]:
-    """Return the last fire time if it runs nevertheless, the last missed ones with reasons, and the older ones."""
+    """Return the last fire time if it runs anyway, the last missed ones with reasons, and the older ones."""
     gone = newest(schedule, after, until, cap + 2)
     saved = gone[-1:] if gone and (policy == "last" or _hardly_late(schedule, gone[-1], now)) else ()
     gone = gone[: len(gone) - len(saved)]

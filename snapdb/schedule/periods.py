@@ -36,7 +36,7 @@ def add(moment: int, period: Period, times: int = 1) -> int:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Return year, month and day of a day counted from 1 January 1970, for any year; `date` ends with year 9999.
+    """Convert a day counted from 1 January 1970 to year, month and day. Supports any year; `date` ends with year 9999.
 
     >>> _civil(0), _civil(-1)
     ((1970, 1, 1), (1969, 12, 31))
@@ -67,10 +67,10 @@ def kept(snapshots: Sequence[tuple[int, bool]], retention: Retention, now: int) 
     """Return why each snapshot is kept, or None. A snapshot is its time, and whether its version is tagged.
 
     Times are microseconds since 1970 UTC, days are days in UTC, and weeks are ISO 8601 weeks. A rule applies to the
-    snapshots that are younger than its length, where months count back by the calendar. The rule `all` keeps them all,
+    snapshots that are younger than its length, where months are calendar months. The rule `all` keeps them all,
     and the other rules keep the newest one of each day, week, month or year. Of snapshots with the same time, the last
     one in the sequence is the newest. The newest of all snapshots is always kept. If several reasons apply, the first
-    one is returned: rules in the order in which they are written, then the tag.
+    one is returned: rules in the order of their declaration, then the tag.
 
     >>> from snapdb.types import Period
     >>> days = Retention((Rule("daily", Period(0, 7, 0), "7 days"),), keep_tagged=True)

@@ -1,1 +1,1 @@
-"""DIFF: the rows of a table, a snapshot or a graph that one side has and the other lacks."""
+"""DIFF: the rows of a table, snapshot or graph that only one side has."""

@@ -87,7 +87,7 @@ def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
 
 
 def _value(column: Column, table: Table, shown: Table) -> str:
-    """Return the SELECT item of a shown column, read from another version of its table."""
+    """Return the SELECT item for a shown column, read from another version of its table."""
     return column_value(column, table, shown) or f"CAST(NULL AS {column.type})"
 
 
@@ -127,7 +127,7 @@ def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
 
 
 def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
-    """Run DIFF GRAPH: compare a whole graph at two versions, read from its tables only."""
+    """Run DIFF GRAPH: compare a whole graph at two versions, reading only its tables."""
     with ExitStack() as stack, context.store.sql_engine.session() as session:
         before, after = (
             _GraphAt(context, session, stack, plan.graph, tables).side
@@ -241,7 +241,7 @@ class _GraphAt:
 
 
 def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tuple[str, list[Column]]:
-    """Return the SELECT of the keys k0, k1, … and of a feature's last values, and the columns of these values."""
+    """Return a SELECT of the keys k0, k1, … and of a feature's last values, and the columns of these values."""
     assert spec.history is not None
     time = table.column(spec.history.event_time)
     assert time is not None
@@ -255,7 +255,7 @@ def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tu
     return f"SELECT {keys}, {values} FROM ({rows}) {last}", columns
 
 
-# The report on two sides, for snapshots and graphs alike.
+# The report on two sides, for both snapshots and graphs.
 
 
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
@@ -339,7 +339,7 @@ def _summary(
 
 
 def _counts(session: SqlSession, before: Side, after: Side, e: _Element) -> _Counts:
-    """Count the rows added, removed and changed; read rows only where the sides' counts do not suffice."""
+    """Count the rows added, removed and changed; read rows only if the sides' counts do not suffice."""
     then = before.count(e.key) if e.before else 0
     now = after.count(e.key) if e.after else 0
     if not e.difference.removed:

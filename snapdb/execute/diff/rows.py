@@ -1,6 +1,6 @@
 """The rows of an element that only one side has, at a cost proportional to the difference.
 
-Rows are identified by their ids. Where both sides select rows by the same rules and only their tables or windows
+Rows are identified by their ids. If both sides select rows by the same rules and only their tables or windows
 differ, only the files and times that differ are read. Otherwise all rows of both sides are read and compared.
 """
 
@@ -63,7 +63,7 @@ def replaced(session: SqlSession, changes: Difference) -> int:
 
 
 def tally(session: SqlSession, changes: Difference) -> tuple[int, int, int]:
-    """Return the number of added rows, removed rows and changed vertices, which count as added and removed too."""
+    """Count the added rows, removed rows and changed vertices. A changed vertex is also an added and a removed row."""
     return row_count(session, changes.added), row_count(session, changes.removed), replaced(session, changes)
 
 
@@ -138,14 +138,14 @@ def _same_rules(one: EdgeRows, other: EdgeRows) -> bool:
 
 
 def _chosen_by_row(rows: VertexRows) -> bool:
-    """Return whether each row is selected by its own values alone; if duplicates are removed, other rows count too."""
+    """Return whether each row is selected by its own values alone; if duplicates are removed, other rows matter too."""
     return rows.element.on_duplicate == "ERROR"
 
 
 def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
     """Return whether filters and event times have the same meaning on both sides.
 
-    A filter depends on the columns of its table, so equal texts are not enough.
+    A filter depends on its table's columns, so equal texts are not enough.
     """
     if [f.condition for f in one.filters] != [f.condition for f in other.filters]:
         return False
@@ -167,7 +167,7 @@ def _same_end(session: SqlSession, edges: EdgeRows, one: VertexRows, other: Vert
 
 
 def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
-    """Yield conditions on rows that are in their own window but not in `window`; no row satisfies two of them."""
+    """Yield disjoint conditions for rows that are in their own window but not in `window`."""
     time, own = rows.time, rows.window
     if time is None:
         return
@@ -262,7 +262,7 @@ def _side(
     parts: Sequence[str],
     columns: Sequence[Column],
 ) -> list[str]:
-    """Return the SELECTs of the rows added to or removed from one element, in the order of row ids."""
+    """Return the SELECTs of the rows added to or removed from one element, sorted by row id."""
     if rows is None or shown is None or not parts:
         return []
     own = {c.name.lower(): c for c in _columns(shown)}

@@ -150,7 +150,7 @@ class Drift(NamedTuple):
 
 @dataclass(slots=True)
 class _Measure:
-    """The running mean and variance of a feature's values, by Welford's algorithm in blocks."""
+    """The running mean and variance of a feature's values, by Welford's algorithm over blocks."""
 
     width: int
     count: int = 0
@@ -239,7 +239,7 @@ def _paired(
 
 
 def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) -> Float64s:
-    """Measure all rows, and with `sampled` return evenly spaced ones."""
+    """Measure all rows and, with `sampled`, return evenly spaced ones."""
     chosen: list[Float64s] = []
     if values is None:
         return np.empty((0, 0))

@@ -1,1 +1,1 @@
-"""EXPLAIN: the plan of a statement as a tree of operators, with estimates and, for ANALYZE, measurements."""
+"""EXPLAIN: a statement's plan as a tree of operators, with estimates and, for ANALYZE, measurements."""

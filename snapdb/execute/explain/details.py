@@ -99,7 +99,7 @@ def _length(within: int, unit: TimeUnit | None) -> str:
 def row_form(
     context: ExecutionContext, layout: EdgeLayout, relation: Relation, backend: str, hints: ExecutionHints
 ) -> str:
-    """Return the encoding of the rows of a relation, with the reason for it."""
+    """Return the encoding of a relation's rows, with the reason for it."""
     if relation in hints.idle:
         return "not reachable from the seeds, not opened"
     if backend == "torch":
@@ -134,7 +134,7 @@ def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> st
 
 
 def gathered(hints: ExecutionHints) -> str:
-    """Return when features are read."""
+    """Describe when features are read."""
     return "together with sampling" if hints.fused else "after sampling, by batch"
 
 
@@ -180,6 +180,6 @@ def rows(tables: Sequence[RowTable]) -> str:
 
 
 def cache(kept: Cache, *, serves: bool) -> str:
-    """Return where a cache stores its rows, and whether batches read them."""
+    """Describe where a cache stores its rows and whether batches read them."""
     room = "room for all rows" if kept.room is None else f"room for {kept.room:,} bytes"
     return f"{kept.name} IN {kept.place}, {room}{'' if serves else '; not used by batches'}"

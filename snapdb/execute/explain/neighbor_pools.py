@@ -1,7 +1,7 @@
 """EXPLAIN SAMPLE for neighbor pools (REFRESH) and their caches: sampling cost, saved reads and cached rows.
 
-Counts follow from the expected number of accesses of each node. Seconds are extrapolated from a few rows and one batch,
-which are actually sampled.
+Counts follow from the expected number of accesses of each node. Seconds are extrapolated from a few rows and one batch
+that are actually sampled.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class _RowCosts:
     age: float = 0.0
     """The average age of a row when a batch samples from it, in batches."""
     variance: float = 1.0
-    """The variance of the mean of repeated draws from an unchanged row, relative to FBL."""
+    """The variance, relative to FBL, of the mean of repeated draws from an unchanged row."""
 
 
 def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Accesses) -> _RowCosts:
-    """Return the cost of the rows of these tables.
+    """Return the cost of the rows in these tables.
 
     Raises:
         CorruptError: A row points outside its arrays.
@@ -216,7 +216,7 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Accesses, batches: int) ->
 
 
 def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> _Numbers:
-    """Return the average age of a row over the first epoch, in batches, or nothing if it depends on visits."""
+    """Return the average age of a row over the first epoch, in batches, or nothing if the age depends on visits."""
     if refresh is None or refresh.visited or all(choice.table is None for choice in choices):
         return {}
     number = np.arange(batches, dtype=np.float64)
@@ -264,7 +264,7 @@ class _PoolEstimates:
         self._recent = stream.recent() if stream.sampler.backend.name == "numba" else None
 
     def refresh(self, *, auto: bool) -> PlanNode:
-        """Return the plan node of REFRESH: the cost of sampling all rows, and the seconds saved."""
+        """Return the plan node for REFRESH: the cost of sampling all rows, and the seconds saved."""
         spec = self._spec
         assert spec.refresh is not None
         tables = row_tables(spec, self._walks)
@@ -289,7 +289,7 @@ class _PoolEstimates:
         return PlanNode("Refresh", detail, estimates=numbers)
 
     def cache(self, cache: Cache) -> PlanNode:
-        """Return the plan node of a cache: its size when full, and the reads that it does not save."""
+        """Return the plan node for a cache: its size when full, and the reads that it does not save."""
         choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
         numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
@@ -311,7 +311,7 @@ class _PoolEstimates:
         return self._filled(some, 0).stats(None).seconds * rows / tried
 
     def _gain(self) -> float:
-        """Return the seconds per batch saved over FBL by a cache with every row that the batch needs."""
+        """Return the seconds per batch that a cache with every needed row saves over FBL."""
         if self._recent is None:
             return 0.0
         kept = self._near(self._all, self._recent)

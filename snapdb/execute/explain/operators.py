@@ -1,4 +1,4 @@
-"""The operator of EXPLAIN: the bound plan, the applied rules, and estimates of every operator. ANALYZE also runs it."""
+"""The operator of EXPLAIN: the bound plan, the applied rules and estimates for every operator. ANALYZE also runs it."""
 
 import json
 import os
@@ -163,7 +163,7 @@ _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
 """The operators that EXPLAIN ANALYZE itself adds."""
 _ESTIMATE = "Estimated Cardinality"
 _BITMAP = "get_bit('"
-"""The function in the condition that excludes deleted rows. Its argument has one bit per row, so it is not shown."""
+"""The function in the condition that excludes deleted rows. Its argument has one bit per row and is not shown."""
 _LIVE = "the row is not deleted"
 
 

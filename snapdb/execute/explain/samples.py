@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts over a number of batches. Scaled counts are rounded to integers."""
+    """Counts over several batches. Scaled counts are rounded to integers."""
 
     batches: int = 0
     """The number of batches."""
@@ -78,7 +78,7 @@ class _Tally:
         self.bytes += sum(_size(tensor) for tensor in batch.tensors())
 
     def scaled(self, seeds: int, batches: int) -> _Tally:
-        """Return the counts, extrapolated to another number of seeds and batches."""
+        """Return the counts, extrapolated to a different number of seeds and batches."""
         factor = seeds / self.seeds if self.seeds else 0.0
 
         def each(counts: Counter[Any]) -> Counter[Any]:

@@ -1,6 +1,6 @@
 """COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: a folder of arrays and a manifest, with vertices numbered from 0.
 
-Arrays are read and written in parts, so memory use does not grow with the snapshot.
+Arrays are read and written in parts, so memory use does not grow with the snapshot's size.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Numbering:
         """Return the numbers of dense ids, int64.
 
         Raises:
-            CorruptError: An id belongs to no vertex of the snapshot.
+            CorruptError: An id does not belong to any vertex of the snapshot.
         """
         limit = self.count if self.places is None else self.places.size
         inside = not dense.size or (int(dense.min()) >= 0 and int(dense.max()) < limit)
@@ -166,7 +166,7 @@ def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Itera
 
 
 def _positions(rows: Adjacency, width: int) -> Iterator[Int64s]:
-    """Yield the positions of all edges, in parts of a size that suits rows of `width` bytes."""
+    """Yield the positions of all edges, in parts whose size suits rows of `width` bytes."""
     step = max(1, _PART // max(1, width))
     for part in logical_parts(rows.rows, step):
         for start in range(0, part.positions.size, step):  # a single row may have more edges than a part
@@ -186,7 +186,7 @@ _SPLITS = 32
 
 
 def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[_OutputArray]:
-    """Yield the arrays of a vertex type, except for its splits, with features in the order of the graph."""
+    """Yield the arrays of a vertex type, except for its splits, with features in the graph's order."""
     view = reading.view
     yield from _ids(view.keys[vertex.name], vertex.key, numbering)
     for name, feature in view.node_features.get(vertex.name, {}).items():
@@ -294,7 +294,7 @@ def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator
 
 
 def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
-    """Return the text of each class of a text target; empty for a numeric target."""
+    """Return the class texts of a text target; empty for a numeric target."""
     layout = read_layout(reading.context.store.db_dir, reading.snapshot)
     return list(
         classes_of(reading.context.store.db_dir, next(v for v in layout.vertices if v.name == vertex.name)) or ()
@@ -519,7 +519,7 @@ def _manifest(plan: CopySnapshotPlan, written: Sequence[_Written]) -> dict[str, 
 
 
 def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
-    """Run COPY (SAMPLE …) TO: write each batch of some epochs into one file of a folder, as a stream builds it."""
+    """Run COPY (SAMPLE …) TO: write each batch of the epochs into one file of a folder, as a stream builds it."""
     yield from ()
     with _export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
         opened = open_sample(context, plan.sample)

@@ -40,7 +40,7 @@ def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
 
 
 def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
-    """Return the path to write to, with links resolved. Raise InputError if no file may be written there."""
+    """Return the path to write to, with links resolved. Raise InputError if writing there is not allowed."""
     expanded = os.path.expanduser(plan.path)
     target = Path(os.path.realpath(expanded))
     if os.path.isdir(target):
@@ -150,7 +150,7 @@ def _packed(context: ExecutionContext, session: SqlSession, plan: CopyToPlan, pa
 
 
 def _check_zones(session: SqlSession, plan: CopyToPlan) -> None:
-    """Raise for a time of day with a time zone, which no Arrow type represents."""
+    """Raise an error for times of day with a time zone, which no Arrow type can represent."""
     for column in session.describe(plan.query.text, plan.query.parameters):
         if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose instants Arrow represents
             cast = f"CAST({quote_odd(column.name)} AS VARCHAR)"

@@ -47,7 +47,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def _is_summary(table: pa.Table) -> bool:
-    """Return whether a table is the result of SUMMARIZE SNAPSHOT, whose charts are drawn."""
+    """Return whether a table is the result of SUMMARIZE SNAPSHOT, which includes charts."""
     return {"element", "chart", "growth", "from_time", "to_time"} <= set(table.schema.names)
 
 

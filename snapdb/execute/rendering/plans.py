@@ -1,4 +1,4 @@
-"""Renders the plan of EXPLAIN as text. Long lines of its tree are wrapped under their nodes."""
+"""Renders the plan of EXPLAIN as text. Long lines of the plan tree are wrapped under their nodes."""
 
 import re
 import textwrap

@@ -169,7 +169,7 @@ def _widths(sizes: Sequence[tuple[int, int, int]], width: int | None) -> list[in
     while kept > 1 and _drawn([least for _, _, least in sizes[:kept]]) + (4 if kept < len(sizes) else 0) > width:
         kept -= 1
     room = width - (4 if kept < len(sizes) else 0)
-    # The largest cap under which all columns fit: it cuts only the widest ones.
+    # The largest cap at which all columns fit. It cuts only the widest ones.
     cap = room
     while cap > 1 and _drawn(_capped(sizes[:kept], cap)) > room:
         cap -= 1

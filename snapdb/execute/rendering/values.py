@@ -49,7 +49,7 @@ _SQL_NAMES = {
 
 
 class Spelling(NamedTuple):
-    """An output format's choices for values that formats write differently."""
+    """An output format's choices for values whose text differs between formats."""
 
     string: Callable[[str], str]
     """Applied to strings, times, UUIDs and all other values that are not numbers."""
@@ -100,7 +100,7 @@ def spell(column: pa.Array | pa.ChunkedArray, spelling: Spelling = PLAIN) -> lis
 
 def _scalars(column: pa.Array, spelling: Spelling) -> list[str | None]:
     text = next(text for fits, text in _SCALARS if fits(column.type))
-    # Python's dates end at year 9999, and its times have only microseconds, so Arrow formats them.
+    # Python's dates end in year 9999, and its times have only microseconds, so Arrow formats them.
     values = pc.cast(column, pa.string()) if text is _time else column
     return [None if value is None else text(value, spelling) for value in values.to_pylist()]
 

@@ -54,7 +54,7 @@ _Counts = Counter[tuple[int, str]]
 def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
     """Run AUDIT SAMPLE: sample the batches of the epochs, and return one row per batch and check."""
     sample = plan.sample
-    # An empty batch first, so that a result without batches has a schema too.
+    # An empty batch first, so that a result without batches also has a schema.
     yield listing(_FIELDS, [])
     truth = _snapshot_truth(context, sample)
     opened = open_sample(context, sample)
@@ -130,7 +130,7 @@ class _Truth:
         return counts
 
     def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> _Counts:
-        """Count edges that contradict the snapshot or are too late for their seed, and edges between a seed's ends."""
+        """Count edges that contradict the snapshot, are too late for their seed, or join a seed's ends."""
         link = self.spec.link
         own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
         wanted = pa.concat_tables([table.select(["e_id"]) for table in (drawn, *(seeds if own else ()))])
@@ -340,7 +340,7 @@ class _Evidence:
     """The number of rows of all tables."""
 
     def add(self, number: int, batch: Batch, seeds: Seeds, relations: Iterable[Relation]) -> None:
-        """Add a batch. Its seeds are taken from the seed set, not from the batch."""
+        """Add a batch. Its seeds come from the seed set, not from the batch."""
         times = _seed_times(batch, seeds)
         for relation in relations:
             self._keep(self.edges[relation.edge.edge], number, _edges(batch, relation, times))

@@ -182,7 +182,7 @@ class _OpenInference(NamedTuple):
         """Return the last layer's states of all vertices of the type. The snapshot is always released.
 
         Raises:
-            InputError: A layer does not return a row of numbers for each seed.
+            InputError: A layer does not return one row of numbers per seed.
         """
         inference, view, path = self.inference, self.opened.view, self.context.store.db_dir.path
         passes = train.Passes(
@@ -205,7 +205,7 @@ class _OpenInference(NamedTuple):
 
     @property
     def statement(self) -> Statement:
-        """The statement that creates the table of states, with the key columns of the vertex table."""
+        """The statement that creates the table of states, with the vertex table's key columns."""
         keys = [f"CAST({quote(name)} AS {type_}) AS {quote(name)}" for name, type_ in self.key.items()]
         return self.inference.statement(
             f"SELECT {', '.join(keys)}, {quote(self.inference.column)} FROM {quote(_INFERRED)}"

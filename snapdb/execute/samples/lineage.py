@@ -70,7 +70,7 @@ def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, obj
 
 
 def tables_digest(context: ExecutionContext, version: int) -> str | None:
-    """Return the hash of a version, which covers all earlier versions, or None if the version does not exist."""
+    """Return a version's hash, which covers all earlier versions, or None if the version does not exist."""
     rows = context.store.catalog_db.rows("SELECT hash FROM versions WHERE version = ?", (version,))
     return rows[0]["hash"] if rows else None
 
@@ -94,7 +94,7 @@ def _parameters(given: Parameters, named: set[str]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A past state of a database, and a sampler on it."""
+    """A past state of a database, with a sampler."""
 
     database: str
     """The path of the database directory."""
@@ -146,8 +146,8 @@ def read_lineage(lineage: object) -> Past:
     """Parse the lineage of a batch, a stream or a manifest.
 
     Raises:
-        InputError: The value is not a lineage of batches, or it is incomplete or was changed.
-        FormatError: The lineage has another RNG scheme.
+        InputError: The value is not a batch lineage, is incomplete or has been changed.
+        FormatError: The lineage has a different RNG scheme.
     """
     if isinstance(lineage, Mapping) and isinstance(lineage.get("lineage"), Mapping):
         lineage = lineage["lineage"]
@@ -275,7 +275,7 @@ _KINDS = {
     "UUID": _Kind(UUID, str, UUID),
     "BLOB": _Kind(bytes, bytes.hex, bytes.fromhex),
 }
-"""Type name in SQL → its conversions. The first match counts, because a datetime is also a date."""
+"""Type name in SQL → its conversions. The first match applies, because a datetime is also a date."""
 _STRUCT = "STRUCT"
 
 

@@ -321,7 +321,7 @@ def open_named_snapshot(session: DatabaseSession, name: str) -> OpenSnapshot:
 
 
 def _open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
-    """Return the whole snapshot as arrays, with the births of vertices. The lease keeps its files until it is released.
+    """Return the whole snapshot as arrays, with vertex births. Its files are kept until the lease is released.
 
     Raises:
         CorruptError: A file of the snapshot is missing or damaged.

@@ -35,13 +35,13 @@ _SHOWN = 3
 
 
 def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
-    """Run SAMPLE: return a row per sampled edge, with the keys of the user's tables, in the order of batches."""
+    """Run SAMPLE: return a row per sampled edge, with the keys of the user's tables, in batch order."""
     opened = open_sample(context, plan)
     try:
         context.check_stopped()
         with plan.places.under():
             maker = RowMaker(opened)
-        # An empty batch first, so that a result without edges has a schema too.
+        # An empty batch first, so that a result without edges also has a schema.
         yield pa.RecordBatch.from_pylist([], schema=maker.schema)
         yield from _sampled_rows(context, plan, opened, maker)
     finally:
@@ -140,7 +140,7 @@ class _BatchSeeds:
 
 
 class RowMaker:
-    """Builds the rows of batches. Threads share it, and each borrows a scratch buffer per batch."""
+    """Builds the rows of batches. Threads share it, and each thread borrows a scratch buffer per batch."""
 
     def __init__(self, opened: StreamSource) -> None:
         """Open the sampler and read the keys that the rows need."""
@@ -165,7 +165,7 @@ class RowMaker:
         return self._spec.in_order
 
     def rows(self, task: _BatchSeeds) -> list[pa.RecordBatch]:
-        """Return the edges of a batch, hop by hop, in emission order. Any thread may call this."""
+        """Return the edges of a batch, hop by hop, in emission order. Any thread can call this."""
         try:
             scratch = self._idle.pop()
         except IndexError:
@@ -260,7 +260,7 @@ def _rows(
 
 
 def _as(keys: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast keys to a type. The text of a composite key names its parts, as in {'a': 1, 'b': 'x'}."""
+    """Cast keys to a type. The text of a composite key includes the names of its parts, as in {'a': 1, 'b': 'x'}."""
     if pa.types.is_struct(keys.type) and pa.types.is_string(wanted):
         return pa.array([str(key) for key in keys.to_pylist()], wanted)
     return keys.cast(wanted)

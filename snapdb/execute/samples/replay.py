@@ -57,7 +57,7 @@ def replay_batch(
 
 
 def replay_rows(session: DatabaseSession, lineage: Mapping[str, object], batch: int, epoch: int | None) -> pa.Table:
-    """Return the rows that SAMPLE returns for a batch, from its lineage."""
+    """Return the rows that SAMPLE returns for a batch, given its lineage."""
     wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
     return retry_if_replaced(lambda: session.read_head(wanted.rows))
 
@@ -113,7 +113,7 @@ class _Replay:
         with self._opened(context, "rows") as opened:
             maker = RowMaker(opened)
             tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
-            if maker.in_order:  # earlier epochs too, because their accesses determine the rounds of rows
+            if maker.in_order:  # also earlier epochs, because their accesses determine the rows' rounds
                 epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
                 tasks = [*chain.from_iterable(epochs), *tasks]
                 for task in tasks[:-1]:
@@ -173,7 +173,7 @@ def _check_database(context: ExecutionContext, past: Past) -> None:
 
 @contextmanager
 def _snapshot_as_then(context: ExecutionContext, past: Past) -> Iterator[Snapshot]:
-    """Yield a snapshot with the content of the lineage's: an existing one, or one that is built for the block."""
+    """Yield a snapshot with the content that the lineage describes: an existing one, or one built for the block."""
     known = context.catalog.snapshots
     if match := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
         yield match
@@ -241,7 +241,7 @@ def _grows(vertex: VertexElement, now: Codings) -> bool:
 
 
 def _coding_text(coding: Any) -> str:
-    """Return classes or widths in the form that messages show."""
+    """Return classes or widths in the form used in messages."""
     if not isinstance(coding, Mapping):
         return "none"
     names = coding.get("names")
@@ -280,7 +280,7 @@ def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
 
 
 def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters: Parameters) -> BindContext:
-    """Return the context that the stream had: the tables of its version, and its snapshot under its name."""
+    """Return the context that the stream had: the tables at its version, and its snapshot under its name."""
     snapshots = {**bind_context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
     catalog = replace(
         bind_context.catalog,

@@ -37,7 +37,7 @@ def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_
         id_map: The id map of the seed type.
 
     Raises:
-        BindError: The columns are not those of seeds.
+        BindError: The columns are not valid seed columns.
         DataError: Ids or times are NULL, or seeds are duplicate or not in the snapshot. The message counts them and
             shows three.
     """
@@ -91,7 +91,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
     y = None if columns.y is None else _seed_targets(table.column(columns.y), described[columns.y].type)
     others = {described[i].name: _seed_column(plan, table, i, described[i]) for i in columns.others}
     # Batches must not depend on the order in which the query returns its rows, so seeds are sorted. Duplicates are
-    # sorted by all columns, because they may differ in the others.
+    # sorted by all columns, because they may differ in other columns.
     first = [ids] if time is None else [ids, time] if spec.link is None else [time, ids]
     if spec.allow_duplicates:
         order = _sorted([*first, *(values for values in (y, *others.values()) if values is not None)])
@@ -129,7 +129,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
         if lookup is not None:
             return lookup(_numbers(table.column(0).cast(pa.int64()), NO_KEY))
     keys = [f"k{i}" for i in range(len(id_map.columns))]
-    # Not pa.array, which imports pandas if it is installed and so takes half a second.
+    # Not pa.array, which imports pandas if it is installed and therefore takes half a second.
     numbers = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(np.arange(table.num_rows))])
     numbered = table.rename_columns(keys).append_column("n", numbers)
     types = {
@@ -266,7 +266,7 @@ def _seed_targets(values: pa.ChunkedArray, type_: str) -> Array:
 
 
 def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> Array:
-    """Return a further column as bool, int64, float32 (for FLOAT) or float64, [rows], or [rows, n] for arrays.
+    """Return an additional column as bool, int64, float32 (for FLOAT) or float64, [rows], or [rows, n] for arrays.
 
     Raises:
         DataError: Values are NULL (the message counts them and shows three), or exceed 64 bits.

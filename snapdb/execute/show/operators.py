@@ -54,7 +54,7 @@ from snapdb.types.text import counted, size_words
 
 
 class _List(NamedTuple):
-    """The system table of a list, and the columns that LIKE, OF and the list use."""
+    """The system table behind a list, and the columns that LIKE, OF and the list use."""
 
     facts: str
     """The name of the system table."""
@@ -83,7 +83,7 @@ _LISTS: Mapping[str, _List] = {
 def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
     """Run SHOW: return one row per table, graph, snapshot or other object, from the system tables."""
     list_ = _LISTS[plan.what]
-    tables = {table.name.lower(): table for table in plan.tables}  # the tables at the version that AT names
+    tables = {table.name.lower(): table for table in plan.tables}  # the tables at the version given by AT
     rows = system_table(
         list_.facts, replace(context.catalog, tables=tables), context.store.catalog_db, context.bind_context.due
     )
@@ -184,7 +184,7 @@ def _graph(graph: PropertyGraph) -> pa.RecordBatch:
 
 
 def _labels(element: VertexElement | EdgeElement) -> tuple[str, str]:
-    """Return the labels of an element, and the properties that a snapshot has besides its keys and times."""
+    """Return the labels of an element, and the snapshot's properties other than keys and times."""
     labels = ", ".join(element.labels or (element.name,))
     return labels, str(element.properties or Properties(excepted=()))
 
@@ -352,7 +352,7 @@ def _clause_rows(sampler: Sampler) -> Iterator[tuple[str, str | None, bool]]:
 
 
 def _clause_value(field: str, clause: str, text: str) -> str:
-    """Return the text of a clause after its name, or the whole text if it begins with other words.
+    """Return the text of a clause after its name, or the whole text if it does not begin with the name.
 
     >>> _clause_value("batch", "BATCH", "BATCH 512"), _clause_value("replace", "REPLACEMENT", "WITH REPLACEMENT")
     ('512', 'WITH REPLACEMENT')

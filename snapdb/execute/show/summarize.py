@@ -188,7 +188,7 @@ class _Summary:
         return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
 
     def _births(self, rows: _ElementRows) -> _Growth | None:
-        """Return the distribution of vertex event times, from SQL because no array has them; None without times."""
+        """Return the distribution of vertex event times, read by SQL because no array has them; None without times."""
         if rows.time is None:
             return None
         times = f"SELECT {time_expression(rows.time)} AS t FROM ({rows.sql})"
@@ -426,7 +426,7 @@ class _FeatureFacts:
 
 
 def _missing_rows(session: SqlSession, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
-    """Return feature → the number of rows in which its DEFAULT replaces NULL or NaN. Other features are omitted."""
+    """Map each feature with a DEFAULT to the number of rows in which the DEFAULT replaces NULL or NaN."""
     source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
     conditions = {
         spec.name: " OR ".join(f"({part.missing})" for part in source.parts(spec))
@@ -470,7 +470,7 @@ class _Bins(NamedTuple):
 
     def add(self, times: Int64s, counts: Int64s) -> None:
         """Add times, which must be within the bins, to the counts per bin."""
-        # Unsigned arithmetic wraps around, so the difference is correct even where it exceeds int64.
+        # Unsigned arithmetic wraps around, so the difference is correct even if it exceeds int64.
         first = np.uint64(self.first % 2**64)
         places = (times.view(np.uint64) - first) // np.uint64(self.width)
         counts += np.bincount(places.astype(np.int64), minlength=self.size)

@@ -95,7 +95,7 @@ def _reviewed(new: _New) -> Review:
 
     def review(ids: Mapping[int, int]) -> None:
         nonlocal seen
-        if seen:  # called again when a commit that lost a race is retried
+        if seen:  # called again when a commit is retried after losing a race
             return
         seen = True
         if any(number < new.count for number in ids.values()):
@@ -204,7 +204,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
         there = known.present(keys)
         if session.rows(f"SELECT count(*) FROM ({there})")[0][0]:
             if new.removed is not None or table.deletes or table.rows != id_map.limit:
-                # Id maps keep the keys of removed rows, so only the rows themselves show which keys still exist.
+                # Id maps keep the keys of removed rows, so only the rows themselves reveal which keys still exist.
                 left = known.select(_left(new), vertex.key)
                 there = f"SELECT * FROM ({there}) SEMI JOIN ({left}) USING ({known.names})"
             wrong = f"{wrong} UNION {there}"
@@ -237,7 +237,7 @@ class _End(NamedTuple):
 
 
 def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
-    """Yield a warning for each end at which new edges have keys that the vertex type never had."""
+    """Yield a warning for each edge end at which new edges have keys that the vertex type never had."""
     with new.context.store.sql_engine.session() as session:
         ends = list(_ends(new, graph, edge, changed))
         if not _suspicious(new, session, ends):
@@ -316,7 +316,7 @@ class _KnownKeys:
     """
 
     width: int
-    """The number of key columns, which queries name k0, k1, …"""
+    """The number of key columns, which are named k0, k1, … in queries."""
     ranges: tuple[_Range, ...]
     """Ranges of integers. Both bounds are inclusive."""
     others: tuple[str, ...]
@@ -332,7 +332,7 @@ class _KnownKeys:
             db_dir: The database directory.
             session: The session that reads bounds.
             id_map: The map.
-            more: Queries of rows with further keys, each with the columns of the key.
+            more: Queries for rows with additional keys, each with the key's columns.
         """
         width = len(id_map.columns)
         ranges, joined = _ranges(session, id_map, db_dir)
@@ -355,7 +355,7 @@ class _KnownKeys:
         return f"SELECT {', '.join(f'{quote(name)} AS k{i}' for i, name in enumerate(key))} FROM ({rows})"
 
     def also(self, rows: str, key: Sequence[str]) -> _KnownKeys:
-        """Return these keys and the keys of further rows."""
+        """Return these keys and the keys of additional rows."""
         return replace(self, others=(*self.others, self.select(rows, key)))
 
     def present(self, keys: str) -> str:

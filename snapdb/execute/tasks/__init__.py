@@ -1,5 +1,5 @@
 """The operators of CREATE, ALTER and EXECUTE TASK, and the execution of a task run.
 
-This file imports nothing, because the daemon uses the modules on runs without DuckDB and Arrow, which only its workers
+This file imports nothing, because the daemon uses the task-run modules without DuckDB and Arrow, which only its workers
 need.
 """

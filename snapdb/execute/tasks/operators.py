@@ -1,4 +1,4 @@
-"""The operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and texts about the leader of a database."""
+"""The operators of CREATE TASK, ALTER TASK and EXECUTE TASK, and texts that describe a database's leader."""
 
 import shlex
 import socket

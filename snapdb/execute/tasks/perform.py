@@ -76,7 +76,7 @@ def perform(
         catalog_db: The database in which the run is recorded.
         task: The task.
         run: The row of the run, in state 'running'.
-        stop: A request to stop, which another thread may make.
+        stop: A request to stop, which another thread can make.
         lock: The lock of the task's runs if the caller holds it, or None to acquire it here.
         now: Returns the time in microseconds since 1970 UTC.
 
@@ -106,10 +106,10 @@ def perform(
 
 
 def _take(lock: RunLock, watch: Watch) -> None:
-    """Acquire the lock, which a process that is being killed releases soon.
+    """Acquire the lock, which a process that is being killed will soon release.
 
     Raises:
-        LockedError: The process that holds it keeps running.
+        LockedError: The process that holds the lock does not exit.
     """
     last = time.monotonic() + _PATIENCE
     while not lock.take():

@@ -38,7 +38,7 @@ class RunProgress:
     total: int = 0
     """The number of statements of the body, or 0 if it has not been parsed yet."""
     statement: int = 0
-    """The number of the current or last statement, or 0 if none was started."""
+    """The number of the current or last statement, or 0 if none has started."""
     under_way: bool = False
     """Whether that statement is running."""
     begun: int = 0
@@ -103,7 +103,7 @@ class RunProgress:
 
 
 def _duration(length: int) -> str:
-    """Return microseconds as text, in the largest unit that divides them.
+    """Return microseconds as text, in the largest unit that divides them evenly.
 
     >>> _duration(1_800_000_000), _duration(86_400_000_000), _duration(1_500_000)
     ('30 minutes', '1 day', '1,500 milliseconds')
@@ -117,7 +117,7 @@ def _first_line(text: str) -> str:
 
 
 class Stop:
-    """A request to stop a run. Any thread may make it at any time. It cannot be withdrawn."""
+    """A request to stop a run. Any thread can make it at any time. It cannot be withdrawn."""
 
     def __init__(self, requested: threading.Event | None = None, why: _Reason = "interrupted") -> None:
         """Create a request. Setting the `requested` event also makes the request, with the given reason."""
