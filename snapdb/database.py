@@ -324,7 +324,7 @@ class Database:
     def wait_for(
         self, snapshot: str, newer_than: Published | int | datetime | None = None, timeout: float | None = None
     ) -> Published:
-        """Wait until a snapshot is published that is newer than another publication.
+        """Wait until a snapshot is published that is newer than a given publication.
 
         Args:
             snapshot: The name of the snapshot, which need not exist yet.

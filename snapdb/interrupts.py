@@ -57,7 +57,7 @@ def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
 
 
 def _watch(listening: socket.socket, stop: Callable[[], None]) -> None:
-    """Call `stop` on a signal, repeatedly until the block ends: a statement that has not begun misses the first."""
+    """Call `stop` on a signal, repeatedly until the block ends: a statement that has not begun misses a call."""
     while True:
         try:
             numbers = listening.recv(64)

@@ -94,7 +94,7 @@ class _SchedulerState(NamedTuple):
     """The tasks of a database, and their runs in progress."""
 
     changes: int
-    """The catalog's change counter. Tasks are read again only when it differs."""
+    """The catalog's change counter. Tasks are read again only when it has changed."""
     tasks: Mapping[int, Task]
     """Task id → the task."""
     considered: Mapping[int, int]

@@ -153,7 +153,7 @@ def serve(
             signal rolls them back immediately.
         log_format: The format of the log.
         clock: The clock, and how to wait for it, or None for the machine's clock.
-        intervals: The intervals of its work, or None for the defaults.
+        intervals: The scheduler's intervals, or None for the defaults.
         worker: The command that starts a worker. The path of the database and the id of this process are appended to
             it.
 

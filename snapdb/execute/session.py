@@ -96,7 +96,7 @@ def nothing(plan: NothingPlan, context: ExecutionContext) -> Rows:
 
 
 def run(plan: Plan, context: ExecutionContext) -> Rows:
-    """Run a plan in a context. Nothing happens before the first item is requested."""
+    """Run a plan in a context. Nothing runs before the first item is requested."""
     rows: Rows = _operator_of(type(plan))(plan, context)
     return rows
 

@@ -42,7 +42,7 @@ def create_snapshot(plan: CreateSnapshotPlan, context: ExecutionContext) -> Rows
 def publish_snapshot(
     context: ExecutionContext, plan: CreateSnapshotPlan, *, full: bool = False
 ) -> tuple[Snapshot, SnapshotFiles]:
-    """Build and publish a snapshot, which replaces the one that the plan names.
+    """Build and publish a snapshot, replacing the one named in the plan.
 
     Args:
         context: The context of the statement.

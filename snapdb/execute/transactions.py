@@ -192,7 +192,7 @@ class TransactionManager:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _merge_small(self, table: int) -> None:
-        """Merge the small files of a table that has too many. The writer that exceeds the limit does this.
+        """Merge a table's small files if there are too many. The writer that exceeds the limit does this.
 
         The version is already committed, so an error here must not make the statement fail.
         """

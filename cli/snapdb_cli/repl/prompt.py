@@ -148,7 +148,7 @@ class _Shared(FileHistory):
     def store_string(self, string: str) -> None:
         """Append an entry with one write, so that its lines are not interleaved with entries from other sessions."""
         entry = f"\n# {datetime.now()}\n" + "".join(f"+{line}\n" for line in string.split("\n"))
-        with contextlib.suppress(OSError):  # a full disk must not end the session
+        with contextlib.suppress(OSError):  # a full disk must not abort the session
             file = os.open(self.filename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.write(file, entry.encode("utf-8", "replace"))

@@ -145,7 +145,7 @@ class ReplSession:
         return self._known[1]
 
     def execute(self, text: str) -> ExitCode:
-        """Run the text that the user typed, and record it as the last one."""
+        """Run the typed text, and record it as the last one."""
         self.last = text.strip()
         return self.shell.execute(text)
 

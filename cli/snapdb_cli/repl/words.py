@@ -64,7 +64,7 @@ class CandidateGroup(NamedTuple):
     """The kind, which is displayed next to the candidates."""
     texts: Sequence[str]
     form: Literal["name", "word", "text"]
-    """How the texts are inserted: names are quoted if necessary, words follow the case of the typed text, and texts are
+    """How the texts are inserted: names are quoted if necessary, words adopt the case of the typed text, and texts are
     unchanged."""
     eager: bool = True
     """Whether the candidates are offered before anything is typed."""

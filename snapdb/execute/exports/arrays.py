@@ -534,7 +534,7 @@ def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
 def _write_batches(
     plan: CopySamplePlan, context: ExecutionContext, opened: StreamSource, writer: BatchWriter
 ) -> tuple[int, int]:
-    """Write the batches on the threads that build them; return their number and bytes."""
+    """Write each batch on the thread that builds it; return the number of batches and bytes."""
     sample, what, done, size = plan.sample, f"writing {plan.path}", 0, 0
     with (
         sample.places.under(),

@@ -1,6 +1,6 @@
 """Executes a task run from its row in state 'running' to its recorded end. Each statement runs once even after crashes.
 
-Each statement records that it is done in the transaction that publishes it, and no transaction commits after another
+The transaction that publishes a statement also records it as done, and no transaction commits after another
 process took over the run (`RunMark` of `storage.catalog_db.task_rows`). So the row of a run whose process died records
 exactly which statements are done, and the next attempt continues after them.
 """
@@ -69,7 +69,7 @@ def perform(
     lock: RunLock | None = None,
     now: Callable[[], int] = clock,
 ) -> Ended:
-    """Run the statements of a task that are not done yet, and record the end of the run.
+    """Run the remaining statements of a task, and record the end of the run.
 
     Args:
         open_session: Opens the database for this run.
@@ -238,7 +238,7 @@ class _Body:
         return MeteredDisk(self.catalog_db.db_dir.disk, self._leaving)
 
     def go(self, session: DatabaseSession, statements: Sequence[Statement], disk: MeteredDisk) -> None:
-        """Run the statements that are not done yet.
+        """Run the remaining statements.
 
         Args:
             session: The session of the run.
