@@ -1,4 +1,4 @@
-"""Array files: .npy files written piece by piece, .npz archives, and memory maps with their advice to the kernel."""
+"""Array files: .npy files written incrementally, .npz archives, and memory maps with advice to the kernel (madvise)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from snapdb.arrays import Array, Int64s, UInt8s
 from snapdb.errors import DatabaseError
 
 STATIC = -(2**63)
-"""The time of static edges, which sorts before all others."""
+"""The time of static edges, which sorts before all other times."""
 
 _BUFFER = 1 << 23
-"""Bytes per write. Writes start at multiples of this size, so that the kernel keeps the file in huge pages."""
+"""The size of a write in bytes. Writes start at multiples of it so that the kernel keeps the file in huge pages."""
 
 _RIGHTS = 0o644 << 16
 """The Unix permissions of an archive's members after unpacking: readable by all."""
 
 
 class ArrayFile:
-    """A .npy file that grows by plain writes, so that its pages need not stay in the process's memory."""
+    """A .npy file that is extended by plain writes, so its pages need not stay in the process's memory."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, length: int) -> None:
         self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 -- closed by __exit__
@@ -38,9 +38,10 @@ class ArrayFile:
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, values: Array) -> None:
-        """Write the next values, which must have the file's dtype."""
+        """Append values, which must have the file's dtype."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        # The buffer writes a larger piece through at once, at offsets that are not multiples of its size.
+        # A piece larger than the buffer would bypass it and start at an offset that is not a multiple of the buffer
+        # size.
         for at in range(0, data.size, _BUFFER):
             self._file.write(data[at : at + _BUFFER].data)
 
@@ -54,7 +55,7 @@ class ArrayFile:
 
 
 class TimeSpan:
-    """The first and the last of the added times, except static ones.
+    """The first and last of the added times, excluding static ones.
 
     >>> span = TimeSpan()
     >>> span.see(np.array([STATIC, 7, 3]))
@@ -82,7 +83,7 @@ class TimeSpan:
 
 
 class ArrayArchive:
-    """A .npz file of arrays that are written one after another, part by part, so that they need not fit into memory.
+    """A .npz file whose arrays are written one after another in parts, so they need not fit into memory.
 
     `numpy.load(path, allow_pickle=False)` reads it. The same arrays always produce the same bytes.
     """
@@ -91,8 +92,8 @@ class ArrayArchive:
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
 
     def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Array]) -> None:
-        """Write an array, given as consecutive parts of its values in C order."""
-        # A constant modification time keeps the bytes of the archive reproducible.
+        """Write an array from consecutive parts of its values in C order."""
+        # A constant modification time makes the archive reproducible byte for byte.
         member = zipfile.ZipInfo(f"{name}.npy")
         member.external_attr = _RIGHTS
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
@@ -114,9 +115,9 @@ _GROUPS = Path("/sys/fs/cgroup")
 """The mount point of Linux's control groups."""
 
 _HUGE_PAGE = 1 << 21
-"""The size of a huge page in bytes, and the smallest size of files for which they are worthwhile."""
+"""The size of a huge page in bytes, which is also the minimum size of files that benefit from huge pages."""
 _SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-"""The setting of transparent huge pages: always, madvise or never."""
+"""The file with the transparent huge page setting: always, madvise or never."""
 _SMALL = 1 << 21
 """The size in bytes up to which a separate memory map costs more than it saves."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -124,7 +125,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Files(NamedTuple):
-    """The files of one version of control groups, and the entries of memory.stat that the kernel can reclaim."""
+    """The files of one control group version, and the memory.stat entries whose memory the kernel can reclaim."""
 
     limit: str
     used: str
@@ -136,7 +137,7 @@ class _GroupMemory(NamedTuple):
 
     limit: int
     free: int
-    """The memory that its processes can still allocate, including the page cache."""
+    """The memory that the group's processes can still allocate, including the page cache."""
 
 
 _FIRST = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
@@ -144,7 +145,7 @@ _SECOND = _Files("memory.max", "memory.current", ("active_file", "inactive_file"
 
 
 def available_memory() -> int:
-    """The bytes of memory that the machine and its control groups leave to this process, including the page cache.
+    """The bytes of memory available to this process within its control groups' limits, including the page cache.
 
     >>> available_memory() > 0
     True
@@ -197,19 +198,19 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
 
 
 def prefer_huge_pages(array: Array) -> None:
-    """Let a new memory map use huge pages, which reduces TLB misses, if the kernel supports them for files.
+    """Request huge pages for a new memory map, to reduce TLB misses, if the kernel supports them for files.
 
     Files larger than a quarter of the available memory are excluded, because their pages must be loaded and evicted
-    singly.
+    individually.
     """
     if array.nbytes >= _HUGE_PAGE and array.nbytes <= available_memory() // 4:
         _advise(array, "MADV_HUGEPAGE")
 
 
 def drop_cached_pages(path: Path) -> None:
-    """Drop a synced file from the page cache, so that its next reader caches it in huge pages.
+    """Drop a synced file from the page cache so that its next reader caches it in huge pages.
 
-    A write caches the file in small pages, and advice does not change cached pages. Pages that a process maps are kept.
+    A write caches the file in small pages, and advice does not change cached pages. Pages mapped by a process are kept.
     Files for which `prefer_huge_pages` does not request huge pages are left alone.
     """
     if not hasattr(os, "posix_fadvise") or not has_huge_pages():
@@ -225,14 +226,14 @@ def drop_cached_pages(path: Path) -> None:
 
 
 def lacks_huge_pages(arrays: Iterable[Array]) -> bool:
-    """Whether one of these arrays is large enough for huge pages, but the kernel does not provide them."""
+    """Whether any of these arrays is large enough for huge pages but the kernel does not provide them."""
     return not has_huge_pages() and any(array.nbytes >= _HUGE_PAGE for array in arrays)
 
 
 def has_huge_pages() -> bool:
-    """Whether the kernel has huge pages for maps that request them.
+    """Whether the kernel provides huge pages for maps that request them.
 
-    For files, the file system must support them too.
+    For files, the file system must also support them.
     """
     with suppress(OSError):
         return "[never]" not in _SWITCH.read_text()
@@ -240,7 +241,7 @@ def has_huge_pages() -> bool:
 
 
 def read_singly(arrays: Sequence[Array], room: int) -> bool:
-    """Map these arrays for reads of single pages if together they exceed `room` bytes, and return whether they do.
+    """Advise single-page reads of these arrays if they exceed `room` bytes in total, and return whether they do.
 
     Readahead is useless for random reads, and would evict pages that are needed.
     """
@@ -256,7 +257,7 @@ def read_singly(arrays: Sequence[Array], room: int) -> bool:
 
 
 def _advise(array: Array, advice: str) -> None:
-    """Give the kernel advice on an array's memory map, if it has one and the advice exists."""
+    """Give the kernel advice on an array's memory map, if it has one and the system supports the advice."""
     with suppress(AttributeError, OSError, ValueError):  # not supported by this system or kernel
         if isinstance(root := _root(array), mmap.mmap):
             root.madvise(getattr(mmap, advice))
@@ -290,7 +291,7 @@ def same_values(one: Array, other: Array) -> bool:
 
 
 def in_order(array: Array) -> Array:
-    """The same values, read-only, for one pass from the first to the last.
+    """A read-only array of the same values for one sequential pass.
 
     A large file gets a separate map with sequential readahead, because the map that other readers use is advised for
     random access.
@@ -320,12 +321,12 @@ def _place(array: Array) -> _Place | None:
 
 
 def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
-    """`size` zeros in an unnamed file in a folder. They may exceed memory, and are freed with the array.
+    """An array of `size` zeros in an unnamed file, which can exceed memory and is freed with the array.
 
     Args:
         folder: The folder of the file.
         size: The number of bytes.
-        what: Their purpose, for the error message.
+        what: The array's purpose, for the error message.
         remedy: An alternative to free space, for the error message.
 
     Raises:
@@ -335,7 +336,8 @@ def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> UInt8s:
         return np.zeros(0, np.uint8)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            # A full disk raises an error here. Without allocation, a later write would end the process (SIGBUS).
+            # Allocate the file so that a full disk raises an error here. Otherwise a later write would kill the process
+            # (SIGBUS).
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)

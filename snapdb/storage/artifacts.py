@@ -1,6 +1,6 @@
-"""Cached artifacts: directories built only from tables (topologies, features), found by digest and shared.
+"""Cached artifacts: shared directories (topologies, features) that are built only from tables and looked up by digest.
 
-An artifact may be a patch of another one of its family that is not a patch itself.
+An artifact can be a patch of another artifact in its family that is not itself a patch.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class ArtifactSpec(NamedTuple):
     folder: str
     """The folder to build it in, relative to the database directory."""
     family: str
-    """The digest that is shared by artifacts that differ only in the version of their tables."""
+    """The digest shared by artifacts that differ only in the version of their tables."""
     version: int
     """The version of the tables."""
 
     def anew(self) -> ArtifactSpec:
-        """The same content under a new digest, so that it is built again."""
+        """The same content under a new digest, so that it is rebuilt."""
         return self._replace(digest=digest_of(self.digest, fresh_name()))
 
 
@@ -43,7 +43,7 @@ class CachedArtifact(NamedTuple):
     version: int
     """The version of the tables from which it was built."""
     base: Path | None
-    """The directory that it is a patch of, or None if it is not a patch."""
+    """The directory of the artifact that this one patches, or None if this one is not a patch."""
     facts: Metadata
     """The content of its manifest."""
 
@@ -58,19 +58,19 @@ def digest_of(*facts: object) -> str:
 
 
 def find_artifact(catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
-    """The artifact with a digest, whether a patch or not. None if it does not exist."""
+    """The artifact with the given digest, which can be a patch. None if it does not exist."""
     rows = catalog_db.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
     return _artifact(catalog_db.db_dir, rows[0]) if rows else None
 
 
 def locate_artifact(catalog_db: CatalogDb, digest: str) -> Path | None:
-    """The path of the artifact with a digest, or None. Its files are not read."""
+    """The path of the artifact with the given digest, or None. Its files are not read."""
     rows = catalog_db.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
     return catalog_db.db_dir.inside(rows[0]["path"]) if rows else None
 
 
 def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool = True) -> CachedArtifact | None:
-    """The artifact of the family whose version is nearest to the wanted one. With `whole`, patches are left out."""
+    """The artifact of the family whose version is closest to the requested one. With `whole`, patches are excluded."""
     rows = catalog_db.rows(
         f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
         "ORDER BY abs(version - ?), version DESC, base IS NOT NULL LIMIT 1",
@@ -82,7 +82,7 @@ def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool
 def find_or_build(
     catalog_db: CatalogDb, wanted: ArtifactSpec, build: Callable[[Path], Metadata], base: Path | None = None
 ) -> CachedArtifact:
-    """The artifact with the wanted digest, which is built if it does not exist.
+    """The requested artifact, which is built if it does not exist.
 
     Args:
         catalog_db: The catalog.
@@ -93,8 +93,8 @@ def find_or_build(
     db_dir = catalog_db.db_dir
     if artifact := find_artifact(catalog_db, wanted.digest):
         return artifact
-    # It is built without a lock, which would block other processes for minutes. Two processes may build the same
-    # artifact, and one of the two is kept.
+    # The build holds no lock, because a lock would block other processes for minutes. If two processes build the same
+    # artifact, only one copy is kept.
     final = db_dir.path / wanted.folder / fresh_name()
     facts: Metadata = {"kind": wanted.kind, "digest": wanted.digest}
     with publishing(db_dir.disk, final, facts) as staging:
@@ -112,14 +112,14 @@ def find_or_build(
 
 
 def _artifact(db_dir: DatabaseDir, row: Any) -> CachedArtifact:
-    """The artifact of a catalog row."""
+    """The artifact in a catalog row."""
     path = db_dir.inside(row["path"])
     base = None if row["base"] is None else db_dir.inside(row["base"])
     return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))
 
 
 def _record(catalog_db: CatalogDb, wanted: ArtifactSpec, directory: Path, base: Path | None) -> bool:
-    """Insert the row of an artifact, unless the digest has one by now. Returns whether it was inserted."""
+    """Insert an artifact's row unless its digest already has one. Returns whether the row was inserted."""
     row = (
         wanted.digest,
         wanted.kind,

@@ -1,4 +1,4 @@
-"""Reports on the caches of running streams: a small file per stream, which other processes read."""
+"""Reports on the caches of running streams: one small file per stream, for other processes to read."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _FOLDER = "caches"
 _LONGEST = 1 << 16
 """The maximum size of a report in bytes."""
 _GREATEST = 1 << 56
-"""The bound of numbers in reports, so that sums of many do not overflow."""
+"""The upper bound of numbers in reports, so that sums over many reports do not overflow."""
 _ABANDONED = 60.0
 """Seconds after which an unfinished file counts as abandoned."""
 
@@ -33,9 +33,9 @@ class CacheReport:
     open: bool
     """Whether the stream was still open."""
     generation: int
-    """The generation of the rows."""
+    """The generation of the cached rows."""
     stats: CacheStats
-    """The state and use of the cache."""
+    """The state and usage of the cache."""
 
     @property
     def lives(self) -> bool:
@@ -44,7 +44,7 @@ class CacheReport:
 
 
 def this_process() -> str:
-    """A name for this process that is unique since the machine was started."""
+    """A name for this process that is unique since the machine was booted."""
     return _process(os.getpid()) or f"{os.getpid()}."
 
 
@@ -60,14 +60,14 @@ class CacheReports:
         path = folder / f"{name}.json"
         with suppress(OSError):
             folder.mkdir(exist_ok=True)
-            # The report is written to another file and renamed, so that readers never see half a report. It is not
-            # synced, because a lost report costs nothing.
+            # The report is written to another file and renamed, so that readers never see a partial report. It is not
+            # synced, because losing a report is harmless.
             new = path.with_suffix(".new")
             new.write_text(json.dumps(asdict(report)))
             new.replace(path)
 
     def read(self, cache: int | None = None) -> tuple[CacheReport, ...]:
-        """The last report of each stream, about one cache or about all."""
+        """The last report of each stream, for one cache or for all caches."""
         return tuple(report for _, report in self._reports() if report is not None and cache in (None, report.cache))
 
     def clear(self, cache: int | None = None) -> int:
@@ -84,14 +84,14 @@ class CacheReports:
         return len(stale)
 
     def _reports(self) -> Iterator[tuple[Path, CacheReport | None]]:
-        """Each file with its report, or with None if it is damaged, as after a power failure."""
+        """Each file with its report, or with None if it is damaged, for example by a power failure."""
         for path in self._listed("*.json"):
             with suppress(OSError):  # another process removed it
                 if path.is_file():
                     yield path, _read(path)
 
     def _unfinished(self) -> list[Path]:
-        """The files of processes that died while they wrote them."""
+        """The unfinished files of processes that died while writing them."""
         paths: list[Path] = []
         for path in self._listed("*.new"):
             with suppress(OSError):
@@ -99,7 +99,7 @@ class CacheReports:
         return paths
 
     def _listed(self, names: str) -> list[Path]:
-        """The files that match a pattern, or none if the folder cannot be read, because nothing depends on reports."""
+        """The files that match a pattern, or none if the folder cannot be read. Reports are not essential."""
         with suppress(OSError):
             return sorted((self.db_dir.path / _FOLDER).glob(names))
         return []
@@ -131,7 +131,7 @@ def _is_sound(report: CacheReport) -> bool:
 
 
 def _process(number: int) -> str | None:
-    """The name of a process: its number and, because numbers are reused, its start time. None if it does not exist."""
+    """The name of a process: its id and, because ids are reused, its start time. None if it does not exist."""
     with suppress(OSError):
         status = Path(f"/proc/{number}/stat").read_text()
         return f"{number}.{status.rpartition(')')[2].split()[19]}"

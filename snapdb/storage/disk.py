@@ -14,7 +14,7 @@ from pathlib import Path
 from snapdb.errors import DatabaseError
 
 _KEPT = 50
-"""The number of characters of a path's name in the name of the hidden path beside it, because file systems limit
+"""The number of characters of a path's name in its hidden path's name, because file systems limit the length of
 names."""
 
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
@@ -22,10 +22,10 @@ _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 class Disk:
-    """Every operation that durability depends on, and no others. Tests replace it by one that crashes."""
+    """All operations that durability depends on, and no others. Tests replace it with one that simulates crashes."""
 
     def settle(self, path: Path) -> None:
-        """Sync a file, or a directory's list of names, to the disk (fsync)."""
+        """Sync a file, or a directory's list of names, to disk (fsync)."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -45,7 +45,7 @@ class Disk:
         self.settle(target.parent)
 
     def remove(self, path: Path) -> None:
-        """Remove an unreferenced file or directory. If it cannot be removed, it stays as an orphan."""
+        """Remove an unreferenced file or directory. If it cannot be removed, it remains as an orphan."""
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -100,7 +100,7 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
 
 
 class MeteredDisk(Disk):
-    """A disk that counts the bytes that were written durably, and observes renames.
+    """A disk that counts durably written bytes and observes renames.
 
     A file counts from its sync until it is removed, under any name. A file that is removed before it is published does
     not count.
@@ -114,7 +114,7 @@ class MeteredDisk(Disk):
         self._lock = threading.Lock()
 
     def taken(self) -> int:
-        """The bytes of the files that were written since the last call."""
+        """The bytes of the files written since the last call."""
         with self._lock:
             sizes, self._sizes = self._sizes, {}
         return sum(sizes.values())

@@ -35,7 +35,7 @@ DEFAULT_GRACE = 3_600_000_000
 _DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots": 1}
 """The depth of the directories in each folder. None means that the folder contains single files, at any depth."""
 _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]+")
-"""The name of a spill directory of DuckDB, with the id of its process."""
+"""The name of a DuckDB spill directory, which contains the id of its process."""
 
 _SHARED = ("topology/", "features/")
 """The folders of artifacts that snapshots share."""
@@ -49,7 +49,7 @@ class OrphanFile(NamedTuple):
     bytes: int
     """The size of the file, or of all files in the directory."""
     touched: int
-    """The time of the last write to it or to anything in it: microseconds since 1970 UTC."""
+    """The time of the last write to the path or to anything inside it: microseconds since 1970 UTC."""
 
 
 def referenced_paths(connection: sqlite3.Connection) -> set[str]:
@@ -150,7 +150,7 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    # The process belongs to another user, or its number is out of range: keep its files.
+    # The process belongs to another user, or its id is out of range: keep its files.
     except (PermissionError, OverflowError):
         return True
     return True
@@ -165,9 +165,9 @@ class _Unreferenced(NamedTuple):
     """The size of the file, or of all files in the directory."""
     kind: Literal["garbage", "artefact", "orphan"]
     why: str
-    """The reason why it is unreferenced."""
+    """The reason it is unreferenced."""
     kept: str | None
-    """The reason why it is kept. None if it can be removed once no process reads it."""
+    """The reason it is kept. None if it can be removed once no process reads it."""
 
 
 def _find_unreferenced(
@@ -182,7 +182,7 @@ def _find_unreferenced(
         replaced: Paths that become garbage at `moment`.
     """
     db_dir = catalog_db.db_dir
-    # Files are listed before the catalog is read, so that a file published in between is named and not an orphan.
+    # List the files before reading the catalog, so that a file published in between is not mistaken for an orphan.
     present = find_orphans(db_dir, set(), moment - grace)
     with catalog_db.reading() as connection:
         named = referenced_paths(connection)
@@ -208,7 +208,7 @@ def _find_unreferenced(
 
 
 class _VacuumStep(NamedTuple):
-    """The action that was taken, or with DRY RUN would be taken, for one file or folder."""
+    """The action taken for one file or folder, or the planned action with DRY RUN."""
 
     action: Literal["compact", "remove", "keep"]
     path: str
@@ -216,7 +216,7 @@ class _VacuumStep(NamedTuple):
     bytes: int
     """The bytes of the file, or of all files that are merged."""
     reason: str
-    """The reason, for the user."""
+    """The reason shown to the user."""
 
 
 def vacuum_database(
@@ -232,12 +232,12 @@ def vacuum_database(
 
     Args:
         store: The database.
-        lock: The lock of the tables, held shared.
+        lock: The tables' lock, held in shared mode.
         table: The only table whose files are merged, or None for all tables. Unreferenced files of all tables are
             removed.
         grace: The time in microseconds for which an unreferenced file is kept.
         dry_run: Whether steps are only reported.
-        report: Called with the current step and the share of it that is done.
+        report: Called with the current step and its completed fraction.
     """
     merged: list[Merge] = []
     with _damaged(store.db_dir), store.catalog_db.reading() as connection:
@@ -258,7 +258,7 @@ def vacuum_database(
 
 
 def _compact(store: Store, merge: Merge) -> bool:
-    """Merge files and return False if another VACUUM already did."""
+    """Merge files, or return False if another VACUUM already merged them."""
     with _damaged(store.db_dir), store.sql_engine.session() as session:
         return compact(store.catalog_db, session, merge)
 
@@ -280,7 +280,7 @@ def _remove_garbage(
             else:
                 yield _VacuumStep("remove", file.path, file.bytes, file.why)
         if not dry_run:
-            # Arrays that an older snapdb wrote are still cached in small pages.
+            # Arrays written by older releases are still cached in small pages.
             for path in store.db_dir.path.glob("*/**/*.npy"):
                 drop_cached_pages(path)
             CacheReports(store.db_dir).clear()  # small reports of streams that have ended
@@ -293,7 +293,7 @@ def _remove_garbage(
 
 @contextmanager
 def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
-    """Raise CorruptError for damaged rows, because no file may be merged or removed on their basis."""
+    """Raise CorruptError for damaged rows, because no file may be merged or removed based on them."""
     try:
         yield
     except MISREAD as error:
@@ -332,14 +332,14 @@ def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
 
     Args:
         catalog_db: The catalog.
-        before: The time in microseconds since 1970 UTC. Younger artifacts are kept.
+        before: The time in microseconds since 1970 UTC. Newer artifacts are kept.
     """
     db_dir = catalog_db.db_dir
     with catalog_db.reading() as connection:
         snapshots, shared = _references(connection)
     used, unread = _used(db_dir, snapshots, shared)
     idle = [path for path in sorted(shared.keys() - used) if _is_aged(db_dir, path, before)]
-    if unread is not None or not idle:  # a manifest that cannot be read may use any of them: remove none
+    if unread is not None or not idle:  # an unreadable manifest may use any of them: remove none
         return []
     _drop_rows(catalog_db, idle)
     return [path for path in idle if delete_unless_held(db_dir, path)]

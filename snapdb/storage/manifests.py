@@ -1,4 +1,4 @@
-"""Directories of immutable files with a manifest of sizes and hashes: published in the database, or exported."""
+"""Directories of immutable files with a manifest of sizes and hashes, either published in the database or exported."""
 
 import errno
 import hashlib
@@ -31,7 +31,7 @@ _THREADS = 2
 """The number of threads that hash files."""
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-"""The errors that reading an undamaged file may raise."""
+"""The errors that can occur when an undamaged file is read."""
 
 _PARTS = ("topology", "patch", "features", "feature_patch")
 """The keys of an element's layout that name a shared directory. `history` names several."""
@@ -42,17 +42,17 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @contextmanager
 def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
-    """Yield a temporary directory to fill, which is synced and published atomically at `final` when the block ends.
+    """Yield a temporary directory to fill, then sync it and publish it atomically at `final` when the block ends.
 
-    The manifest contains `facts`, to which the block may add, and the size and SHA-256 of every file. After an error
+    The manifest contains `facts`, which the block can extend, and the size and SHA-256 of every file. After an error
     `final` does not exist.
     """
     staging = final.with_name(f".{final.name}.tmp")
     try:
         disk.make(staging)
         yield staging
-        # The order matters: files, then the manifest, then their names, then the rename. A crash leaves a hidden
-        # directory or a complete one, never one with a truncated file.
+        # The sync order matters: files, then the manifest, then their names, then the rename. A crash leaves a hidden
+        # directory or a complete one, but never one with a truncated file.
         files = _settled(disk, sorted(staging.iterdir()))
         manifest = staging / MANIFEST
         content = {**facts, "files": files}
@@ -60,7 +60,7 @@ def publishing(disk: Disk, final: Path, facts: Metadata) -> Iterator[Path]:
         disk.settle(manifest)
         disk.settle(staging)
         disk.rename(staging, final)
-        for name in files:  # the page cache has the files in small pages after writing
+        for name in files:  # after writing, the page cache contains the files in small pages
             drop_cached_pages(final / name)
     except OSError as error:
         disk.remove(staging)
@@ -81,7 +81,7 @@ def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
 
 
 def _seal(content: Metadata) -> str:
-    """The SHA-256 of a manifest's content, which is its entry `seal`."""
+    """The SHA-256 of a manifest's content, which is its `seal` entry."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -89,7 +89,7 @@ def _unsealed(manifest: Metadata) -> Metadata:
     """A manifest's content, without the seal.
 
     Raises:
-        ValueError: The seal does not match. A manifest of format 1 has none.
+        ValueError: The seal does not match. A format 1 manifest has no seal.
     """
     content = {key: value for key, value in manifest.items() if key != "seal"}
     if manifest.get("seal", _seal(content)) != _seal(content):
@@ -99,7 +99,7 @@ def _unsealed(manifest: Metadata) -> Metadata:
 
 @dataclass(frozen=True)
 class PublishedDir:
-    """A published directory whose files are checked one by one when they are opened. Other files may be missing."""
+    """A published directory whose files are checked individually when they are opened. Other files may be missing."""
 
     path: Path
 
@@ -180,7 +180,7 @@ def map_array(path: Path) -> Array:
     """
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    # numpy evaluates the header as a Python literal, which may raise any exception for damaged bytes.
+    # numpy evaluates the header as a Python literal, which can raise any exception for damaged bytes.
     except Exception as error:
         raise _unread(path, error) from error
     prefer_huge_pages(array)
@@ -188,7 +188,7 @@ def map_array(path: Path) -> Array:
 
 
 def _unread(path: Path, error: Exception) -> DatabaseError:
-    """The error for a file that cannot be read, but need not be damaged."""
+    """The error for a file that cannot be read but is not necessarily damaged."""
     if isinstance(error, OSError) and error.errno in _REFUSED:
         return DatabaseError(
             f"cannot read {path}: {error.strerror}; check its permissions, and the limits of this process (ulimit -a)",
@@ -248,7 +248,7 @@ _AGAIN = "export it again"
 
 
 class FolderWriter:
-    """Fills a hidden folder beside the target, which is renamed to the target once it is complete.
+    """Fills a hidden folder in the target's directory and renames it to the target once it is complete.
 
     with FolderWriter(target, disk, overwrite=False) as folder:
         save(folder.file("epoch-0/batch-000000.npz"))
@@ -256,7 +256,7 @@ class FolderWriter:
         folder.finish({"kind": "batches", "lineage": {}})
 
     A block that ends without `finish`, because of an error or Ctrl-C, leaves nothing behind. A disk error raises
-    InputError. Threads may share a writer if they end before the block does.
+    InputError. Threads can share a writer if they finish before the block ends.
     """
 
     def __init__(self, target: Path, disk: Disk, *, overwrite: bool) -> None:
@@ -291,13 +291,13 @@ class FolderWriter:
             raise self._refused(error) from error
 
     def file(self, name: str) -> Path:
-        """The path at which to write a file, given by its path in the folder. Its parent directories are created."""
+        """The path to write a file to, given its path in the folder. Its parent directories are created."""
         path = self._staging / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def wrote(self, name: str, **facts: object) -> int:
-        """Sync a written file and list it in the manifest with these facts. Returns its size in bytes."""
+        """Sync a written file and list it in the manifest with the given facts. Returns its size in bytes."""
         path = self._staging / name
         size, sha256 = hash_file(path)
         self._disk.settle(path)
@@ -305,7 +305,7 @@ class FolderWriter:
         return size
 
     def finish(self, manifest: Mapping[str, object]) -> None:
-        """Publish the folder at the target, with a manifest of `manifest` and its files."""
+        """Publish the folder at the target, with a manifest that contains `manifest` and the list of files."""
         files = [self._files[name] for name in sorted(self._files)]
         content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
         path = self._staging / MANIFEST
@@ -321,7 +321,7 @@ class FolderWriter:
         if not (self.target.is_dir() and any(self.target.iterdir())):
             self._disk.rename(self._staging, self.target)
             return
-        # A rename cannot replace a folder that is not empty, so the old folder is moved aside first.
+        # A rename cannot replace a non-empty folder, so the old folder is moved aside first.
         old = hidden_beside(self.target)
         try:
             self._disk.rename(self.target, old)
@@ -352,7 +352,7 @@ class FolderWriter:
             )
         try:
             exported = read_folder(self.target).files
-        except FormatError:  # an export that a newer snapdb wrote
+        except FormatError:  # an export written by a newer snapdb
             return
         except (InputError, CorruptError) as error:
             raise InputError(
@@ -447,7 +447,7 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The content of a folder's manifest, which must be that of an export."""
+    """The content of a folder's manifest, which must belong to an export."""
     if not folder.is_dir():
         state = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {state}; choose a folder that COPY … TO or snapdb export wrote", code="no-file")

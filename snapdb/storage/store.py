@@ -18,7 +18,7 @@ class Store(NamedTuple):
     sql_engine: SqlEngine
     """DuckDB."""
     disk: Disk
-    """The file operations with which the directory is written."""
+    """The file operations that write to the directory."""
 
     def close(self) -> None:
         """Close the catalog and the SQL engine."""

@@ -1,1 +1,1 @@
-"""Arrays of snapshots: adjacencies and features, written once and memory-mapped, and their patches."""
+"""Snapshot arrays: write-once, memory-mapped adjacencies and features, and their patches."""

@@ -1,4 +1,4 @@
-"""Features and targets as .npy files in id order, in which each row can be found with one seek, and patches of them.
+"""Features and targets as .npy files in id order, where each row can be read with one seek, and their patches.
 
 The class codes of a target and the widths of sparse features grow with the table. `FeatureGrowth` records them by
 version, so that a later version can share the arrays of an earlier one.
@@ -38,7 +38,7 @@ _NUMBERS = 1 << 23
 
 
 class _WidthStep(NamedTuple):
-    """A width of a sparse feature, and the version that first added a row that needs it."""
+    """A sparse feature's width, and the first version with a row that needs it."""
 
     version: int
     """The version that first needs the width."""
@@ -47,7 +47,7 @@ class _WidthStep(NamedTuple):
 
 
 class _Slots(NamedTuple):
-    """The slots of ids in the arrays that are written."""
+    """The slots of ids in the written arrays."""
 
     rows: int
     """The number of slots."""
@@ -60,7 +60,7 @@ class _Slots(NamedTuple):
 
 
 class _First(NamedTuple):
-    """A value, and the version that first added a row with it."""
+    """A value, and the version that first added a row with that value."""
 
     version: int
     value: Any
@@ -71,7 +71,7 @@ class FeatureGrowth:
     """The classes of a target and the widths of sparse features at one version."""
 
     classes: tuple[str, ...] | None = None
-    """The classes, whose codes are their positions. None if the target is a number, or there is no target."""
+    """The classes. The code of a class is its position. None if the target is a number, or if there is no target."""
     since: tuple[int, ...] = ()
     """[classes] the version that introduced each class, ascending. Empty if the graph declares the classes."""
     steps: Mapping[str, tuple[_WidthStep, ...]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class FeatureGrowth:
 
     @property
     def facts(self) -> Metadata:
-        """The manifest entry. The classes are in the target's entry instead."""
+        """The manifest entry, without the classes, which are in the target's entry."""
         return {
             "since": list(self.since),
             "steps": {name: list(map(list, steps)) for name, steps in self.steps.items()},
@@ -92,14 +92,14 @@ class FeatureGrowth:
 
     @staticmethod
     def of(facts: Metadata) -> FeatureGrowth:
-        """The growth that a manifest records."""
+        """The growth recorded in a manifest."""
         growth = facts.get("growth", {})
         classes = facts.get("target", {}).get("classes")
         steps = {name: tuple(_WidthStep(*step) for step in steps) for name, steps in growth.get("steps", {}).items()}
         return FeatureGrowth(None if classes is None else tuple(classes), tuple(growth.get("since", ())), steps)
 
     def until(self, version: int) -> FeatureGrowth:
-        """The growth at an earlier version. For a later version it is unchanged."""
+        """The growth at an earlier version, or this growth unchanged for a later version."""
         steps = {name: tuple(step for step in steps if step.version <= version) for name, steps in self.steps.items()}
         if self.classes is None or not self.since:
             return replace(self, steps=steps)
@@ -115,7 +115,7 @@ class FeatureGrowth:
 
 
 NO_GROWTH = FeatureGrowth()
-"""The growth of an element without classes and without sparse features of undeclared width."""
+"""The growth of an element that has neither classes nor sparse features of undeclared width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class GrowthSpec:
 
 
 class _AddedRows(NamedTuple):
-    """Every row that was added to a table up to a version, including removed rows."""
+    """Every row added to a table up to a version, including rows that were removed later."""
 
     table: Table
     """The table at that version."""
@@ -146,7 +146,7 @@ class _AddedRows(NamedTuple):
     """[versions] the row id after the last row of each version."""
 
     def firsts(self, session: SqlSession, value: str, start: int) -> list[_First]:
-        """Each distinct value except NULL in the rows from id `start` on, by version and then by value."""
+        """The distinct non-NULL values in the rows from id `start` on, ordered by version and then by value."""
         table = self.table
         files = tuple(s for s in table.segments if s.first + s.rows > start)
         if start >= table.next_row or not files:
@@ -154,14 +154,14 @@ class _AddedRows(NamedTuple):
         rows = table_rows(replace(table, segments=files, deletes=()), self.root, row_ids=True)
         values = f"SELECT {value} AS v, {_ID} AS id FROM ({rows}) WHERE {_ID} >= {start}"
         firsts = session.rows(f"SELECT v, min(id) FROM ({values}) WHERE v IS NOT NULL GROUP BY v")
-        # Row ids ascend with versions, so a binary search maps the first row of a value to the version that added it.
+        # Row ids ascend with versions, so a binary search maps a value's first row to the version that added it.
         slices = np.searchsorted(self.stops, [row for _, row in firsts], side="right")
         versions = self.versions[slices].tolist()
         return sorted(_First(version, value) for version, (value, _) in zip(versions, firsts, strict=True))
 
 
 def added_rows(catalog_db: CatalogDb, table: Table, root: Path) -> _AddedRows:
-    """The rows that were added to a table up to its version."""
+    """The rows added to a table up to its version."""
     rows = catalog_db.rows(
         "SELECT version, sum(rows_added) AS added FROM changes WHERE table_id = ? AND version <= ? AND rows_added > 0 "
         "GROUP BY version ORDER BY version",
@@ -178,9 +178,9 @@ def compute_growth(
 
     Args:
         session: The session that reads the rows.
-        added: The rows that were added to the table.
+        added: The rows added to the table.
         growing: The target and the features that grow.
-        before: The growth at another version, which covers the rows up to the id `start`.
+        before: The growth at another version, which covers the rows with ids below `start`.
         start: The first row id that `before` does not cover.
     """
     known = (FeatureGrowth((), (), {}) if before is None else before).until(added.table.state)
@@ -193,14 +193,13 @@ def compute_growth(
     old = known.classes or ()
     seen = set(old)
     fresh = [first for first in added.firsts(session, growing.target, start) if first.value not in seen]
-    # New classes get the codes after the known ones, in the order of versions, so that codes in existing files stay
-    # valid.
+    # New classes get the next codes in version order, so that the codes in existing files stay valid.
     classes = (*old, *(first.value for first in fresh))
     return FeatureGrowth(classes, (*known.since, *(first.version for first in fresh)), steps)
 
 
 def _widened(steps: Sequence[_WidthStep], firsts: Sequence[_First]) -> tuple[_WidthStep, ...]:
-    """The widths extended by those of more rows. Each version has one step, with its greatest width."""
+    """The widths extended to cover more rows. Each version adds at most one step, with its greatest width."""
     widths = list(steps)
     for version, greatest in firsts:
         if greatest < (widths[-1].width if widths else 0):
@@ -229,8 +228,7 @@ def _write_sparse(
 ) -> None:
     """Write a sparse feature's rows to their slots. Other slots are empty. Run `check_features` first."""
     index, value = source.parts(spec)
-    # Two passes over the rows: the first counts, so that the offsets of rows are known and the second can write in
-    # place.
+    # Two passes over the rows: the first counts values to compute the row offsets, and the second writes in place.
     counts = np.zeros(slots.rows + 1, np.int64)
     lengths = f"SELECT {_ID}, CAST(len({index.sql}) AS BIGINT) FROM ({source.rows})"
     for batch in session.reader(lengths):
@@ -250,7 +248,7 @@ def _write_sparse(
 
 
 def new_csr(directory: Path, feature: str, indptr: Int64s, index_type: npt.DTypeLike, value_type: npt.DTypeLike) -> Csr:
-    """The arrays of a new sparse feature. Indices and values are mapped files, which the caller fills."""
+    """The arrays of a new sparse feature. Indices and values are memory-mapped files, which the caller fills."""
     np.save(csr_path(directory, feature, "indptr"), indptr)
     indices, values = (
         np.lib.format.open_memmap(
@@ -288,7 +286,7 @@ def read_sparse(directory: Path, feature: str) -> Csr:
 
 
 class _ArraySlice(NamedTuple):
-    """The columns of a feature's array that one column of the table fills."""
+    """The columns of a feature array that are filled from one table column."""
 
     part: FeatureColumn
     default: float | None
@@ -347,7 +345,7 @@ def _fill_features(
     slots: _Slots,
     directory: Path,
 ) -> None:
-    """Write the arrays of features that `facts` describes, with the rows of `source` at their slots."""
+    """Write the feature arrays that `facts` describes, with each row of `source` in its slot."""
     own = [spec for spec in specs if spec.history is None]
     for spec in own:
         if spec.sparse:
@@ -361,8 +359,7 @@ def _fill_features(
     if not slices:
         return
     values = ", ".join(place.part.value for place in slices)
-    # The number of rows per read is limited by the number of values in them, so that wide features do not exhaust
-    # memory.
+    # Limit the values per read as well as the rows, so that wide features do not exhaust memory.
     rows = max(1, min(ROWS_AT_ONCE, _NUMBERS // max(1, sum(place.out.shape[1] for place in slices))))
     for batch in session.reader(f"SELECT {_ID}, {values} FROM ({source.rows})", rows=rows):
         where = slots.at(batch.column(0).to_numpy())
@@ -373,7 +370,7 @@ def _fill_features(
 def slices_of(
     parts: Sequence[FeatureColumn], lengths: Sequence[int], default: float | None, out: Array
 ) -> list[_ArraySlice]:
-    """The adjacent slices of a feature's array that its parts fill."""
+    """The adjacent slices of a feature array, one for each of the feature's parts."""
     ends = np.cumsum(lengths).tolist()
     each = zip(parts, lengths, ends, strict=True)
     return [_ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
@@ -384,7 +381,7 @@ def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> Array:
     dtype = np.dtype(spec.dtype)
     out: Array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
     prefer_huge_pages(out)
-    if fill := fill_value(spec.dtype, spec.default):  # a new file is sparse and reads as zeros: do not write them
+    if fill := fill_value(spec.dtype, spec.default):  # a new file is sparse and already reads as zeros
         out[:] = fill
     return out
 
@@ -429,17 +426,17 @@ def has_lists(session: SqlSession, source: FeatureSource, specs: Sequence[Featur
 
 
 class _Target(NamedTuple):
-    """The way in which a target is read and stored."""
+    """How a target is read and stored."""
 
     name: str
     sql: str
     dtype: str
     text: bool
-    """Whether it is stored as class codes of its text."""
+    """Whether the target is text, which is stored as class codes."""
 
 
 def _target_kind(source: FeatureSource, name: str) -> _Target:
-    """The storage of a target, by the type of its column: float32, int64, or class codes as int64."""
+    """How a target is stored, according to its column type: float32, int64, or class codes as int64."""
     column = next(c for c in source.columns if c.name.lower() == name.lower())
     quoted = quote(column.name)
     if column.type in ("FLOAT", "DOUBLE") or column.type.startswith("DECIMAL"):
@@ -450,7 +447,7 @@ def _target_kind(source: FeatureSource, name: str) -> _Target:
 
 
 def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> list[int | str]:
-    """The length of each part (for sparse rows their width), or SQL for it, which is NULL if there is no row."""
+    """The length of each part (the width for sparse rows), or SQL that returns it, or NULL if there are no rows."""
     parts = source.parts(spec)
     if spec.sparse:
         return [(width or 0) if spec.width is None else spec.width]
@@ -511,12 +508,12 @@ def write_feature_patch(
 ) -> Metadata | None:
     """Write the changed and added rows and return their metadata, or None if they do not fit the base.
 
-    They do not fit if lists have another length, or if the base belongs to a later version with more classes or wider
-    sparse rows. All arrays must then be written. Run `check_features` over the changed rows first.
+    They do not fit if lists have a different length, or if the base belongs to a later version with more classes or
+    wider sparse rows. In that case, all arrays must be written. Run `check_features` on the changed rows first.
 
     Args:
         session: The session that reads the rows.
-        source: The changed and added rows only. Its count is the number of all ids.
+        source: Only the changed and added rows. Its count is the total number of ids.
         specs: The features of the element.
         target: The target column, or None.
         base_facts: The metadata of the base, from `write_features` and `write_target`.

@@ -28,23 +28,23 @@ _Shown = Callable[[Int64s], Sequence[object]]
 """Returns the keys of dense ids, for error messages."""
 
 FOREVER = 2**63 - 1
-"""A time after all others."""
+"""A time later than all others."""
 
 _ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
 _VERTICES_AT_ONCE = 1 << 20
-"""The number of vertices that are checked at once."""
+"""The number of vertices checked at once."""
 
 _FACTS = ("widths", "parts", "defaults", "target", "growth")
 """The entries of a patch's manifest that a new base inherits."""
 _COPIED_AT_ONCE = 1 << 16
-"""The number of rows that are copied at once."""
+"""The number of rows copied at once."""
 
 
 class HistoryArrays(NamedTuple):
-    """The history of a feature. Vertex v has the rows indptr[v] ≤ row < indptr[v + 1]."""
+    """A feature's history. Vertex v has the rows indptr[v] ≤ row < indptr[v + 1]."""
 
     indptr: Int64s
-    """[vertices + 1] where each vertex's rows start."""
+    """[vertices + 1] the start of each vertex's rows."""
     time: Int64s
     """[rows] the time from which each row is valid, ascending within a vertex."""
     rows: Array
@@ -54,11 +54,11 @@ class HistoryArrays(NamedTuple):
 def write_history(session: SqlSession, source: FeatureSource, spec: FeatureSpec, directory: Path) -> Metadata:
     """Write the rows of a history by (vertex, time, row id) and return their metadata.
 
-    Of several rows with one vertex and time, the last one counts.
+    If several rows have the same vertex and time, the last one is used.
 
     Args:
         session: The session that reads the rows.
-        source: Rows with the feature's columns and those of `key`, the vertex's dense id as `ROW_ID`, "snapdb time"
+        source: Rows with the columns of the feature and of `key`, the vertex's dense id as `ROW_ID`, "snapdb time"
             (BIGINT) and "snapdb order" (the row id). Its count is the number of vertices, and its element names the
             table.
         spec: The feature.
@@ -129,7 +129,7 @@ def check_history(
     Args:
         directory: The directory of the history.
         alive: [vertices] whether each vertex is in the snapshot, or None if all are.
-        stop: The window's end, or None if it has none.
+        stop: The window's end, or None if the window is open-ended.
         element: The vertex table, for the error message.
         name: The feature.
         shown: Returns the keys of ids, for the error message.
@@ -183,7 +183,7 @@ def read_ids(directory: Path, count: int) -> Int64s:
 
 
 def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
-    """Write base and patch as a new base and return its metadata."""
+    """Merge base and patch into a new base and return its metadata."""
     facts = read_manifest(patch)
     try:
         count, defaults = int(facts["count"]), dict(facts["defaults"])
@@ -214,7 +214,7 @@ def merge_features(base: Path, patch: Path, directory: Path) -> Metadata:
 def _merge_dense(
     base: Path, patch: Path, name: str, ids: Int64s, count: int, default: float | None, directory: Path
 ) -> None:
-    """Write the base's rows, overwritten by the patch's rows. Other rows get the DEFAULT, or no target."""
+    """Write the base's rows, overwritten by the patch's rows. All other rows get the DEFAULT, or no target."""
     old, new = map_array(base / name), map_array(patch / name)
     if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
         raise CorruptError(
@@ -223,7 +223,7 @@ def _merge_dense(
         )
     out = np.lib.format.open_memmap(directory / name, mode="w+", dtype=old.dtype, shape=(count, *old.shape[1:]))
     kept = min(count, old.shape[0])
-    # In blocks, because one assignment would map and touch all pages of both files at once.
+    # Copy in blocks, because a single assignment would touch all pages of both files at once.
     for at in range(0, kept, _COPIED_AT_ONCE):
         out[at : min(at + _COPIED_AT_ONCE, kept)] = old[at : min(at + _COPIED_AT_ONCE, kept)]
     out[kept:] = no_target(old.dtype) if name == "target.npy" else fill_value(old.dtype.name, default)
@@ -233,7 +233,10 @@ def _merge_dense(
 
 
 def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, directory: Path, name: str) -> None:
-    """Write the rows of base and patch as one CSR, with one rank query per row on the bitmap of patched ids."""
+    """Write the rows of base and patch as one set of CSR arrays.
+
+    Each row costs one rank query on the bitmap of patched ids.
+    """
     counts = np.zeros(count, np.int64)
     kept = min(count, base.indptr.size - 1)
     counts[:kept] = np.diff(base.indptr[: kept + 1])

@@ -1,4 +1,4 @@
-"""The dtypes of features, the SQL that reads columns in these dtypes, and checks of their values."""
+"""Feature dtypes, the SQL that reads columns in these dtypes, and checks of their values."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ DTYPES = {
     "uint8": "UTINYINT",
     "bool": "BOOLEAN",
 }
-"""The name of a feature's dtype in numpy → the type in which SQL reads it."""
+"""A feature's numpy dtype → the SQL type in which it is read."""
 
 _HALF = 65520
 """The smallest number that float16 rounds to infinity."""
@@ -84,29 +84,29 @@ class FeatureColumn(NamedTuple):
 
     @property
     def read(self) -> str:
-        """The type in which SQL reads the numbers."""
+        """The SQL type in which the numbers are read."""
         # float32 represents these types exactly, in half the bytes.
         small = self.base in ("FLOAT", "BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "USMALLINT")
         return "FLOAT" if self.dtype == "float16" and small else DTYPES[self.dtype]
 
     @property
     def missing(self) -> str:
-        """SQL condition that a row has NULL or NaN."""
+        """SQL condition that a row contains NULL or NaN."""
         nan = "isnan(v)" if self.base in _FLOATS else "false"
         return self._any(f"v IS NULL OR {nan}", f"{self.sql} IS NULL OR ")
 
     @property
     def misfit(self) -> str | None:
-        """SQL condition that a row has a number that the dtype cannot represent.
+        """SQL condition that a row contains a number that the dtype cannot represent.
 
-        None if it can represent all numbers.
+        None if the dtype can represent all numbers.
         """
         condition = _misfit(self.base, self.dtype)
         return None if condition is None else self._any(condition, "")
 
     @property
     def value(self) -> str:
-        """SQL: the column in the type `read`, with NULL for NaN in a dtype without NaN."""
+        """SQL: the column in the type `read`, with NULL in place of NaN if the dtype has no NaN."""
         holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
         known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
         cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
@@ -140,7 +140,7 @@ class FeatureSource:
     """The key columns, by which error messages identify a row."""
 
     def parts(self, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
-        """A feature's columns in order. Sparse rows without a value column get ones.
+        """A feature's columns in order. Sparse rows without a value column have the value 1.
 
         >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
         >>> source.parts(FeatureSpec("x", ("ix",), sparse=True))[1].sql
@@ -155,7 +155,7 @@ class FeatureSource:
 
 
 def is_feature_type(type_: str) -> bool:
-    """Whether a column can be a feature or a part of one: a number, or a list or array of numbers.
+    """Whether a column can be a feature or part of one: a number, or a list or array of numbers.
 
     >>> is_feature_type("FLOAT[128]"), is_feature_type("DECIMAL(9,2)"), is_feature_type("VARCHAR")
     (True, True, False)
@@ -174,7 +174,7 @@ def fill_value(dtype: str, default: float | None) -> Any:
 
 
 def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> Array:
-    """The flat numbers of an Arrow array of `FeatureColumn.value`, in the dtype, with the DEFAULT for NULL and NaN.
+    """The flattened numbers of an Arrow array of `FeatureColumn.value`, in the dtype. NULL and NaN become the DEFAULT.
 
     Rows whose whole list is NULL are left out.
     """
@@ -217,7 +217,7 @@ def _overflow(base: str, dtype: str) -> str | None:
     return f"TRY_CAST(v AS {read}) IS NULL" + ("" if whole else " OR v <> trunc(v)")
 
 
-# Checks before features are built. Each check is a condition that no row may meet.
+# Checks that run before features are built. Each check is a condition that no row may meet.
 
 
 class RowCheck(NamedTuple):
@@ -226,7 +226,7 @@ class RowCheck(NamedTuple):
     broken: str
     """SQL condition on a row."""
     problem: str
-    """The problem of such rows, for the error message."""
+    """The problem with such rows, for the error message."""
     advice: str
     """The remedy, for the error message."""
 
@@ -235,8 +235,8 @@ def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[F
     """Check that every feature can be built.
 
     Raises:
-        DataError: There is NULL or NaN without a DEFAULT, a value that the dtype cannot represent, lists of different
-            lengths, or an invalid sparse row. The message contains the number of such rows and three ids.
+        DataError: The rows contain NULL or NaN without a DEFAULT, a value that the dtype cannot represent, lists of
+            different lengths, or an invalid sparse row. The message contains the number of such rows and three ids.
     """
     own = [spec for spec in specs if spec.history is None]
     checks = [check for spec in own for check in (_sparse_checks if spec.sparse else _dense_checks)(source, spec)]
@@ -248,10 +248,10 @@ def check_features(session: SqlSession, source: FeatureSource, specs: Sequence[F
 
 
 def check_rows(session: SqlSession, source: FeatureSource, checks: Sequence[RowCheck]) -> None:
-    """Check, in one pass over the rows, that none meets one of the conditions.
+    """Check, in one pass over the rows, that no row meets any of the conditions.
 
     Raises:
-        DataError: Some rows do. The message contains the count and three ids of the rows that meet the first such
+        DataError: Rows meet a condition. The message contains their number, and three ids, for the first such
             condition.
     """
     if not checks:
@@ -277,7 +277,7 @@ def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
 
 
 def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The checks of a list of indices and a list of values. Without a value column, the values are ones."""
+    """The checks of a list of indices and a list of values. Without a value column, all values are 1."""
     index, value = source.parts(spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
@@ -319,7 +319,7 @@ def _check_even(session: SqlSession, source: FeatureSource, part: FeatureColumn)
 
 
 def _shown(session: SqlSession, source: FeatureSource, condition: str) -> str:
-    """The keys of three rows that meet a condition."""
+    """The keys of up to three rows that meet a condition."""
     key = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in source.key)
     rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {_ID} LIMIT 3")
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)

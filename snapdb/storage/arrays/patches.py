@@ -1,7 +1,7 @@
-"""Patches of topologies. Each changed row of a root is stored as the length of its kept prefix and the edges after it.
+"""Topology patches. Each changed row of a root is stored as the length of its kept prefix and the edges after it.
 
-The base of a patch is a root, never another patch: all changes since the root are in one patch, so that a read looks in
-two places at most.
+The base of a patch is a root, never another patch: all changes since the root are in one patch, so a read looks in at
+most two places.
 """
 
 from collections.abc import Iterator
@@ -37,12 +37,12 @@ from snapdb.storage.manifests import Metadata, PublishedDir, map_array
 _R = TypeVar("_R", AdjacencyRows, LazyRows)
 
 _BLOCK = 1 << 22
-"""The number of edges that are merged at once."""
+"""The number of edges merged at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch(Generic[_R]):
-    """The changed rows of a root. Each is the first `kept` edges of the root's row, followed by the row in `rows`.
+    """The changed rows of a root: the first `kept` edges of the root's row, followed by the row in `rows`.
 
     A patch of `LazyRows` raises an error for missing or damaged columns only when they are read.
     """
@@ -72,8 +72,8 @@ def build_patch(
         before: The patch before these changes, or None.
         removed: The removed edges, identified by destination, time and edge id. Their other arrays are not read.
         added: The added edges, none of which exists yet.
-        nodes: The number of nodes now, at least that of the root.
-        far_nodes: The number of nodes of the neighbours' type now.
+        nodes: The current number of nodes, at least that of the root.
+        far_nodes: The current number of nodes of the neighbours' type.
         last_time: The last time of the root's edges. Later edges are appended without a search in the root's row.
 
     Raises:
@@ -97,7 +97,7 @@ def build_patch(
 def write_patch(patch: Patch[AdjacencyRows], directory: Path) -> Metadata:
     """Write the arrays as .npy files and return their metadata.
 
-    The numbers of edges and nodes are those of the patch.
+    The metadata contains the numbers of edges and nodes in the patch.
     """
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
@@ -203,13 +203,13 @@ def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Adj
 
 
 def _keys(rows: AdjacencyRows) -> Keys:
-    """The sort keys of rows, in the form that kernels read."""
+    """The sort keys of rows, in the form required by kernels."""
     time = np.empty(0, np.int64) if rows.time is None else rows.time
     return Keys(plain_array(time, np.int64), plain_array(rows.edge_id, rows.edge_id.dtype))
 
 
 def _lists(nodes: Int64s, rows: AdjacencyRows) -> Lists:
-    """Rows as lists of edges of some nodes, in the form that kernels read."""
+    """Rows as lists of edges of the given nodes, in the form required by kernels."""
     return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
@@ -250,7 +250,7 @@ def _as_numbers(values: Array) -> Array:
 
 
 def _narrowest(wanted: np.dtype[Any], others: list[Array]) -> np.dtype[Any]:
-    """`wanted`, or int64 if the others have a larger id."""
+    """`wanted`, or int64 if an array in `others` contains an id too large for int32."""
     wide = [values for values in others if values.size and values.dtype != np.int32]
     large = wanted == np.int32 and any(int(values.max()) >= 2**31 for values in wide)
     return np.dtype(np.int64) if large else wanted
@@ -292,7 +292,7 @@ def _merged_column(
     dtype = _column_type(root, patch, name)
     tails = patch.rows.columns[name][bounds[0] : bounds[-1]].astype(dtype)
     out = np.empty(int(indptr[high] - indptr[low]), dtype)
-    # The parts are copied because the kernel's other callers pass writable arrays: mapped ones would add a compiled
+    # Copy the parts, because the kernel's other callers pass writable arrays: read-only maps would compile another
     # variant.
     nodes, kept = patch.nodes[first:last].copy(), patch.kept[first:last].copy()
     merge_column(low, high, root.indptr, root.columns[name], Outline(nodes, kept, bounds - bounds[0]), tails, out)

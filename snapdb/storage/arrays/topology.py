@@ -1,7 +1,7 @@
 """The topology of an edge type at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files.
 
-An external sort: a first pass scatters edges into buckets of adjacent nodes (radix partitioning), which are then sorted
-in memory, one by one.
+The arrays are built by an external sort: a first pass scatters edges into buckets of adjacent nodes (radix
+partitioning), and the buckets are then sorted in memory one by one.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _CHUNK = 1 << 20
-"""The number of edges that are scattered at once."""
+"""The number of edges scattered at once."""
 _OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
 """The optional columns of edges, in addition to `node`, `indices` and `edge_id`."""
 
 _BUCKET_NODES = 14
 """The binary logarithm of the usual number of nodes per bucket."""
 _BUCKETS = 4096
-"""The maximum number of buckets. Beyond it, buckets get more nodes."""
+"""The maximum number of buckets. If it would be exceeded, buckets contain more nodes."""
 _BUCKET_ROWS = 1 << 18
-"""The number of edges per bucket above which buckets get fewer nodes."""
+"""The number of edges per bucket above which buckets contain fewer nodes."""
 _THREADS = 2
 """The number of sorting threads."""
 _WAITING = 6
-"""The maximum number of chunks that wait for a thread, so that reading continues meanwhile."""
+"""The maximum number of chunks queued for threads, so that reading continues while they work."""
 
 _ARRAYS = ("indptr", "indices", "edge_id", *_OPTIONAL)
 _KINDS = {
@@ -56,11 +56,11 @@ _KINDS = {
     **{name: (dtype.name,) for name, dtype in _OPTIONAL.items()},
 }
 _BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
-"""Columns of edges → their names in the batches."""
+"""Edge column → its name in the batches."""
 
 
 class _RowShape(NamedTuple):
-    """The sizes of rows, and their division into buckets."""
+    """The number and size of rows, and their division into buckets."""
 
     nodes: int
     """The number of rows."""
@@ -85,7 +85,7 @@ def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: It
     >>> _row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
     611
     """
-    # Few enough buckets for their cursors to fit into the cache, each small enough to be sorted in the cache.
+    # Buckets are few enough for their cursors to fit into the CPU cache, and small enough to be sorted in it.
     shift = _BUCKET_NODES
     while nodes >> shift > _BUCKETS:
         shift += 1
@@ -104,7 +104,7 @@ class _BucketRows(NamedTuple):
     """The finished rows of one bucket."""
 
     ends: Int64s
-    """[nodes of the bucket] the end of each row, counted from the bucket's first edge."""
+    """[nodes of the bucket] the end of each row, relative to the bucket's first edge."""
     columns: dict[str, Array]
     """All columns except `node`."""
 
@@ -113,7 +113,7 @@ class _GroupedChunk(NamedTuple):
     """One chunk of edges grouped by bucket, in memory or in the temporary file."""
 
     starts: Int64s
-    """[buckets + 1] where each bucket starts in the chunk."""
+    """[buckets + 1] the start of each bucket in the chunk."""
     columns: dict[str, Array]
     """The columns in memory. Empty if they are in the file."""
     offsets: dict[str, int]
@@ -121,7 +121,7 @@ class _GroupedChunk(NamedTuple):
 
 
 class _RowSort:
-    """An external radix sort, which receives edges chunk by chunk and returns their rows bucket by bucket."""
+    """An external radix sort that receives edges in chunks and returns their rows by bucket."""
 
     def __init__(self, shape: _RowShape, memory: int, folder: Path | None = None) -> None:
         """Keep chunks in memory up to `memory` bytes, and the rest in an unnamed file in `folder`."""
@@ -149,7 +149,7 @@ class _RowSort:
     def take(self, chunks: Iterable[Sequence[Mapping[str, Array]]]) -> Iterator[int]:
         """Add edges and yield the size of each chunk.
 
-        A chunk is a list of pieces with equal columns and global ids as `node`.
+        A chunk is a list of pieces with the same columns. Their `node` column contains global ids.
 
         Raises:
             CorruptError: An id is out of range.
@@ -163,7 +163,7 @@ class _RowSort:
         return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
 
     def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _GroupedChunk:
-        """A chunk grouped by bucket, by one counting pass after which each column is scattered."""
+        """Group a chunk by bucket: one counting pass, then one scatter per column."""
         shape = self._shape
         limits = {"node": shape.nodes, "indices": shape.far_nodes, "edge_id": shape.last_id}
         starts = np.zeros(shape.buckets + 1, np.int64)
@@ -183,13 +183,12 @@ class _RowSort:
         return _GroupedChunk(starts, columns, {})
 
     def _kept(self, run: _GroupedChunk) -> _GroupedChunk:
-        """The chunk, kept in memory while there is room, else in the temporary file."""
+        """The chunk, kept in memory while there is room and otherwise written to the temporary file."""
         size = sum(values.nbytes for values in run.columns.values())
         if self._folder is None or size <= self._free:
             self._free -= size
             return run
-        # From the first chunk in the file on, smaller chunks are also written there, so that chunks stay in the order
-        # of arrival.
+        # Once a chunk is in the file, all later chunks are also written there, so that chunks stay in arrival order.
         self._free = 0
         if self._file is None:
             file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 -- closed with the sort
@@ -207,7 +206,7 @@ class _RowSort:
         local = self._column(bucket, "node")
         order = np.empty(local.size, np.int32 if local.size < 2**31 else np.int64)
         order_nodes(local, ends, order)
-        del local  # the bucket of a hub is large: free each column as soon as it was used
+        del local  # a hub's bucket is large: free each column as soon as it has been used
         keys = [name for name in ("edge_id", "time") if name in shape.columns]
         columns = {name: self._picked(bucket, name, order) for name in keys}
         settle_rows(ends, columns[keys[-1]], columns["edge_id"], order)
@@ -222,7 +221,7 @@ class _RowSort:
         return out
 
     def _column(self, bucket: int, name: str) -> Array:
-        """A column of a bucket, gathered from all chunks in the order of arrival."""
+        """A column of a bucket, gathered from all chunks in arrival order."""
         spans = [(int(run.starts[bucket]), int(run.starts[bucket + 1])) for run in self._runs]
         values = np.empty(sum(stop - start for start, stop in spans), self._shape.columns[name])
         at = 0
@@ -269,14 +268,14 @@ def _check_range(name: str, values: Array, limit: int) -> None:
 
 
 def _write(file: IO[bytes], values: Array) -> None:
-    """Write all of an array, in several calls if the system writes less at once."""
+    """Write a whole array, in several calls if the system writes only part of it at once."""
     left = memoryview(values.view(np.uint8).data)
     while left:
         left = left[file.write(left) :]
 
 
 def _read(file: IO[bytes], out: Array, offset: int) -> None:
-    """Fill the array from an offset in the file, without moving the position of writes."""
+    """Fill the array from an offset in the file without moving the write position."""
     left = memoryview(out.view(np.uint8).data)
     while left:
         count = os.preadv(file.fileno(), [left], offset)
@@ -306,7 +305,7 @@ class EdgeArrays:
     """[edges] end times, or None."""
 
     def sort_edges(self, nodes: int, far_nodes: int, *, outgoing: bool = False) -> AdjacencyRows:
-        """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
+        """The rows of the destinations (or of the sources, if `outgoing`) in memory, each sorted by (time, edge id).
 
         Args:
             nodes: The number of rows.
@@ -324,7 +323,7 @@ class EdgeArrays:
         out = {name: np.empty(count, dtype) for name, dtype in types.items() if name != "node"}
         chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
         with _RowSort(shape, 0) as sort:
-            # Run to completion at once, because the sizes only serve progress reports.
+            # Exhaust the iterator at once: it yields sizes only for progress reports.
             deque(sort.take(chunks), maxlen=0)
             node = position = 0
             for bucket in sort.buckets():
@@ -341,7 +340,7 @@ class AdjacencyRows:
     """Edges in rows, one row per node from which the edges are expanded."""
 
     indptr: Int64s
-    """[nodes + 1] where each row starts."""
+    """[nodes + 1] the start of each row."""
     indices: Array
     """[edges] dense ids of the neighbours: int32, or int64 for more than 2^31 nodes."""
     edge_id: Array
@@ -365,7 +364,7 @@ class AdjacencyRows:
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
     def write(self, directory: Path, prefix: str = "") -> Metadata:
-        """Write the arrays as .npy files with names that begin with `prefix`. Returns metadata for a manifest."""
+        """Write the arrays as .npy files whose names begin with `prefix`. Returns metadata for a manifest."""
         for name, array in {"indptr": self.indptr, **self.columns}.items():
             np.save(directory / f"{prefix}{name}.npy", array)
         span = TimeSpan()
@@ -378,7 +377,7 @@ class LazyRows(NamedTuple):
     """Rows whose missing or damaged columns raise an error only when they are read."""
 
     indptr: Int64s
-    """[nodes + 1] where each row starts."""
+    """[nodes + 1] the start of each row."""
     indices: Array
     """[edges] dense ids of the neighbours."""
     columns: Mapping[str, Array | Callable[[], Array]]
@@ -402,7 +401,7 @@ def build_rows(
     memory: int = 2 << 30,
     report: Callable[[float], None] | None = None,
 ) -> Metadata:
-    """Write edges, given in any order, as rows by (time, edge id) and return metadata for a manifest.
+    """Write edges, given in any order, as rows sorted by (time, edge id), and return metadata for a manifest.
 
     Args:
         batches: `source`, `destination`, `e_id` and optionally `time`, `until`, `weight`. Ids are dense.
@@ -412,8 +411,8 @@ def build_rows(
         last_id: The bound of edge ids, which determines their dtype.
         directory: The directory of the .npy files.
         outgoing: Whether rows belong to the sources instead of the destinations.
-        memory: Bytes of edges in memory. The rest is written to an unnamed file in `directory`.
-        report: Called with the share of the work that is done.
+        memory: The maximum bytes of edges in memory. The remaining edges are written to an unnamed file in `directory`.
+        report: Called with the completed fraction of the work.
 
     Raises:
         CorruptError: An id is out of range or missing.
@@ -432,7 +431,7 @@ def build_rows(
 
 
 def _write_sorted(sort: _RowSort, shape: _RowShape, directory: Path, progress: Callable[[float], None]) -> Metadata:
-    """Append bucket after bucket to the files and return their metadata."""
+    """Append the buckets to the files in order and return the files' metadata."""
     edges, span, position = sort.edges, TimeSpan(), 0
     dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
     with ExitStack() as stack:
@@ -473,7 +472,7 @@ def _chunks(batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool)
 
 
 def _numpy(batch: pa.RecordBatch, name: str) -> Array:
-    """A column's values, copied only if they have another dtype."""
+    """A column's values, copied only if their dtype differs."""
     column = batch.column(name)
     if column.null_count:
         raise CorruptError(
@@ -540,7 +539,7 @@ def check_rows(starts: Int64s, ends: Int64s, indices: Array, far_nodes: int, wha
     """Read all rows, and check that every row and every index is within its bounds.
 
     Raises:
-        CorruptError: One is not. `what` names the rows in the message.
+        CorruptError: A row or an index is out of bounds. `what` names the rows in the message.
     """
     if not are_rows(starts, ends, indices, far_nodes):
         raise CorruptError(

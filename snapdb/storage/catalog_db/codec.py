@@ -23,16 +23,16 @@ MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, Assertio
 """The exceptions that decoding a damaged value raises."""
 
 _LATER = frozenset({"classes"})
-"""Fields of later releases. They are stored only if they have a value, so that older definitions keep their text and
-digest."""
+"""Fields added in later releases. They are stored only if they have a value, so that older definitions keep their text
+and digest."""
 _GREATEST = 1 << 57
-"""The bound of times: microseconds of more than four thousand years."""
+"""The upper bound of times in microseconds: more than four thousand years."""
 _PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
 """One token of a type: a word, a quoted name or text, or a bracket."""
 
 
 def encode(value: Any, without: Collection[str] = ()) -> str:
-    """Encode a dataclass as JSON, without the fields named `without` at any depth.
+    """Encode a dataclass as JSON, excluding the fields named in `without` at any depth.
 
     >>> from snapdb.types import Window
     >>> encode(Window(1, None))
@@ -47,7 +47,7 @@ def encode(value: Any, without: Collection[str] = ()) -> str:
 
 
 def decode(kind: type[_T], text: str) -> _T:
-    """Decode the dataclass that `encode` wrote.
+    """Decode a dataclass encoded by `encode`.
 
     >>> from snapdb.types import Window
     >>> decode(Window, '{"start": 1, "stop": null}')
@@ -58,7 +58,7 @@ def decode(kind: type[_T], text: str) -> _T:
 
 
 def is_sound(kind: Any, value: object) -> bool:
-    """Whether a value and everything in it has the annotated types. Integers must be in the range of times.
+    """Whether a value and all nested values have the annotated types. Integers must be in the range of times.
 
     >>> from snapdb.types import Period
     >>> is_sound(Period, Period(0, 1, 0)), is_sound(Period, Period(0, "1", 0))
@@ -87,7 +87,7 @@ def _hints(kind: type) -> dict[str, Any]:
 def _builder(kind: Any) -> Callable[[Any], Any]:
     """The function that builds a value of a type from parsed JSON.
 
-    Cached, because a catalog has many values of one type.
+    Cached, because a catalog contains many values of the same type.
     """
     origin = typing.get_origin(kind)
     if origin is types.UnionType:
@@ -116,10 +116,10 @@ def encode_columns(columns: Sequence[Column]) -> str:
 
 
 def decode_columns(text: str) -> tuple[Column, ...]:
-    """The columns that `encode_columns` wrote.
+    """The columns encoded by `encode_columns`.
 
     Raises:
-        ValueError: The text is not from `encode_columns`, or a type is not valid. Types become part of SQL.
+        ValueError: The text is not from `encode_columns`, or a type is not valid. Types are inserted into SQL.
     """
     columns = tuple(Column(*entry) for entry in json.loads(text))
     for column in columns:
@@ -130,7 +130,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
 
 
 def _is_type(text: str) -> bool:
-    """Whether a text consists only of words, names and matching brackets, and so can only be a type.
+    """Whether a text consists only of words, names and matching brackets, and therefore can only be a type.
 
     >>> _is_type('STRUCT("a b" INTEGER)[3]'), _is_type("INTEGER) FROM x --"), _is_type("INTEGER) + (1")
     (True, False, False)
@@ -148,10 +148,10 @@ def _is_type(text: str) -> bool:
 
 
 VERSION_LOG = "versions.log"
-"""The file of published versions, beside the catalog."""
+"""The name of the version log, which is in the same directory as the catalog."""
 _LINE = re.compile(rb"^(\d{1,18}) ([0-9a-f]{64})$", re.MULTILINE)
 _TAIL = 512
-"""Bytes at the end of the log that contain its last complete line."""
+"""The number of bytes at the end of the log that contain its last complete line."""
 
 
 def facts_text(facts: Mapping[str, object]) -> str:
@@ -164,7 +164,7 @@ def facts_text(facts: Mapping[str, object]) -> str:
 
 
 def link(parent: str, text: str) -> str:
-    """The hash of a link of the chain, computed from the previous link's hash and the link's text.
+    """The hash of a chain link, computed from the previous link's hash and the link's text.
 
     >>> link("", "{}")[:8]
     'a062dd49'
@@ -173,7 +173,7 @@ def link(parent: str, text: str) -> str:
 
 
 def _log_text(versions: Iterable[tuple[int, str]]) -> str:
-    """The lines of the log for versions and their hashes, oldest first.
+    """The log lines for versions and their hashes, oldest first.
 
     >>> _log_text([(1, "a" * 64)])[:4]
     '1 aa'
@@ -183,7 +183,7 @@ def _log_text(versions: Iterable[tuple[int, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VersionLog:
-    """The file of published versions and their hashes beside the catalog, which reveals a forked history."""
+    """The log of published versions and their hashes, stored next to the catalog, which reveals a forked history."""
 
     directory: Path
 
@@ -207,10 +207,10 @@ class VersionLog:
             os.close(descriptor)
 
     def check_not_forked(self, connection: sqlite3.Connection) -> None:
-        """Check that the catalog has the newest version of the log.
+        """Check that the catalog contains the newest version in the log.
 
         Raises:
-            CorruptError: It does not, and would assign the same number to another version.
+            CorruptError: The version is missing, and the catalog would assign its number to another version.
         """
         newest = _newest(self._path)
         if newest is not None and not _is_published(connection, newest):
@@ -245,7 +245,7 @@ def _newest(path: Path) -> tuple[int, str] | None:
 
 
 def _entries(text: bytes) -> Iterator[tuple[int, str]]:
-    """The complete lines. A crash may leave a part of a line, or zeros."""
+    """The complete lines. A crash can leave a partial line, or zeros."""
     yield from ((int(version), hash_.decode()) for version, hash_ in _LINE.findall(text))
 
 

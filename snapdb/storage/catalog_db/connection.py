@@ -29,7 +29,7 @@ _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
 _CHECKPOINT = 4 << 20
-"""The size in bytes from which the write-ahead log is checkpointed into the catalog, as soon as there is no reader."""
+"""The size in bytes from which the write-ahead log is checkpointed into the catalog, once there are no readers."""
 
 _HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
 """The newest version and its hash."""
@@ -40,7 +40,7 @@ PUBLISHED_FOLDERS = ("snapshots/", "topology/", "features/")
 _IN_FOLDERS = " OR ".join(f"path LIKE '{folder}%'" for folder in PUBLISHED_FOLDERS)
 
 _Mark = Callable[[sqlite3.Connection, int, bool], None]
-"""Called inside a transaction before it commits, with the head at its start and whether it publishes."""
+"""Called inside a transaction before it commits, with the head at its start and whether it publishes a version."""
 
 
 class CatalogDb:
@@ -52,7 +52,7 @@ class CatalogDb:
         self._process = os.getpid()
         self._db_dir = db_dir
         self.mark: _Mark | None = None
-        """Records each transaction of a task's run in the run's row, and rejects it if the run was given up."""
+        """Records each transaction of a task run in the run's row, and rejects it if the run was given up."""
         self._files = CatalogLock(db_dir)
         try:
             self._connection = _connect(db_dir)
@@ -111,14 +111,14 @@ class CatalogDb:
         """The single write transaction. It commits if the block ends without an error.
 
         Args:
-            publishes: Whether it completes the running statement, all of whose other effects can be repeated or
+            publishes: Whether it completes the running statement. All other effects of the statement can be repeated or
                 omitted.
-            counted: Whether it changes rows that loaded catalogs have read, which makes them out of date.
+            counted: Whether it changes rows that loaded catalogs have read, which makes those catalogs stale.
 
         Raises:
             LockedError: Another writer did not finish in time.
             DatabaseError: The disk failed.
-            CorruptError: Versions that were published are not in the catalog.
+            CorruptError: Published versions are missing from the catalog.
         """
         self._check_process()
         with self._lock:
@@ -132,8 +132,8 @@ class CatalogDb:
     def _transaction(self, publishes: bool, counted: bool) -> Iterator[sqlite3.Connection]:
         """A single write transaction, which is recorded in the version log if it publishes a version."""
         try:
-            # IMMEDIATE makes SQLite acquire the write lock now. A transaction that first reads and then writes could
-            # fail in between.
+            # IMMEDIATE makes SQLite acquire the write lock now. A transaction that reads before it writes could fail in
+            # between.
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             raise _storage_error(error, "cannot write the catalog") from error
@@ -153,8 +153,8 @@ class CatalogDb:
         except BaseException:
             self._undo()
             raise
-        # After the commit: an entry before it would report a fork if a crash happened in between. A missing entry is
-        # harmless.
+        # Log the version after the commit: if it were logged first, a crash in between would look like a fork. A
+        # missing entry is harmless.
         if after != before:
             VersionLog(self._db_dir.path).append(*after)
 
@@ -189,7 +189,7 @@ class CatalogDb:
     def _checkpoint(self) -> None:
         """Checkpoint the write-ahead log into the catalog's file. Requires that there are no other users."""
         try:
-            # A backup by SQLite itself may be reading: do not wait for it.
+            # A backup through SQLite may be reading: do not wait for it.
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.DatabaseError:
@@ -212,8 +212,8 @@ class CatalogDb:
             raise DatabaseError("this database is closed; connect to it again", code="closed")
 
     def _check_process(self) -> None:
-        # A forked process inherits SQLite's connection, whose use would corrupt the file, and DuckDB, whose threads it
-        # lacks.
+        # A forked process inherits SQLite's connection, which would corrupt the file if used, and DuckDB without its
+        # threads.
         if os.getpid() != self._process:
             raise DatabaseError(
                 "this database was opened before this process was forked; connect to it again", code="closed"
@@ -224,31 +224,31 @@ class CatalogDb:
             self._connection.execute("ROLLBACK")
 
     def delete_pending(self) -> int:
-        """Delete every pending directory that no process reads and return the number of deleted ones."""
+        """Delete every pending directory that no process is reading, and return the number of deleted directories."""
         paths = [row["path"] for row in self.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
         return sum(delete_unless_held(self.db_dir, path) for path in paths if self.db_dir.inside(path).exists())
 
 
 def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
-    """A connection to the catalog's file. A writer creates the file if it is missing."""
+    """A connection to the catalog file. A writer creates the file if it is missing."""
     connection = sqlite3.connect(
         db_dir.catalog_uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
     connection.row_factory = sqlite3.Row
     if not db_dir.read_only:
         connection.execute("PRAGMA journal_mode = WAL")
-        # FULL syncs the log at each commit: with NORMAL a power failure could lose versions that were reported as
-        # published.
+        # FULL syncs the log at each commit: with NORMAL, a power failure could lose versions that were already reported
+        # as published.
         connection.execute("PRAGMA synchronous = FULL")
         # `CatalogLock` determines whether there is a reader whose log must be kept.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA trusted_schema = OFF")  # a damaged schema must not call functions
+    connection.execute("PRAGMA trusted_schema = OFF")  # a damaged schema must not be able to call functions
     return connection
 
 
 def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
-    """Create a new catalog. If two processes create one database at once, only one of them creates it."""
+    """Create a new catalog. If two processes create the same database at once, only one of them creates the catalog."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -284,15 +284,15 @@ def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | 
 def add_pending_deletes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
     """Record directories as garbage, inside the transaction that removes them from the catalog.
 
-    Any process can find them there, even if the process that should delete them dies. Rows of directories that are
-    already deleted are harmless: `forget_deleted` removes them in a later transaction.
+    Any process can then find and delete them, even if the process that should delete them dies. The rows of directories
+    that are already deleted are harmless: `forget_deleted` removes them in a later transaction.
     """
     moment = time.time_ns() // 1000
     connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?)", [(path, moment) for path in paths])
 
 
 def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
-    """Inside a transaction, remove the garbage rows of directories that are deleted."""
+    """Inside a transaction, remove the garbage rows of deleted directories."""
     rows = connection.execute(f"SELECT path FROM garbage WHERE {_IN_FOLDERS}").fetchall()
     deleted = [(row["path"],) for row in rows if not db_dir.inside(row["path"]).exists()]
     connection.executemany("DELETE FROM garbage WHERE path = ?", deleted)
@@ -301,7 +301,7 @@ def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
 def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
     """Delete a pending directory. Returns False if a process reads it.
 
-    A directory without a manifest was partly deleted before.
+    A directory without a manifest was partially deleted earlier.
     """
     directory = db_dir.inside(path)
     if (directory / MANIFEST).exists():
@@ -311,13 +311,13 @@ def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
 
 
 def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
-    """Upgrade the database at `path` to this snapdb's format and return a line that reports the result.
+    """Upgrade the database at `path` to this release's format and return a line that reports the result.
 
-    The old catalog is kept beside the new one. Table files are not changed. After a crash the database has the old or
-    the new format, and the upgrade can be repeated.
+    The old catalog is kept next to the new one. Table files are not changed. After a crash, the database has either the
+    old or the new format, and the upgrade can be repeated.
 
     Raises:
-        DatabaseError: There is no database at `path`, or the disk failed. Nothing was changed.
+        DatabaseError: No database exists at `path`, or the disk failed. Nothing was changed.
         FormatError: It is not a snapdb database, or was written by a newer snapdb.
         LockedError: Another process uses the database.
     """
@@ -364,7 +364,7 @@ def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
         return f"nothing to do: {db_dir.path} already has format {version}, the newest one"
     kept = _back_up(db_dir, connection, version)
     migrate(connection, db_dir.disk)
-    db_dir.disk.remove(db_dir.path / VERSION_LOG)  # a step may chain the versions by other hashes
+    db_dir.disk.remove(db_dir.path / VERSION_LOG)  # a migration may change the versions' hashes
     return f"{db_dir.path}: format {version} → {FORMAT}; the old catalog was saved as {kept.name}"
 
 
@@ -381,14 +381,14 @@ def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
 
 
 def _back_up(db_dir: DatabaseDir, connection: sqlite3.Connection, version: int) -> Path:
-    """A synced copy of the catalog under an unused name."""
+    """A synced copy of the catalog with an unused name."""
     names = (f"{CATALOG}.format-{version}{'' if n == 1 else f'.{n}'}" for n in count(1))
     kept = next(db_dir.path / name for name in names if not (db_dir.path / name).exists())
     staging = db_dir.path / f".{kept.name}.tmp"
     db_dir.disk.remove(staging)
     with closing(sqlite3.connect(staging, isolation_level=None)) as copy:
         connection.backup(copy)
-        # A single file without a write-ahead log, which can be copied or opened on its own.
+        # Use a single file without a write-ahead log, which can be copied or opened separately.
         copy.execute("PRAGMA journal_mode = DELETE")
     db_dir.disk.settle(staging)
     db_dir.disk.rename(staging, kept)

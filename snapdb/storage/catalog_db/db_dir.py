@@ -1,4 +1,4 @@
-"""The database directory, on a local or network disk. It is created, or an existing one is opened or rejected."""
+"""The database directory: creates a new one, and opens or rejects an existing one, on a local or network disk."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs"}
     | {"fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs"}
 )
-"""Types of network file systems."""
+"""Network file system types."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
 """An octal escape in the list of mounts."""
 
@@ -47,8 +47,8 @@ def _file_system(path: str, mounts: str) -> str | None:
             continue
         point = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), fields[4])
         inside = path == point or path.startswith(point if point.endswith("/") else f"{point}/")
-        # The longest mount point that is a prefix of the path decides. Of two mounts at one point, the later one hides
-        # the earlier.
+        # Use the longest mount point that is a prefix of the path. Of two mounts at the same point, the later one hides
+        # the earlier one.
         if inside and (longest is None or len(point) >= longest[0]):
             longest = (len(point), kinds[0])
     return None if longest is None else longest[1]
@@ -59,7 +59,7 @@ def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
     try:
         # Mount points are bytes: latin-1 maps each byte to one character, like the octal escapes.
         text = mounts.read_bytes().decode("latin-1")
-    except OSError:  # not Linux, or a container that hides it
+    except OSError:  # not Linux, or hidden in a container
         return None
     return _file_system(os.fsencode(os.path.realpath(path)).decode("latin-1"), text)
 
@@ -77,22 +77,22 @@ class DatabaseDir:
     path: Path
     """The absolute path of the directory."""
     read_only: bool
-    """Whether the database may not be written."""
+    """Whether the database is opened read-only."""
     disk: Disk = field(default_factory=Disk)
     """The file operations of the database."""
     immutable: bool = False
-    """Whether no process can write to the catalog while it is open, so that SQLite needs no lock and no additional
-    file."""
+    """Whether no process can write to the catalog while it is open, so that SQLite needs neither locks nor additional
+    files."""
 
     @property
     def catalog(self) -> Path:
         return self.path / CATALOG
 
     def inside(self, path: str) -> Path:
-        """The absolute path of a relative path that the catalog names.
+        """The absolute form of a relative path from the catalog.
 
         Raises:
-            CorruptError: The path leads out of the database directory.
+            CorruptError: The path is outside the database directory.
         """
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise CorruptError(
@@ -105,14 +105,14 @@ class DatabaseDir:
     def catalog_uri(self) -> str:
         """The URI with which SQLite opens the catalog. Only a writer creates a missing catalog."""
         uri = f"file:{url_quote(str(self.catalog))}?mode={'ro' if self.read_only else 'rwc'}"
-        return f"{uri}&immutable=1" if self.immutable else uri  # otherwise SQLite would create a -shm file beside it
+        return f"{uri}&immutable=1" if self.immutable else uri  # otherwise SQLite would create a -shm file
 
     def check_format(self, version: int, application: int) -> None:
-        """Check that this snapdb reads a catalog with this format number and application id.
+        """Check that this release can read a catalog with this format number and application id.
 
         Raises:
-            FormatError: The catalog is newer than this snapdb, or older (code 'old-format'), or does not belong to
-                snapdb.
+            FormatError: The catalog's format is newer or older (code 'old-format') than this release's, or the catalog
+                does not belong to snapdb.
         """
         if version > FORMAT:
             raise FormatError(
@@ -207,7 +207,7 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
-    """Whether the catalog can be read as a file that no process changes.
+    """Whether the catalog can be read as an immutable file.
 
     Raises:
         DatabaseError: The catalog would be shared with other processes over a network disk.
@@ -224,7 +224,7 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
 
 
 def no_database(path: Path, whose: str = "") -> DatabaseError:
-    """The error for a path without a database. It suggests a database beside the path with a similar name.
+    """The error for a path without a database. It suggests a similarly named database in the same directory.
 
     Args:
         path: The path.
@@ -334,26 +334,26 @@ def raise_if_replaced(path: Path) -> Iterator[None]:
 
 
 def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
-    """Reject a file that is not a snapdb catalog or has a newer format and, unless `older`, an older format."""
+    """Reject a file that is not a snapdb catalog, has a newer format or, unless `older`, has an older format."""
     try:
         size = db_dir.catalog.stat().st_size
     except OSError as error:
         raise DatabaseError(f"cannot read {db_dir.catalog}: {error.strerror}", code="cannot-read") from error
-    if not size:  # another process is creating it at this moment, unless there are tables already
+    if not size:  # another process is just creating it, unless tables already exist
         if any((db_dir.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
             raise CorruptError(
                 f"{db_dir.catalog} is empty, but the directory contains tables; restore it from a backup",
                 code="damaged-catalog",
             )
         return
-    # The file is read through SQLite: POSIX drops all locks of a process on a file when the process closes any
-    # descriptor of it, including the locks of its open connections.
+    # Read the file through SQLite: POSIX releases all of a process's locks on a file when the process closes any
+    # descriptor of that file, including the locks of its open connections.
     try:
         with closing(sqlite3.connect(db_dir.catalog_uri, uri=True, isolation_level=None)) as connection:
             version, application = read_format(connection)
     except sqlite3.DatabaseError as error:
         if "not a database" not in str(error):
-            return  # opening the connection reports the problem
+            return  # the problem is reported when the connection is opened
         raise FormatError(
             f"{db_dir.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
         ) from error
@@ -361,7 +361,7 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
 
 
 def read_format(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The format number of a catalog, 0 for a new file, and the id of the application that created it."""
+    """A catalog's format number (0 for a new file), and the id of the application that created it."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     return int(version), int(application)

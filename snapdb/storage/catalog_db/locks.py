@@ -1,6 +1,6 @@
 """File locks: on the catalog, on tables while statements read them, and on published directories.
 
-All are kernel locks, which the system releases when the process ends, even if it is killed.
+All of them are kernel locks, which the system releases when the process exits, even if it is killed.
 """
 
 import fcntl
@@ -20,8 +20,8 @@ from snapdb.storage.manifests import MANIFEST
 _LOCK_FILE = "catalog.lock"
 
 _WRITER, _USERS = (0, 1), (1, 1)
-"""Ranges (start, length) in the lock file. The single writer holds the first. All transactions share the second, so
-that no checkpoint runs while there is a reader."""
+"""Byte ranges (start, length) in the lock file. The single writer locks the first one. All transactions share a lock on
+the second one, so that no checkpoint runs while there is a reader."""
 _SHARED_RANGE = (0x40000002, 510)
 """The range of SQLite's SHARED lock in the database file. Deleting the write-ahead log requires an exclusive lock on
 it."""
@@ -29,10 +29,10 @@ _DEAD_MAN_SWITCH = (128, 1)
 """The range of SQLite's dead man's switch in its shared memory (UNIX_SHM_DMS). A process that finds it free assumes
 that the last user crashed, and truncates the memory."""
 _WAL_HEADER = slice(18, 20)
-"""The bytes of the database file that are 2, 2 in write-ahead-log mode."""
+"""The bytes of the database file that are both 2 in write-ahead-log mode."""
 
 _PAUSE = 0.002
-"""Seconds between two attempts at a lock."""
+"""Seconds between attempts to acquire a lock."""
 
 _AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
 """Whether the system has open-file-description locks (Linux). Elsewhere SQLite's own locks must suffice."""
@@ -68,7 +68,7 @@ class CatalogLock:
         """A read transaction, during which the write-ahead log keeps the pages that it reads.
 
         Raises:
-            LockedError: A checkpoint of the log took longer than a transaction waits.
+            LockedError: A log checkpoint took longer than a transaction waits.
         """
         descriptor = self._open()
         try:
@@ -100,15 +100,15 @@ class CatalogLock:
 
     @contextmanager
     def closing(self, *, whole: bool) -> Iterator[None]:
-        """Close the connection in the block. SQLite deletes the log only if no other connection uses it.
+        """Run the block, which closes the connection. SQLite deletes the log only if no other connection uses it.
 
         Args:
-            whole: Whether the files at their paths are still the opened ones.
+            whole: Whether the files at these paths are still the ones that were opened.
         """
         descriptor = self._open() if whole and self._descriptors and not self._db_dir.read_only else None
         try:
-            # The shared locks of this process would prevent SQLite from deleting the log. They are released once this
-            # process holds the writer's lock, which shows that no writer is active.
+            # This process's shared locks would prevent SQLite from deleting the log. Release them once this process
+            # holds the writer's lock, which shows that no writer is active.
             if descriptor is not None and _lock(descriptor, fcntl.F_WRLCK, _WRITER):
                 for held in self._descriptors:
                     _lock(held, fcntl.F_UNLCK, (0, 0))
@@ -126,7 +126,7 @@ class CatalogLock:
         """Open a file and hold a shared lock on a range of it until `release`."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # SQLite needs no such file, or reports the problem
+        except OSError:  # SQLite does not need the file, or reports the problem
             return
         if not where(descriptor):
             os.close(descriptor)
@@ -143,7 +143,7 @@ class CatalogLock:
             if not self._db_dir.read_only:
                 return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # read-only, and never written by a snapdb that has this file
+        except FileNotFoundError:  # read-only, and never written by a release that creates this file
             return None
         except OSError as error:
             raise unwritten(path, error.strerror or str(error)) from error
@@ -152,7 +152,7 @@ class CatalogLock:
 def _is_wal(catalog: int) -> bool:
     """Whether an open catalog has a write-ahead log.
 
-    A new catalog is in another mode for a moment, in which its creator needs the lock that would be shared.
+    A new catalog is briefly in another mode, in which its creator needs the lock that would be shared.
     """
     return os.pread(catalog, 100, 0)[_WAL_HEADER] == b"\x02\x02"
 
@@ -160,7 +160,7 @@ def _is_wal(catalog: int) -> bool:
 def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDir, patience: float = 10.0) -> None:
     """Acquire a lock within `patience` seconds, or raise LockedError."""
     deadline = time.monotonic() + patience
-    # Polling, because a blocking call cannot be interrupted by a timeout. 2 ms is short compared to a commit's fsync.
+    # Poll, because a blocking call cannot time out. 2 ms is short compared with a commit's fsync.
     while not _lock(descriptor, kind, place):
         if time.monotonic() > deadline:
             raise LockedError(
@@ -173,7 +173,7 @@ def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDi
 def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
     """Acquire, change or release a lock without waiting. Returns whether that succeeded."""
     start, length = place
-    try:  # struct flock: type, whence, start, length, pid, which must be 0 for locks of open file descriptions
+    try:  # struct flock: type, whence, start, length, pid, which must be 0 for open-file-description locks
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0))
     except (BlockingIOError, PermissionError):
         return False
@@ -182,7 +182,7 @@ def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
 
 def _unlock(descriptor: int | None) -> None:
     if descriptor is not None:
-        # Unlock explicitly, because a process that was forked in the meantime shares the description and keeps it open.
+        # Unlock explicitly, because a process forked in the meantime shares the description and keeps it open.
         _lock(descriptor, fcntl.F_UNLCK, (0, 0))
         os.close(descriptor)
 
@@ -192,11 +192,11 @@ def _close_all(descriptors: list[int]) -> None:
         os.close(descriptors.pop())
 
 
-# Leases of readers: a file with a shared lock is not removed.
+# Reader leases: a file with a shared lock is not removed.
 
 
 class Lease:
-    """A shared lock on the manifest of every given directory, until `release`. It also works for read-only files."""
+    """A shared lock on the manifest of each given directory, held until `release`. Read-only files also work."""
 
     def __init__(self, directories: Iterable[Path], folders: Iterable[Path] = (), *, partial: bool = False) -> None:
         """Acquire the locks.
@@ -207,7 +207,7 @@ class Lease:
             partial: Whether to add missing paths to `missing` instead of raising an error.
 
         Raises:
-            CorruptError: A manifest or a folder is missing, or may not be read.
+            CorruptError: A manifest or a folder is missing or cannot be read.
         """
         self.missing: list[Path] = []
         """The manifests and folders that do not exist."""
@@ -231,10 +231,10 @@ class Lease:
 
 
 class TablesLock:
-    """A shared lock on readers.lock until `release`, during which no file that the catalog names is removed.
+    """A shared lock on readers.lock, held until `release`, which prevents the removal of files named in the catalog.
 
-    Statements acquire it before they read the catalog. While it is held exclusively, no process therefore reads tables
-    or writes files that no version names yet.
+    Statements acquire it before they read the catalog. Therefore, while the lock is held exclusively, no process reads
+    tables or writes files that no version names yet.
     """
 
     def __init__(self, db_dir: DatabaseDir) -> None:
@@ -247,7 +247,7 @@ class TablesLock:
     def alone(self, patience: float = 2.0) -> bool:
         """Acquire the lock exclusively.
 
-        Returns False, and shares the lock again, if others do not release it in time.
+        If other processes do not release it in time, returns False and downgrades to a shared lock.
         """
         if self._descriptor is None:
             return False
@@ -260,7 +260,7 @@ class TablesLock:
         return True
 
     def share(self) -> None:
-        """Share the lock again."""
+        """Downgrade to a shared lock."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
@@ -275,7 +275,7 @@ class TablesLock:
 def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
     """Hold the lock for assigning ids.
 
-    Of two processes that assign ids at once, the catalog would reject one, which would have to start over.
+    If two processes assigned ids at once, the catalog would reject one of them, which would have to start over.
     """
     with _opened(db_dir.path / "ids.lock", os.O_CREAT) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -284,7 +284,7 @@ def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
 
 @contextmanager
 def merging_files(db_dir: DatabaseDir) -> Iterator[bool]:
-    """Yield whether no other process merges files during the block. Two at once would do the same work twice."""
+    """Yield whether no other process is merging files. Two processes that merge at once duplicate work."""
     with _opened(db_dir.path / "merges.lock", os.O_CREAT) as descriptor:
         yield try_lock(descriptor)
 

@@ -250,7 +250,7 @@ def _read_logs(connection: Connection) -> None:
 
 
 def _path(text: str) -> str:
-    """A path as it was written in a log, or the text itself if an error message only looks like such a line."""
+    """The path in a log line, or the text itself if an error message only looks like such a line."""
     try:
         return str(json.loads(text))
     except ValueError:
@@ -261,7 +261,7 @@ def _path(text: str) -> str:
 
 
 def _add_fields(connection: Connection) -> None:
-    """Number the columns of every table in order, and replace the names in the keys of id maps by these numbers."""
+    """Number the columns of every table in order, and replace the names in id map keys with these numbers."""
     fields: dict[int, dict[str, int]] = {}
     for shape, table, text in connection.execute("SELECT id, table_id, columns FROM shapes").fetchall():
         columns = [Column(name, type_, nullable, i) for i, (name, type_, nullable) in enumerate(json.loads(text), 1)]
@@ -273,7 +273,7 @@ def _add_fields(connection: Connection) -> None:
 
 
 def _rechain(connection: Connection) -> None:
-    """Write the commit record of each version, including its old hash, and hash it."""
+    """Write each version's commit record, including the version's old hash, and hash the record."""
     parent = ""
     rows = connection.execute("SELECT version, time, message, author, hash FROM versions ORDER BY version").fetchall()
     for version, time, message, author, old in rows:
@@ -290,7 +290,7 @@ def _rechain(connection: Connection) -> None:
 
 
 def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
-    """The changes of a version, in the form of commit records."""
+    """The changes of a version, in the format of commit records."""
     changes: list[dict[str, Any]] = [
         {"change": "drop", "table": table}
         for (table,) in connection.execute("SELECT id FROM tables WHERE dropped = ? ORDER BY id", (version,))
@@ -311,19 +311,19 @@ def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
 
 
 def _ids(connection: Connection) -> list[dict[str, Any]]:
-    """The files of all id maps, in the form of commit records."""
+    """The files of all id maps, in the format of commit records."""
     keys = ("map", "path", "rows", "bytes", "sha256", "first")
     rows = connection.execute("SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first")
     return [{"change": "ids", **dict(zip(keys, row, strict=True)), "merged": []} for row in rows]
 
 
 class _Migration(NamedTuple):
-    """One step of the catalog's format."""
+    """A migration from one catalog format to the next."""
 
     sql: str
-    """Statements, each terminated by a semicolon and a line end."""
+    """SQL statements, each terminated by a semicolon and a newline."""
     then: tuple[Callable[[Connection], None], ...] = ()
-    """The functions that complete the step after the SQL."""
+    """The functions that complete the migration after the SQL statements."""
 
 
 _MIGRATIONS: tuple[_Migration, ...] = (
@@ -337,13 +337,13 @@ _MIGRATIONS: tuple[_Migration, ...] = (
 )
 
 FORMAT = len(_MIGRATIONS)
-"""The format of this snapdb: the number of migrations."""
+"""The catalog format of this release: the number of migrations."""
 
 
 def migrate(connection: sqlite3.Connection, disk: Disk) -> None:
     """Apply the missing migrations in one transaction.
 
-    If two processes create one database at once, the first one applies them.
+    If two processes create the same database at once, the first one applies them.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -18,8 +18,7 @@ _REPLACED = "its task was replaced meanwhile"
 """A line in a run's log."""
 
 _KEPT = 10_000
-"""The number of newest runs of each task that are kept. With one run per eight minutes, these are the runs of eight
-weeks."""
+"""The number of most recent runs kept per task. At one run every eight minutes, they cover eight weeks."""
 _OLD = """
     DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
     AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
@@ -39,8 +38,8 @@ _UNENDED: dict[str, Any] = {"ended": None, "published": (), "retry": None, "rows
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
 """The condition that a run is running and that no other process has taken over its record."""
 LEASE_TTL = 6.0
-"""Seconds without a heartbeat after which a leader counts as dead, measured by its own monotonic clock and by those of
-the other processes."""
+"""Seconds without a heartbeat after which a leader is considered dead, measured by its own monotonic clock and by those
+of the other processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class TaskRows:
     def put(self, task: Task, before: Task | None) -> Task:
         """Inside a transaction, insert a task or replace `before`, and return the task with its id.
 
-        A task that replaces another keeps its id and its runs, none of which is retried.
+        A task that replaces another one inherits its id and runs. None of these runs is retried.
 
         Raises:
             CommitConflict: `before` was changed concurrently, or another task got the name.
@@ -60,7 +59,8 @@ class TaskRows:
         if before is not None:
             put = replace(task, id=before.id)
             self.alter(before, put, put.created)
-            # A waiting attempt would continue in the middle of another body. A running one is settled by its process.
+            # An attempt that waits for a retry would continue in the middle of a different body. A running attempt is
+            # settled by its process.
             self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
             note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
             self.connection.execute(note, (f"{_REPLACED}\n", put.id))
@@ -107,7 +107,7 @@ class TaskRows:
         self.connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (task.id,))
 
     def read(self) -> dict[str, Task]:
-        """All tasks by their case-folded names, the oldest first.
+        """All tasks by case-folded name, oldest first.
 
         Raises:
             ValueError: A row is not a valid task.
@@ -159,7 +159,7 @@ class RunRows:
         return self._add(task, "schedule", "missed", scheduled, error=why)
 
     def retry(self, run: TaskRun, holder: str, started: int) -> TaskRun:
-        """Record the next attempt of a run that waits for a retry. It continues after the statements that are done.
+        """Record the next attempt of a run that waits for a retry. It continues after the completed statements.
 
         Raises:
             CommitConflict: Another process has started the attempt, or the run no longer waits.
@@ -213,7 +213,7 @@ class RunRows:
 
     def note_export(self, run: TaskRun, export: RunExport) -> None:
         """Record a folder that a running run is about to publish. Raises the same errors as `end`."""
-        # Changes nothing, but raises an error if the run was given up, in which case its export must not be recorded.
+        # This changes nothing, but raises an error if the run was given up. Its export must then not be recorded.
         self._change(run, "UPDATE runs SET holder = holder")
         row = (*_key(run), export.statement, export.path, export.sha256)
         self.connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -224,15 +224,15 @@ class RunRows:
         return [RunExport(*row) for row in self.connection.execute(sql, (run.task, run.run))]
 
     def find(self, run: TaskRun) -> TaskRun | None:
-        """The run as it is recorded now. None if it is no longer on record."""
+        """The current record of the run. None if it is no longer on record."""
         row = self.connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
         return None if row is None else _run(row)
 
     def read(self, *, task: int | None = None, state: RunState | None = None) -> Iterator[TaskRun]:
         """The runs on record with this task and state, by task, oldest first."""
         given = {name: value for name, value in (("task", task), ("state", state)) if value is not None}
-        # Only conditions that apply: with constant conditions SQLite would not use the partial index of the few running
-        # runs.
+        # Include only the conditions that apply: with constant conditions, SQLite would not use the partial index of
+        # the few running runs.
         where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
         return map(_run, self.connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
@@ -329,7 +329,7 @@ class RunMark:
 
 
 class RunLock:
-    """The lock of a task while it runs, until `release` or the end of the process: one run at a time."""
+    """A task's lock, held until `release` or the end of the process, so that the task has only one run at a time."""
 
     def __init__(self, db_dir: DatabaseDir, task: int) -> None:
         folder = db_dir.path / "runs"
@@ -371,7 +371,7 @@ class Leader(NamedTuple):
     holder: str
     """A token that no other process has."""
     beat: int
-    """The number of heartbeats. It is not a clock time because clocks differ between machines and can be set."""
+    """The number of heartbeats. It is not a clock time, because clocks differ between machines and can be reset."""
     host: str
     """The leader's host name."""
     pid: int
@@ -387,15 +387,15 @@ class LeaderLease:
     catalog_db: CatalogDb
 
     def read(self) -> Leader | None:
-        """The leader on record, whether dead or alive. None if there is none."""
+        """The leader on record, dead or alive. None if there is no leader on record."""
         rows = self.catalog_db.rows("SELECT holder, beat, host, pid, since FROM leader")
         return Leader(*rows[0]) if rows else None
 
     def acquire(self, me: Leader, silent: Leader | None) -> bool:
-        """Become the leader if there is none, or if `silent` had no heartbeat since it was read.
+        """Become the leader if there is none, or if `silent` has had no heartbeat since it was read.
 
-        Returns whether the lease was acquired. The row is compared and replaced in one transaction, so one of several
-        candidates wins.
+        Returns whether the lease was acquired. The row is compared and replaced in one transaction, so only one of
+        several candidates wins.
         """
         with self.catalog_db.writing(counted=False) as connection:
             row = connection.execute("SELECT holder, beat FROM leader").fetchone()

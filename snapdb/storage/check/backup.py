@@ -1,7 +1,7 @@
 """Backups of a database in use: the catalog at one version, and every file that it names.
 
-SQLite's backup interface copies the catalog. All other files are immutable, so on the same file system a hard link is a
-copy. Elsewhere the bytes are copied.
+SQLite's backup interface copies the catalog. All other files are immutable, so a hard link is as good as a copy on the
+same file system. On other file systems, the bytes are copied.
 """
 
 import errno
@@ -24,10 +24,10 @@ from snapdb.storage.gc import referenced_paths
 from snapdb.storage.tables.segments import copy_file
 
 _ATTEMPTS = 5
-"""The number of times that copying the catalog is tried, because a snapshot may be dropped before its files are
+"""The maximum number of attempts to copy the catalog. An attempt fails if a snapshot is dropped before its files are
 leased."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
-"""The errors of file systems that cannot create a hard link for a file."""
+"""The errors of file systems that cannot create a hard link to a file."""
 
 _Report = Callable[[str, float | None], None]
 
@@ -48,13 +48,13 @@ class _BackedUp(NamedTuple):
 def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> _BackedUp:
     """Copy the database to a directory that does not exist yet, atomically, and check every file of the copy.
 
-    Requires that the tables' lock is held.
+    The caller must hold the tables' lock.
 
     Args:
         catalog_db: The database.
         target: The directory of the backup.
         link: Whether to create hard links instead of copies if the file system supports them.
-        report: Called with the current step and the share of it that is done. An error that it raises ends the backup.
+        report: Called with the current step and its completed fraction. An error that it raises aborts the backup.
 
     Raises:
         InputError: `target` exists, or no directory can be created there.
@@ -96,7 +96,7 @@ def _check_target(db_dir: DatabaseDir, target: Path) -> None:
 
 
 def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
-    """Copy the catalog and return the newest version in the copy, and a lease on the directories that it names."""
+    """Copy the catalog, and return the copy's newest version and a lease on the directories named in it."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
         _copy_catalog(catalog_db, staging)
@@ -122,7 +122,7 @@ def _copy_catalog(catalog_db: CatalogDb, staging: Path) -> None:
 
 
 def _files(db_dir: DatabaseDir, staging: Path) -> Iterator[Path]:
-    """The relative paths of every file that the copied catalog names, and of the files in directories that it names."""
+    """The relative paths of all files named in the copied catalog, and of all files in the directories named in it."""
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
         copy.row_factory = sqlite3.Row
         named = sorted(referenced_paths(copy))
@@ -140,7 +140,7 @@ def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, re
         try:
             size += (db_dir.path / name).stat().st_size
             link = link and _is_linked(db_dir.path / name, staging / name)
-            if not link:  # once a link fails, the other files are copied without trying
+            if not link:  # once a link fails, all remaining files are copied
                 copy_file(str(db_dir.path / name), staging / name, lambda share: report("copying files", None))
                 db_dir.disk.settle(staging / name)
         except FileNotFoundError as error:
@@ -165,7 +165,7 @@ def _is_linked(source: Path, target: Path) -> bool:
 
 
 def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
-    """Check the copy as a separate database."""
+    """Open the copy as a separate database and check it."""
     own = replace(db_dir, path=staging, read_only=False, immutable=False)
     catalog_db = CatalogDb(own)
     try:

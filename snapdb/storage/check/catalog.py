@@ -80,12 +80,12 @@ class Contents:
 
 
 def in_catalog(problem: str) -> Problem:
-    """The problem for a contradiction among the catalog's rows, or for a damaged catalog file."""
+    """The problem that reports a contradiction between catalog rows, or a damaged catalog file."""
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
 def read_contents(catalog_db: CatalogDb) -> Contents:
-    """All rows, and the problems that SQLite reports after checking every page and index of its file."""
+    """All rows, and the problems that SQLite reports after checking every page and index of the file."""
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
     with catalog_db.reading() as connection:
@@ -126,7 +126,7 @@ def check_chain(contents: Contents) -> Iterator[Problem]:
 
 
 def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterator[Problem]:
-    """The published versions that the catalog lacks.
+    """The published versions that are missing from the catalog.
 
     Args:
         contents: The rows of the catalog.
@@ -139,7 +139,7 @@ def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterato
 
 
 def _broken(problem: str) -> Problem:
-    """The problem for a broken chain."""
+    """The problem that reports a broken chain."""
     return Problem("chain", CATALOG, problem, BACKUP)
 
 
@@ -173,7 +173,7 @@ def _facts(name: str, number: str, row: sqlite3.Row) -> Iterator[str]:
 
 
 def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
-    """Versions that are not later than the version before."""
+    """Versions whose time is not after that of the previous version."""
     before = 0
     for row in versions:
         if row["time"] <= before:
@@ -185,7 +185,7 @@ def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
 
 
 class _FileRecord(NamedTuple):
-    """A file's row of the catalog."""
+    """A file's row in the catalog."""
 
     owner: int
     """The id of its table or id map."""
@@ -203,7 +203,7 @@ class _FileRecord(NamedTuple):
 
 @dataclass(slots=True)
 class _ReplayedCatalog:
-    """Tables, columns and files after the replayed commit records."""
+    """The tables, columns and files that result from replaying commit records."""
 
     tables: dict[int, list[Any]] = field(default_factory=dict)
     """Table id → [name, created, dropped]."""
@@ -236,7 +236,7 @@ class _ReplayedCatalog:
                     sums = self.sums.setdefault((version, change["table"]), [0, 0])
                     sums[kind == "deletes"] += change["rows"]
             case "ids":
-                for path in change["merged"]:  # no commit record has the first file of a map, so it may be missing here
+                for path in change["merged"]:  # a map's first file is in no commit record and may be missing
                     self.files.pop(path, None)
                 self._file(change["map"], "ids", change, None, None)
             case "loaded":
@@ -246,10 +246,10 @@ class _ReplayedCatalog:
                 raise ValueError(f"a change of a kind unknown to this snapdb: {other!r}")
 
     def replace(self, change: dict[str, Any]) -> None:
-        """Apply one change of upkeep, in which a file replaces others."""
+        """Apply one upkeep change, in which one file replaces several."""
         old = [self.files.pop(path, None) for path in change["replaced"]]
         known = [file for file in old if file is not None]
-        # The first file of an id map is written with a graph, not with a version, so no commit record has it.
+        # The first file of an id map is written with a graph, not with a version, so no commit record contains it.
         if len(known) < len(old) and change["change"] != "ids":
             raise ValueError(f"{change['path']} replaces files that did not exist")
         if len(known) == len(old) and sum(file.rows for file in known) != change["rows"]:
@@ -308,7 +308,7 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
 
 
 def _tables(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    """Contradictions about names, creation and drops of tables."""
+    """Contradictions about the names, creation and dropping of tables."""
     actual = {r["id"]: [r["name"], r["created"], r["dropped"]] for r in contents["tables"]}
     yield from _differences("table", actual, expected.tables)
 

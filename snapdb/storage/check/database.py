@@ -46,11 +46,11 @@ class Checked(NamedTuple):
 def check_database(
     catalog_db: CatalogDb, report: _Report = lambda what, share: None
 ) -> Generator[Problem, None, Checked]:
-    """Yield the problems of a database, damage before notes. Requires that the tables' lock is held.
+    """Yield the problems of a database, damage before notes. The caller must hold the tables' lock.
 
     Args:
         catalog_db: The database.
-        report: Called with the current step and the share of it that is done.
+        report: Called with the current step and its completed fraction.
 
     Returns:
         The published files that were read, after all problems were yielded.
@@ -60,8 +60,8 @@ def check_database(
     """
     db_dir = catalog_db.db_dir
     report("reading the catalog", None)
-    # Files are listed before the catalog is read. Files of commits in between are then named by the catalog, and not
-    # reported as orphans.
+    # List the files before reading the catalog, so that files committed in between are in the catalog and not reported
+    # as orphans.
     old = find_orphans(db_dir, set(), now() - DEFAULT_GRACE)
     logged = VersionLog(db_dir.path).read()
     contents = read_contents(catalog_db)
@@ -71,8 +71,8 @@ def check_database(
     for item in _published_files(db_dir, contents):
         if isinstance(item, _PublishedFile):
             files.append(item)
-        # A snapshot may be dropped during the check, which takes minutes. A problem counts only if the file is still
-        # named.
+        # A snapshot may be dropped during the check, which takes minutes. A problem counts only if the catalog still
+        # names the file.
         elif not contents.whole or _is_named(catalog_db, item.path):
             yield item
     for problem in _compare_files(db_dir, files, report):
@@ -84,7 +84,7 @@ def check_database(
 
 
 def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
-    """The first problem of the catalog itself, which is read completely. None if there is no problem."""
+    """The first problem in the catalog itself, which is read completely. None if there is no problem."""
     logged = VersionLog(catalog_db.db_dir.path).read()
     contents = read_contents(catalog_db)
     return next(iter([*contents.problems, *_contradictions(catalog_db.db_dir, contents, logged)]), None)
@@ -95,10 +95,10 @@ def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: No
 
     Args:
         catalog_db: The database.
-        report: Called with the current step and the share of it that is done.
+        report: Called with the current step and its completed fraction.
 
     Raises:
-        CorruptError: The first damage.
+        CorruptError: The database is damaged. The error describes the first problem.
     """
     lock = TablesLock(catalog_db.db_dir)
     try:
@@ -109,7 +109,7 @@ def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: No
 
 
 def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
-    """The contradictions of the catalog with its chains, with itself, and with earlier entries of the version log."""
+    """Contradictions within the catalog, and between the catalog and its chains or earlier version log entries."""
     if contents.whole:
         yield from _guarded(check_chain(contents))
         yield from check_fork(contents, logged)
@@ -144,7 +144,7 @@ def _orphans(db_dir: DatabaseDir, contents: Contents, old: Iterable[OrphanFile])
 
 
 class _PublishedFile(NamedTuple):
-    """A published file as it was recorded."""
+    """The record of a published file."""
 
     path: Path
     bytes: int
@@ -153,7 +153,7 @@ class _PublishedFile(NamedTuple):
 
 
 def _published_files(db_dir: DatabaseDir, contents: Contents) -> Iterator[_PublishedFile | Problem]:
-    """Every published file, and the problems of the rows and manifests that should name them."""
+    """All published files, and problems in the rows and manifests that should name them."""
     for table in ("segments", "id_segments"):
         for row in contents[table]:
             try:
@@ -172,7 +172,7 @@ def _published_files(db_dir: DatabaseDir, contents: Contents) -> Iterator[_Publi
 
 
 def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report: _Report) -> Iterator[Problem]:
-    """Read every file and yield a problem for those that are missing or have other bytes."""
+    """Read every file, and yield a problem for each file that is missing or whose bytes differ."""
     total, done = sum(file.bytes for file in files) or 1, 0
     for file in files:
         report("checking files", min(done / total, 1.0))
@@ -192,14 +192,14 @@ def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report:
 
 
 def _bad_row(table: str, row: Row) -> Problem:
-    """The problem for a row with an invalid path."""
+    """The problem that reports a row with an invalid path."""
     return in_catalog(f"a row of {table} is damaged: it refers to {row['path']!r}")
 
 
 def _directory(
     db_dir: DatabaseDir, directory: Path, expected: set[str] | str, remedy: str
 ) -> Iterator[_PublishedFile | Problem]:
-    """The files that a directory's manifest names, and the problems of the manifest.
+    """The files named in a directory's manifest, and the problems in the manifest.
 
     Args:
         db_dir: The database directory.
@@ -240,7 +240,7 @@ _SHA256 = 64
 
 
 def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
-    """The problems of rows that are not in any chain. Requires that every table could be read."""
+    """The problems in rows that are not part of any chain. Requires that every table could be read."""
     for look in (
         _names,
         _tags,
@@ -421,7 +421,7 @@ def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> It
 
 
 def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
-    """Pending deletes that are invalid, or of paths that are still named."""
+    """Pending deletes that are invalid, or whose paths are still named elsewhere."""
     named = {r["path"] for t in ("segments", "id_segments", "artefacts", "snapshots") for r in contents[t]}
     for row in contents["garbage"]:
         path, since = row["path"], row["since"]

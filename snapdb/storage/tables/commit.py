@@ -21,7 +21,7 @@ _MAGIC = b"PAR1"
 
 
 class AddTable(NamedTuple):
-    """A new table with its first rows. The name must be free, or be that of the table that it replaces."""
+    """A new table with its first rows. The name must be unused, or belong to the table that is replaced."""
 
     table_id: int
     """A negative number by which other changes of the same commit refer to the table. The commit assigns the real
@@ -33,13 +33,13 @@ class AddTable(NamedTuple):
     files: tuple[Segment, ...]
     """The files with its rows."""
     replaces: int | None = None
-    """The id of the table that it replaces. There is a conflict if that table was changed since `base`."""
+    """The id of the replaced table. There is a conflict if that table was changed since `base`."""
     base: int = 0
     """The version at which the replaced table was read."""
 
 
 class Append(NamedTuple):
-    """Additional rows. Appends commute: there is a conflict only if the table was dropped or has other columns."""
+    """Additional rows. Appends commute: there is a conflict only if the table was dropped or its columns changed."""
 
     table_id: int
     """The id of the table."""
@@ -59,7 +59,7 @@ class RemoveRows(NamedTuple):
     base: int
     """The version at which the rows were read."""
     checked: int
-    """The version up to which these rows were compared with those that other commits removed, without a match."""
+    """The version up to which these rows were compared with rows removed by other commits, without a match."""
     own: bool = False
     """Whether some rows were added by this same commit, in which case their ids are valid only if no other commit adds
     rows."""
@@ -76,7 +76,7 @@ class AlterColumns(NamedTuple):
 
 
 class DropTable(NamedTuple):
-    """A dropped table, which older versions still have. There is a conflict if it was changed since `base`."""
+    """A dropped table, which older versions still contain. There is a conflict if it was changed since `base`."""
 
     table_id: int
     """The id of the table."""
@@ -85,7 +85,7 @@ class DropTable(NamedTuple):
 
 
 class DropNames(NamedTuple):
-    """Dropped graphs, snapshots (with their files), samplers and caches, which belong to no version.
+    """Dropped graphs, snapshots (with their files), samplers and caches, which are not versioned.
 
     There is a conflict if one was changed concurrently, or if a snapshot of one of the graphs, a sampler of one of the
     snapshots or a cache of one of the samplers was created.
@@ -98,7 +98,7 @@ class DropNames(NamedTuple):
 
 
 class AssignIds(NamedTuple):
-    """Dense ids from `limit` on for new keys of an id map. Conflicts if other ids were assigned concurrently."""
+    """Dense ids from `limit` on for new keys of an id map. There is a conflict if ids were assigned concurrently."""
 
     map_id: int
     """The id of the id map."""
@@ -107,13 +107,13 @@ class AssignIds(NamedTuple):
     limit: int
     """The number of ids assigned so far, which is the first new id."""
     file: Segment | None
-    """The new keys, after those of the files that it replaces. None if the append has no new key."""
+    """The new keys, after those of the replaced files. None if the append has no new keys."""
     merged: tuple[str, ...] = ()
     """The map's last files, which are small and are merged into the new one."""
 
 
 class LoadedFile(NamedTuple):
-    """A user's file in the state in which its rows were loaded into a table."""
+    """The state of a user's file when its rows were loaded into a table."""
 
     path: str
     """The absolute path, with links resolved."""
@@ -124,7 +124,7 @@ class LoadedFile(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The files whose rows the same commit appends. There is a conflict if one was loaded before."""
+    """The files whose rows the same commit appends. There is a conflict if one of them was already loaded."""
 
     table_id: int
     """The id of the table."""
@@ -154,7 +154,7 @@ class LoadRecord(NamedTuple):
     """The record of a file that was loaded."""
 
     file: LoadedFile
-    """The file in its state at that time."""
+    """The file's state when it was loaded."""
     version: int
     """The version that loaded it."""
 
@@ -190,7 +190,7 @@ def stat_file(name: str) -> LoadedFile | None:
 
 
 def has_footer(name: str) -> bool:
-    """Whether a file begins and ends as a Parquet file, with a footer that fits into it. False if it does not exist.
+    """Whether a file begins and ends like a Parquet file, with a footer that fits into it. False if it does not exist.
 
     Raises:
         InputError: The file cannot be read.
@@ -211,8 +211,8 @@ def has_footer(name: str) -> bool:
     return begin == end == _MAGIC and length <= size - 3 * len(_MAGIC)
 
 
-# A transaction's changes are written to the catalog as one version, each after its requirements were checked:
-# optimistic concurrency control, in which the write transaction serializes commits.
+# A transaction's changes are written to the catalog as one version, and the requirements of each change are checked
+# first. This is optimistic concurrency control, in which the write transaction serializes commits.
 
 
 _ROWS = ("append", "delete")
@@ -232,7 +232,7 @@ def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None
 
     Raises:
         CommitConflict: A requirement of a change no longer holds. Nothing was changed. With code 'ids-moved', keys need
-            new ids. With 'deletes-moved', rows must be compared with those that others removed.
+            new ids. With 'deletes-moved', rows must be compared with rows that other commits removed.
         BindError: The name of a table was taken concurrently.
     """
     by = author()
@@ -271,7 +271,7 @@ def author() -> str:
 
 
 def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
-    """Check that appends assign ids to the new keys of every id map of their table, starting at the end of the map."""
+    """Check that appends assign ids to the new keys of every id map of their table, starting at the map's end."""
     new = {change.table_id for change in changes if isinstance(change, AddTable)}
     appended = {change.table_id for change in changes if isinstance(change, Append)} - new
     for table in appended:
@@ -305,7 +305,7 @@ def current_columns(connection: sqlite3.Connection, table_id: int) -> tuple[Colu
     return () if row is None else decode_columns(row["columns"])
 
 
-# Each change is written after its requirements were checked.
+# Each change is written after its requirements have been checked.
 
 
 @dataclass(slots=True)
@@ -320,7 +320,7 @@ class _CommitApplier:
     facts: list[dict[str, Any]] = field(default_factory=list)
     """The commit record, which contains all changes and is covered by the version's hash."""
     own: dict[int, int] = field(default_factory=dict)
-    """The negative ids by which changes refer to new tables → their real ids."""
+    """Negative id by which changes refer to a new table → the table's real id."""
 
     def apply(self, change: Change) -> None:
         """Write one change.
@@ -359,7 +359,7 @@ class _CommitApplier:
                 self._record_loaded(change)
 
     def _add_table(self, change: AddTable) -> None:
-        """Create a table with its first rows, after dropping the one that it replaces."""
+        """Create a table with its first rows, after dropping the table that it replaces."""
         if change.replaces is not None:
             replaced = self._live(change.replaces)
             self._require_unmoved(replaced, change.base, (*_ROWS, *_DEFINITION))
@@ -388,7 +388,7 @@ class _CommitApplier:
         self._note(table, "delete", 0, change.file.rows)
 
     def _assign_ids(self, change: AssignIds) -> None:
-        """Write the new keys of an id map, in place of the small files that were merged with them."""
+        """Write the new keys of an id map, replacing the small files that were merged with them."""
         if (file := change.file) is None:
             return
         first = change.limit
@@ -485,7 +485,7 @@ class _CommitApplier:
         )
 
     def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str = "table-moved") -> None:
-        """Check that no version after `base` made a change of these kinds. Changes of this commit do not count."""
+        """Check that no version after `base` made a change of these kinds. Changes in this commit are ignored."""
         marks = ", ".join("?" * len(kinds))
         other = self.connection.execute(
             f"SELECT version, kind FROM changes WHERE table_id = ? AND version > ? AND version < ? "
@@ -536,7 +536,7 @@ def file_facts(file: Segment) -> dict[str, str | int]:
 
 
 class _OwnedKind(NamedTuple):
-    """A kind of named rows that belong to an owner of another kind, which they name."""
+    """A kind of named row that refers by name to an owner of another kind."""
 
     word: str
     moved: str
@@ -619,7 +619,7 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
 
 
 def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sampler, of: type) -> None:
-    """Raise CommitConflict if a dropped snapshot or sampler has a sampler or cache."""
+    """Raise CommitConflict if a dropped snapshot or sampler still has a sampler or cache."""
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:

@@ -1,4 +1,4 @@
-"""Compaction: small files of tables and id maps are merged into larger ones, whose rows keep their ids."""
+"""Compaction: small files of tables and id maps are merged into larger ones, and their rows keep their ids."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,11 +17,11 @@ from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 
 _MANY = 64
-"""The number of small files of one kind that a table may have before commits merge some."""
+"""The number of small files of one kind that a table can have before commits merge some of them."""
 _TIER = 1 << 12
-"""The size in bytes up to which a file is in the lowest tier. The bound of each further tier is `_FAN` times higher."""
+"""The size in bytes up to which a file is in the lowest tier. Each further tier's bound is `_FAN` times higher."""
 _FAN = 8
-"""The number of adjacent files of a tier at which they are merged."""
+"""The number of adjacent files in a tier that triggers a merge."""
 
 _SMALL = 32 << 20
 """The size in bytes from which a file is never merged."""
@@ -33,7 +33,7 @@ _VERSION = "version"
 
 
 class _Member(NamedTuple):
-    """A file as the catalog records it."""
+    """A file as recorded in the catalog."""
 
     path: str
     rows: int
@@ -73,7 +73,7 @@ class Merge(NamedTuple):
 def _adjacent_runs(
     members: Iterable[_Member], follows: Callable[[_Member, _Member], bool]
 ) -> Iterator[tuple[_Member, ...]]:
-    """Runs of two or more adjacent small members, each of at most `_LARGEST` bytes.
+    """Runs of two or more adjacent small members, with at most `_LARGEST` bytes per run.
 
     >>> small = [_Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
     >>> big = _Member("x", 1, 64 << 20, "", 3, 1, 1)
@@ -95,7 +95,7 @@ def _adjacent_runs(
 def _tiers(run: Sequence[_Member]) -> list[tuple[_Member, ...]]:
     """The groups of adjacent members to merge by tiered compaction, as in an LSM tree.
 
-    Fewer than 8 of each tier remain.
+    Fewer than 8 files of each tier remain.
 
     A row is rewritten about once per tier: O(n log n) in total. Large files are merged with the small files between
     them only if sizes alternate and too many files would otherwise remain.
@@ -199,16 +199,15 @@ def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
 
 
 def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
-    """Replace several files by one. Returns False if they were changed concurrently.
+    """Replace several files with one. Returns False if they were changed concurrently.
 
     Raises:
-        CorruptError: A file has other bytes than were published. Merging would hide the damage.
+        CorruptError: A file's bytes differ from those that were published. Merging would hide the damage.
     """
     db_dir = catalog_db.db_dir
     for member in merge.members:
         _check(db_dir, member)
-    # The long part runs without a lock. The swap afterwards checks in one transaction that the files are still the
-    # same.
+    # The slow part runs without a lock. The swap then checks, in one transaction, that the files are still the same.
     file = _write(catalog_db, session, merge)
     try:
         with catalog_db.writing() as connection:
@@ -222,7 +221,7 @@ def compact(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> bool:
 
 
 def _check(db_dir: DatabaseDir, member: _Member) -> None:
-    """Raise CorruptError if a file is missing or has other bytes."""
+    """Raise CorruptError if a file is missing or its bytes differ."""
     path = db_dir.inside(member.path)
     try:
         hashed: tuple[int, str] | None = hash_file(path)
@@ -260,7 +259,7 @@ def _write(catalog_db: CatalogDb, session: SqlSession, merge: Merge) -> Segment:
 
 
 def _table(catalog_db: CatalogDb, merge: Merge) -> Table:
-    """A table of the members, with the columns with which they were written."""
+    """A table that consists of the members, with the columns they were written with."""
     shape = merge.members[0].shape
     (row,) = catalog_db.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
     columns = decode_columns(row["columns"])
@@ -276,7 +275,7 @@ def _segments(merge: Merge) -> tuple[Segment, ...]:
 
 
 def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
-    """SELECT row_id and the version that removed it. For a file of one version, only the catalog has that version."""
+    """SELECT row_id and the version that removed it, which for a file of one version is only in the catalog."""
     parts = []
     for member, segment in zip(merge.members, _segments(merge), strict=True):
         source = parquet_files([segment], db_dir.path)
@@ -287,7 +286,7 @@ def _deletes(db_dir: DatabaseDir, session: SqlSession, merge: Merge) -> str:
 
 
 def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
-    """Replace the rows of the members by one. Returns False, without a change, if they were changed concurrently."""
+    """Replace the members' rows with one row. Returns False, without a change, if they were changed concurrently."""
     ids = merge.kind == "ids"
     table, more = ("id_segments", "0, 0") if ids else ("segments", "added, shape")
     for member in merge.members:

@@ -1,4 +1,4 @@
-"""Id maps: a dense id for each key of a vertex table, which never changes. New keys are appended in key order."""
+"""Id maps: a permanent dense id for each key of a vertex table. New keys are appended in key order."""
 
 import json
 import sqlite3
@@ -45,7 +45,7 @@ class IdMap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IdMaps:
-    """The id maps of a catalog, which are read and created here."""
+    """Reads and creates the id maps of a catalog."""
 
     catalog_db: CatalogDb
 
@@ -55,12 +55,12 @@ class IdMaps:
             return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
 
     def read(self, map_id: int) -> IdMap:
-        """The id map with an id, in its current state. Ids are only added, so it is also valid for older versions."""
+        """The current state of the id map with an id. Ids are only added, so it is also valid for older versions."""
         with self.catalog_db.reading() as connection:
             return _map(connection, map_id)
 
     def find(self, table: Table, key: Sequence[str]) -> IdMap | None:
-        """The id map of a table's key, or None if no graph has named that key."""
+        """The id map of a table's key, or None if no graph has used that key."""
         fields = tuple(c.field for c in _columns(table, key))
         with self.catalog_db.reading() as connection:
             rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
@@ -69,7 +69,7 @@ class IdMaps:
             return None if map_id is None else _map(connection, map_id)
 
     def ensure(self, session: SqlSession, table: Table, key: Sequence[str]) -> IdMap:
-        """The id map of a key. For the first graph that names the key, it is created with the keys of all versions.
+        """The id map of a key. For the first graph that uses the key, it is created with the keys of all versions.
 
         Raises:
             CommitConflict: Rows were appended concurrently (code 'ids-moved').
@@ -96,7 +96,7 @@ class IdMaps:
         return id_map
 
     def _record(self, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
-        """Insert the map's row, unless the key has a map by now. Returns whether it was inserted."""
+        """Insert the map's row unless the key already has a map. Returns whether the row was inserted."""
         key = json.dumps([[c.field, c.type] for c in columns])
         with self.catalog_db.writing() as connection:
             if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
@@ -104,7 +104,7 @@ class IdMaps:
             (count,) = connection.execute(
                 "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
             ).fetchone()
-            # A commit between reading the keys and now would leave its rows without ids.
+            # A commit made since the keys were read would leave its rows without ids.
             if count != rows:
                 raise moved(f"rows were added to table {table.name} concurrently", code="ids-moved")
             map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
@@ -160,8 +160,8 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir
     query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}"
     order = ", ".join(f"k{i}" for i in range(len(columns)))
     if known:
-        # If few new keys are compared with many known ones, a join with the few lets the scan of the known keys skip
-        # row groups.
+        # If few new keys are compared with many known ones, a join with the new keys lets the scan of the known keys
+        # skip row groups.
         same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
         old_keys = f"SELECT fresh.* FROM {parquet_files(known, db_dir.path)} AS known JOIN fresh ON {same}"
         query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({old_keys}) USING ({order})"

@@ -1,4 +1,4 @@
-"""Segments: rows as immutable Parquet files, written or copied, synced and hashed before a version names them."""
+"""Segments: immutable Parquet files of rows, written or copied, then synced and hashed before a version names them."""
 
 import contextlib
 import fcntl
@@ -28,9 +28,9 @@ _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SI
 """Options of DuckDB's COPY for segments."""
 
 _BLOCK = 8 << 20
-"""The number of bytes that are copied and hashed at once."""
+"""The number of bytes copied and hashed at once."""
 _FICLONE = 0x40049409
-"""The ioctl of Linux with which a file shares the blocks of another until one of them is written (a reflink)."""
+"""The Linux ioctl that makes a file share the blocks of another file until either is written (a reflink)."""
 
 
 def check_table(db_dir: DatabaseDir, table: Table) -> None:
@@ -68,10 +68,10 @@ def write_segment(
         session: The session that runs the query.
         folder: The folder, relative to the database directory, e.g. `tables/3`.
         columns: The columns of the table.
-        query: A user's query, whose columns are used in order. Errors have a span in it.
+        query: A user's query, whose columns are used in order. Errors have a span in this query.
         parameters: The parameters of the query.
-        supplied: The columns that the query supplies, in its order, or None for all. The others get their default, or
-            NULL.
+        supplied: The columns that the query supplies, in its order, or None for all. Other columns get their default,
+            or NULL.
 
     Raises:
         DataError: A NOT NULL column has NULL.
@@ -106,7 +106,7 @@ def write_query(
             if str(path) in error.message:
                 raise unwritten(path, error.message) from error
             raise
-        # The file is synced before its name: a version must not name a file that a power failure could still lose.
+        # Sync the file before its name: a version must not name a file that a power failure could still lose.
         db_dir.disk.settle(path)
         db_dir.disk.settle(path.parent)
         size, sha256 = hash_file(path)
@@ -150,14 +150,14 @@ def _check_not_null(db_dir: DatabaseDir, session: SqlSession, file: Segment, col
 def copy_segment(
     db_dir: DatabaseDir, session: SqlSession, folder: str, source: str, report: Callable[[float], None]
 ) -> Segment:
-    """Copy a file as a segment. It is never a link, so later changes of `source` do not change the database.
+    """Copy a file as a segment. The copy is never a link, so later changes to `source` do not affect the database.
 
     Args:
         db_dir: The database directory.
         session: The session that reads the file's footer, which has the number of rows and must match the file's size.
         folder: The folder, relative to the database directory.
         source: The path of the file.
-        report: Called with the share that is done. An error that it raises ends the copy.
+        report: Called with the completed fraction. An error that it raises aborts the copy.
 
     Raises:
         InputError: The source cannot be read.
@@ -177,7 +177,7 @@ def copy_segment(
 
 
 def _rows(session: SqlSession, source: str) -> int:
-    """The number of rows of a file. Raises InputError if its footer names bytes beyond the end of the file."""
+    """The number of rows of a file. Raises InputError if its footer refers to bytes beyond the end of the file."""
     name = file_literal(source)
     (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
     (end,) = session.rows(
@@ -218,7 +218,7 @@ def _share_blocks(source: int, target: int) -> bool:
 
 
 def _write(descriptor: int, block: bytes) -> None:
-    """Write all of a block, in several calls if the system writes less at once."""
+    """Write a whole block, in several calls if the system writes only part of it at once."""
     rest = memoryview(block)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
