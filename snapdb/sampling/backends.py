@@ -1,4 +1,4 @@
-"""The choice of a sampler's back end: numba, or torch, which is imported only if it samples (docs/adr/0002)."""
+"""The choice of a sampler's back end: numba, or torch, which is imported only when it is used (docs/adr/0002)."""
 
 import importlib
 import re
@@ -15,25 +15,25 @@ _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
 def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
-    """Open the sampler of a statement with its back end.
+    """Open a statement's sampler with its back end.
 
-    A statement that names no back end gets numba on the CPU. On a GPU it gets torch, or numba if the edges do not fit
-    or a fanout is larger than torch supports. The batches are the same.
+    A statement that does not specify a back end uses numba on the CPU. On a GPU it uses torch, or numba if the edges do
+    not fit or a fanout is larger than torch supports. All back ends return the same batches.
 
     Raises:
         BindError: Two fanouts have the same key in a batch, or an edge type has no weights.
         CorruptError: A relation's rows or columns do not match its nodes.
-        DataError: Weights are not finite, or negative.
-        InputError: The device does not exist, dense ids do not fit into the type of ids, or torch was requested and the
-            edges do not fit or a fanout is too large for it.
+        DataError: A weight is negative or not finite.
+        InputError: The device does not exist, dense ids do not fit into the id type, or torch was requested but the
+            edges do not fit or a fanout is too large.
         ValueError: A fanout is negative and not FULL, or the seed type is not in the snapshot.
     """
     device = "cpu" if spec.device is None else spec.device
     _check_device(device)
     if spec.backend == "numba" or (spec.backend is None and device == "cpu"):
         return numba_sampler(view, spec)
-    # Imported by name: importing torch takes a second of processor time, which statements on the CPU should not pay
-    # for.
+    # Import the module on first use: importing torch takes a second of CPU time, which statements on the CPU do not
+    # need.
     module = importlib.import_module("snapdb.sampling.torch_backend")
     try:
         return NeighborSampler(view, spec, module.TorchBackend(_checked(view, spec), spec, device))
@@ -46,12 +46,12 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
 
 
 def numba_sampler(view: GraphView, spec: SampleSpec) -> NeighborSampler:
-    """The numba sampler for any statement. Raises the errors of `open_sampler`."""
+    """The numba sampler for any statement. Raises the same errors as `open_sampler`."""
     return NeighborSampler(view, spec, NumbaBackend(_checked(view, spec), spec))
 
 
 def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
-    """Return the view after checking that it has the seed type and that its dense ids fit into the type of ids."""
+    """Return the view after checking that it has the seed type and that its dense ids fit into the id type."""
     if spec.seed_type not in view.node_counts:
         found = ", ".join(view.node_counts)
         raise ValueError(f"seed type {spec.seed_type!r} does not exist; the snapshot has: {found}")
@@ -69,7 +69,7 @@ def _checked(view: GraphView, spec: SampleSpec) -> GraphView:
 
 
 def _check_device(name: str) -> None:
-    """Raise InputError if the name is not that of a device, or names a GPU that does not exist."""
+    """Raise InputError if the name is not a device name, or if the GPU does not exist."""
     if not _DEVICE.fullmatch(name):
         raise InputError(
             f"ON {name!r} is not a valid device; write 'cpu', 'cuda', or 'cuda:1' for the second GPU", code="device"

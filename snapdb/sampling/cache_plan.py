@@ -1,4 +1,4 @@
-"""The plan of a neighbor pool cache: the expected accesses of each node, and the rows that are worth their bytes."""
+"""The plan of a neighbor pool cache: the expected accesses of each node, and the rows worth caching."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Accesses = Mapping[tuple[Relation, int], Float64s]
 """(relation, hop) → [nodes] the expected number of times that a batch expands each node."""
 
 _AT_ONCE = 1 << 18
-"""Nodes whose rows are read between two checks for interruption."""
+"""The number of nodes whose rows are read between two checks for interruption."""
 
 
 def expected_accesses(
@@ -31,10 +31,10 @@ def expected_accesses(
     node_counts: Mapping[str, int],
     check: Callable[[], None] = lambda: None,
 ) -> Accesses:
-    """The expected accesses at each hop over each relation, in one pass over the topology for each hop except the last.
+    """The expected accesses at each hop over each relation, with one pass over the topology per hop except the last.
 
     Neighbours are assumed to be drawn uniformly and independently, without regard to time and weight. `check` is called
-    between blocks of nodes, and an exception that it raises ends the computation.
+    between blocks of nodes, and an exception that it raises aborts the computation.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -49,9 +49,8 @@ def expected_accesses(
                 accesses[walk.relation, hop] = frontier[walk.relation.expands]
                 if hop + 1 < spec.hops:
                     _hand_on(walk, hop, frontier, reached, check)
-        # If nodes are shared, each is expanded once per batch. With independent arrivals, whose number has expectation
-        # m, the probability of at least one arrival is 1 - exp(-m) (Poisson), and only nodes that are not yet in the
-        # batch are new.
+        # If nodes are shared, each is expanded once per batch. If m independent arrivals are expected, the probability
+        # of at least one is 1 - exp(-m) (Poisson), and only nodes that are not yet in the batch are new.
         new = reached if spec.disjoint else {name: -np.expm1(-many) * (1 - met[name]) for name, many in reached.items()}
         met = {name: before + new[name] for name, before in met.items()}
     return accesses
@@ -79,7 +78,7 @@ def _entering(spec: SampleSpec, seeds: Seeds, node_counts: Mapping[str, int]) ->
 def _hand_on(
     walk: Walk, hop: int, frontier: Mapping[str, Float64s], reached: Mapping[str, Float64s], check: Callable[[], None]
 ) -> None:
-    """Add the accesses that a relation's frontier passes on to its neighbours."""
+    """Add the accesses that a relation's frontier propagates to its neighbours."""
     rows, relation = walk.for_one_pass().arrays.rows, walk.relation
     for low in range(0, rows.nodes, _AT_ONCE):
         check()
@@ -88,7 +87,7 @@ def _hand_on(
             raise damaged(relation)
 
 
-# The choice of rows: all rows that a sampler reads or, if they do not fit, a greedy knapsack by reads saved per byte.
+# Row selection: all rows that a sampler reads or, if they do not fit, a greedy knapsack by reads saved per byte.
 ALIGNMENT = 64
 """The alignment in bytes of each array in the cache's memory: a cache line."""
 
@@ -105,7 +104,7 @@ class _Array(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The arrays of a choice, in the order of their addresses."""
+    """The arrays for the selected rows, in address order."""
 
     nodes: _Array
     """[rows] the node of each row."""
@@ -116,7 +115,7 @@ class Layout(NamedTuple):
     facts: _Array
     """The scores of drawn rows, or the shifts of whole rows."""
     starts: _Array
-    """Where each whole row begins among the neighbours, and where the last one ends. Empty for drawn rows."""
+    """The start of each whole row among the neighbours, and the end of the last one. Empty for drawn rows."""
 
     @property
     def bytes(self) -> int:
@@ -135,14 +134,14 @@ class Choice(NamedTuple):
     """[rows] the number of edges in each row."""
 
     def only(self, places: slice | Bools) -> Choice:
-        """The choice restricted to some of its nodes."""
+        """The same choice restricted to a subset of its nodes."""
         return Choice(self.walk, self.table, self.nodes[places], self.lengths[places])
 
     def layout(self) -> Layout:
         """The arrays that hold the chosen rows."""
         rows, many, table = self.walk.arrays.rows, self.nodes.size, self.table
         whole, real = np.dtype(np.int64), np.dtype(np.float64)
-        # A sixteenth more places than nodes, so that a refreshed snapshot with some new nodes can inherit the cache.
+        # Allocate 1/16 more places than nodes, so that a refreshed snapshot with a few new nodes can inherit the cache.
         nodes, places = _Array((many,), whole), _Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
         if table is None:
             neighbors = _Array((int(self.lengths.sum()),), rows.indices.dtype)
@@ -153,7 +152,7 @@ class Choice(NamedTuple):
 
 
 def record_type(walk: Walk) -> np.dtype[Any]:
-    """The dtype of records of drawn rows, which must fit edge positions and neighbour ids."""
+    """The dtype of drawn-row records, which must be able to represent edge positions and neighbour ids."""
     rows = walk.arrays.rows
     wide = rows.indices.size + rows.delta.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
     return np.dtype(np.int64 if wide else np.int32)
@@ -168,7 +167,7 @@ def choose_rows(
     Only then are the expected accesses computed, by calling `visits`.
     """
     choices = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
-    # Expected accesses cost passes over the topology, and only a cache that is too small for all rows needs them.
+    # Expected accesses cost passes over the topology, and are needed only if a cache is too small for all rows.
     if room is None or _bytes(choices) <= room:
         return tuple(choices)
     known = visits()
@@ -185,7 +184,7 @@ def _bytes(choices: Sequence[Choice]) -> int:
 
 
 def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
-    """The rows that are drawn, table by table."""
+    """The drawn rows, table by table."""
     for table in row_tables(spec, walks):
         # Nodes of smaller degree have no pool row: their edges are drawn from the whole row.
         nodes = np.flatnonzero(table.walk.adjacency.degrees() > aliased(spec, table.size))
@@ -193,7 +192,7 @@ def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
 
 
 def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
-    """The rows that batches read whole: all rows without a refresh, else the rows of few edges."""
+    """The rows that batches read whole: all rows if there is no refresh, otherwise the rows with few edges."""
     for walk in walks:
         degrees = walk.adjacency.degrees()
         nodes = np.flatnonzero((degrees > 0) & (degrees <= _longest_whole(spec, walk)))
@@ -201,13 +200,16 @@ def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
 
 
 def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object, ...]]:
-    """The kinds of rows that a sampler reads from any snapshot. Caches of equal kinds can inherit each other's rows."""
+    """The kinds of rows that a sampler reads from any snapshot.
+
+    Caches with the same kinds can inherit each other's rows.
+    """
     drawn = {(table.walk.relation, table.slot, table.size) for table in row_tables(spec, walks)}
     return frozenset(drawn | {(walk.relation, _longest_whole(spec, walk)) for walk in walks})
 
 
 def lengths_of(walk: Walk) -> Int64s:
-    """[nodes] the number of positions of each whole row.
+    """[nodes] the number of positions in each whole row.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -269,14 +271,14 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
         fixed = choice.only(slice(0, 0)).layout().bytes + len(Layout._fields) * ALIGNMENT
-        # Every batch looks up every node, so `places` has an entry for each node: a fixed cost of the choice.
+        # Every expanded node is looked up, so `places` has an entry for each node, which is a fixed cost.
         if fixed <= left:
             left -= fixed
             kept.append((choice, worth, _row_bytes(choice)))
     if not kept:
         return ()
     costs = np.concatenate([cost for _, _, cost in kept])
-    # A greedy knapsack: rows are small compared to the cache, so the choice is within one row of the optimum.
+    # A greedy knapsack: rows are small compared to the cache, so the result is within one row of the optimum.
     order = np.argsort(-np.concatenate([worth for _, worth, _ in kept]) / costs, kind="stable")
     taken = np.zeros(costs.size, np.bool_)
     taken[order[: np.searchsorted(np.cumsum(costs[order]), left, side="right")]] = True

@@ -1,4 +1,4 @@
-"""The cached rows of one relation, and the choice of those that stay valid when the snapshot is refreshed."""
+"""The cached rows of one relation, and the selection of rows that remain valid when the snapshot is refreshed."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from snapdb.storage.array_files import same_values
 from snapdb.types import SampleSpec
 
 Span = tuple[int, int]
-"""A range of rows, low ≤ number < high."""
+"""A range of rows, low ≤ row < high."""
 
 _LOST = 8
-"""A refreshed cache that would lose more than one row in this many is rebuilt instead, with a new choice of rows."""
+"""A refreshed cache that would lose more than one in this many rows is rebuilt instead, with newly selected rows."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class HeldRows:
     """The arrays of cached rows: row i belongs to nodes[i]."""
 
     walk: Walk
-    """The relation, on the snapshot that the rows were read from."""
+    """The relation in the snapshot from which the rows were read."""
     table: RowTable | None
     """The table that rows are drawn from, or None for whole rows."""
     nodes: Int64s
@@ -36,24 +36,24 @@ class HeldRows:
     rows: Array
     """[rows, width] records of drawn rows, or the concatenated neighbours of whole rows."""
     facts: Array
-    """[rows, 2] scores of drawn rows, or shifts of whole rows. Empty if there are none."""
+    """[rows, 2] scores of drawn rows, or shifts of whole rows. Empty if the rows have neither."""
     starts: Int64s
-    """[rows + 1] where each whole row starts among the neighbours. Empty for drawn rows."""
+    """[rows + 1] the start of each whole row among the neighbours. Empty for drawn rows."""
     spans: tuple[Span, ...]
     """The ranges of drawn rows in use, or of whole rows that are still to be copied."""
     filled: int = 0
-    """The number of rows that are filled."""
+    """The number of filled rows."""
     edges: int = 0
     """The number of edges in the filled rows."""
 
     @property
     def drawn(self) -> CachedRows:
-        """The drawn rows in the form that kernels read."""
+        """The drawn rows in the form required by kernels."""
         return CachedRows(self.places, self.rows, self.facts)
 
     @property
     def whole(self) -> RowCopies:
-        """The whole rows in the form that kernels read."""
+        """The whole rows in the form required by kernels."""
         return RowCopies(self.places, self.facts, self.rows)
 
     @property
@@ -75,13 +75,13 @@ class HeldRows:
     def moved(self, walk: Walk, spec: SampleSpec) -> "HeldRows | None":
         """The same rows for the same relation of another snapshot. Rows that differ there are marked for refilling.
 
-        Returns None if no row or too few rows are still valid. No thread may be reading them.
+        Returns None if no row or too few rows are still valid. No thread may be reading the rows.
 
         Raises:
             CorruptError: A row extends beyond its arrays.
         """
         before, after = self.walk.arrays.rows, walk.arrays.rows
-        # Cached positions stay valid only over the same base, and `places` must have an entry for each node.
+        # Cached positions remain valid only over the same base, and `places` must have an entry for each node.
         if not _same_base(self, walk) or not before.nodes <= after.nodes <= self.places.size:
             return None
         # The delta grew beyond the positions that these records can store.
@@ -105,7 +105,7 @@ def hold(choices: Iterable[Choice], allocate: Callable[[int], UInt8s]) -> tuple[
 
 
 def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
-    """The arrays of one choice, as views of its memory."""
+    """The arrays for the selected rows, as views of their memory."""
     parts = []
     for array in layout:
         parts.append(memory[: array.bytes].view(array.dtype).reshape(array.shape))
@@ -116,17 +116,17 @@ def _held(choice: Choice, layout: Layout, memory: UInt8s) -> HeldRows:
     if choice.table is None:
         np.cumsum(choice.lengths, out=starts[1:])
     else:
-        # Records of drawn rows have fixed places. The place of a whole row is published when the row has been copied.
+        # Records of drawn rows have fixed places. The place of a whole row is published once the row has been copied.
         places[nodes] = np.arange(nodes.size)
     return HeldRows(choice.walk, choice.table, nodes, places, rows, facts, starts, ((0, nodes.size),))
 
 
 def _changed(held: HeldRows, walk: Walk) -> Bools:
-    """[rows] whether each node has other edges on the new snapshot, or edges at other positions."""
+    """[rows] whether each node has different edges in the new snapshot, or edges at different positions."""
     before, after, same_delta = held.walk.arrays.rows, walk.arrays.rows, _same_delta(held, walk)
     changed = np.zeros(held.nodes.size, np.bool_)
     parts = ((before.degrees, after.degrees), (before.live.words, after.live.words))
-    # Comparing the arrays costs less than locating every row, and often they are even the same file.
+    # Comparing the arrays costs less than locating every row, and they are often the same file.
     if same_delta and before.nodes == after.nodes and all(same_values(*pair) for pair in parts):
         return changed  # the same snapshot
     if not mark_changed(before, after, same_delta, held.nodes, changed):
@@ -135,7 +135,7 @@ def _changed(held: HeldRows, walk: Walk) -> Bools:
 
 
 def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
-    """Mark changed whole rows of the same length for copying. Rows of another length do not fit and are dropped."""
+    """Mark changed whole rows of the same length for copying. Rows of a different length do not fit and are dropped."""
     held.places[held.nodes[changed]] = -1
     there, lengths = held.places[held.nodes] >= 0, np.diff(held.starts)
     lost = ~there & (lengths_of(walk)[held.nodes] != lengths)
@@ -176,7 +176,7 @@ def _same_delta(held: HeldRows, walk: Walk) -> bool:
 
 
 def _spans(wanted: Bools) -> tuple[Span, ...]:
-    """The ranges of wanted rows.
+    """The ranges of rows marked True.
 
     >>> _spans(np.array([True, True, False, True]))
     ((0, 2), (3, 4))

@@ -34,12 +34,12 @@ NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0
 
 @cache
 def no_copies(kind: np.dtype[Any]) -> RowCopies:
-    """The whole rows of a cache that has none, with neighbours of this dtype."""
+    """Placeholder whole rows for a cache that has none, with neighbours of this dtype."""
     return RowCopies(np.empty(0, np.int32), np.empty((0, 2), np.int64), np.empty(0, kind))
 
 
 class CacheReader(Protocol):
-    """Cached rows as sampling threads read them, while another thread may be filling them."""
+    """Cached rows as seen by sampling threads, while another thread may be filling them."""
 
     def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
         """The drawn rows of one table of `row_tables`, or None."""
@@ -48,25 +48,26 @@ class CacheReader(Protocol):
         """The whole rows of a relation's adjacency, or None."""
 
     def count(self, counts: Int64s) -> None:
-        """Add the counts of a batch, on any thread: cache hits, cache misses, cached edges, edges read elsewhere."""
+        """Add a batch's counts, from any thread: cache hits, cache misses, cached edges, uncached edges."""
 
 
 class _Filled(NamedTuple):
     """The work done to fill rows."""
 
     rows: int
-    """Rows that were drawn. The others already had the wanted round."""
+    """The number of drawn rows. All other rows already had the requested round."""
     edges: int
-    """Edges that were read from the adjacency: those of the drawn rows or, under PRIORITY, all edges of their nodes."""
+    """The number of edges read from the adjacency: those of the drawn rows or, under PRIORITY, all edges of their
+    nodes."""
 
 
 def fill_rows(
     table: RowTable, keys: RowKeys, nodes: Int64s, low: int, high: int, cached: CachedRows, draft: Draft
 ) -> _Filled:
-    """Redraw the records low ≤ number < high that are not of the round of `keys`.
+    """Redraw the records low ≤ i < high that are not of the round of `keys`.
 
-    Record i belongs to nodes[i]. Batches may read meanwhile, but only one thread may fill a table. `draft` is the
-    working memory of that thread, initially `Draft()`.
+    Record i belongs to nodes[i]. Batches may read at the same time, but only one thread may fill a table. `draft` is
+    the working memory of that thread, initially `Draft()`.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -85,9 +86,9 @@ def fill_rows(
 
 
 def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, copies: RowCopies) -> int:
-    """Copy the rows low ≤ number < high to their starts and return the number of edges.
+    """Copy the rows low ≤ i < high to their starts and return the number of edges.
 
-    Row i belongs to nodes[i], and has the length that `lengths_of` returns. Batches may read meanwhile.
+    Row i belongs to nodes[i], and has the length that `lengths_of` returns. Batches may read at the same time.
 
     Raises:
         CorruptError: A row extends beyond its arrays, or does not fit.
@@ -99,11 +100,11 @@ def fill_copies(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, 
 
 
 _ROWS = 1 << 12
-"""Drawn rows between two checks for interruption."""
+"""The number of rows drawn between two checks for interruption."""
 _EDGES = 1 << 18
-"""Edges of whole rows between two checks for interruption."""
+"""The number of edges of whole rows copied between two checks for interruption."""
 _LOOKED_AT = 2048
-"""Rows per table from which the mean age is estimated."""
+"""The number of rows per table from which the mean age is estimated."""
 
 
 class RowCache:
@@ -171,10 +172,10 @@ class RowCache:
         return other
 
     def fill(self, now: Callable[[], int], rounds: Callable[[], Rounds | None], check: Callable[[], None]) -> None:
-        """Draw the rows that are not of the round of batch `now()`, in the order of nodes, and copy whole rows.
+        """Draw the rows that are not of the round of batch `now()`, in node order, and copy whole rows.
 
-        Only one thread may call it, while others read. `check` is called between steps, and an exception that it raises
-        ends the pass.
+        Only one thread may call this method, while other threads read. `check` is called between steps, and an
+        exception that it raises aborts the pass.
 
         Raises:
             CorruptError: A row extends beyond its arrays.
@@ -201,7 +202,7 @@ class RowCache:
         """Redraw the stale records of one table, step by step."""
         refresh = self.spec.refresh
         assert refresh is not None
-        # The pass reads most pages of the files in order, so they are read ahead, which does not help random access.
+        # The pass reads most pages of the files in order, so readahead helps, unlike for random access.
         if not refresh.visited or rows.filled == 0:
             table = table._replace(walk=table.walk.for_one_pass())
         for low, high in _steps(rows.spans, _ROWS):
@@ -220,14 +221,14 @@ class RowCache:
         for low, high in _steps(spans, max(1, _EDGES * rows.nodes.size // max(1, rows.rows.size))):
             check()
             read = fill_copies(walk, rows.nodes, rows.starts, low, high, rows.whole)
-            # Progress is recorded after each step, so that an interrupted pass continues where it stopped.
+            # Record progress after each step, so that an interrupted pass can resume where it stopped.
             rows.spans = tuple((max(high, first), last) for first, last in spans if last > high)
             rows.filled += high - low
             rows.edges += read
             self._read += read * rows.rows.itemsize
 
     def stats(self, batch: int | None) -> CacheStats:
-        """The size of the cache, its fill, and its use so far, as of a batch."""
+        """The cache's size, fill level and usage so far, as of a batch."""
         with self._guard:
             hits, misses, kept, read = self._counts.tolist()
         item = max((walk.arrays.rows.indices.itemsize for walk in self.walks), default=0)
@@ -262,7 +263,7 @@ class RowCache:
         return total / many if many else None
 
     def _mean_age(self, table: RowTable, nodes: Int64s, rounds: Int64s, batch: int) -> float:
-        """The mean age of some rows of a table, from their rounds."""
+        """The mean age of a sample of a table's rows, computed from their rounds."""
         refresh = self.spec.refresh
         assert refresh is not None
         phase = self._keys(table, 0).phase
@@ -275,7 +276,7 @@ class RowCache:
         return row_keys(self.spec, table.walk.relation, hop, batch, rounds)
 
     def _hold(self, held: tuple[HeldRows, ...]) -> None:
-        """Replace the arrays and the views of them by key."""
+        """Replace the arrays and their views by key."""
         self._held = held
         self.bytes = sum(rows.bytes for rows in held)
         self._copies = {rows.walk.relation: rows.whole for rows in held if rows.table is None}
@@ -284,7 +285,7 @@ class RowCache:
 
 
 def _keyed(spec: SampleSpec) -> tuple[object, ...]:
-    """Everything except the snapshot that drawn rows depend on, or empty if all rows are whole."""
+    """Everything that drawn rows depend on except the snapshot. Empty if all rows are whole."""
     if spec.refresh is None:
         return ()
     return spec.seed, spec.generation, spec.refresh, spec.drawing, spec.reuse_hops

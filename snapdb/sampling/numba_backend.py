@@ -1,4 +1,4 @@
-"""The numba back end: for each hop and relation, it calls the kernel that fits, which draws into a thread's scratch."""
+"""The numba back end, which calls a kernel for each hop and relation to draw into a thread's scratch memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from snapdb.sampling.walks import NO_PAIRS, Walk, damaged, open_walks, time_boun
 from snapdb.types import Backend, Relation, SampleSpec
 
 _NO_STAMPS = np.empty(0, np.int32)
-"""The stamps that are passed for disjoint trees, whose nodes are relabeled separately."""
+"""The stamps passed for disjoint trees, whose nodes are relabeled separately."""
 
 
 class NumbaBackend:
@@ -42,7 +42,7 @@ class NumbaBackend:
     on_gpu = False
 
     def __init__(self, view: GraphView, spec: SampleSpec) -> None:
-        """Open the relations. Raises the errors of `open_sampler`."""
+        """Open the relations. Raises the same errors as `open_sampler`."""
         self.walks = self.host_walks = open_walks(view, spec)
         self._disjoint, self._weighted = spec.disjoint, spec.drawing.method == "PRIORITY"
 
@@ -54,13 +54,13 @@ class NumbaBackend:
         return Scratch(node_counts, disjoint=self._disjoint, weighted=self._weighted)
 
     def begin(self, batch: SampleRequest, walks: Sequence[Any], scratch: Scratch) -> _NumbaSubgraph:
-        """An empty subgraph in a thread's scratch, to which seeds and hops are added."""
+        """An empty subgraph in a thread's scratch memory, to which seeds and hops are added."""
         scratch.start()
         return _NumbaSubgraph(batch, walks, scratch)
 
 
 class _NumbaSubgraph:
-    """The subgraph of one batch in a thread's scratch."""
+    """The subgraph of one batch in a thread's scratch memory."""
 
     def __init__(self, batch: SampleRequest, walks: Sequence[Walk], scratch: Scratch) -> None:
         spec, entry = batch.spec, batch.entry
@@ -90,7 +90,7 @@ class _NumbaSubgraph:
         return {relation: edges.position.size for relation, edges in self._edges.items()}
 
     def finish(self) -> tuple[dict[str, Int64s], dict[Relation, Edges], dict[str, Int64s] | None]:
-        """The nodes, edges and trees of the batch. Nodes and trees are copied because the scratch is reused."""
+        """The nodes, edges and trees of the batch. Nodes and trees are copied because the scratch memory is reused."""
         if self._batch.cache is not None:
             self._batch.cache.count(self._scratch.draft.reads)
         maps = self._scratch.nodes
@@ -141,15 +141,15 @@ class _Hop:
 
     @property
     def parts(self) -> tuple[int, int, int, int]:
-        """The parts of the draw keys that are common to the whole hop."""
+        """The parts of the draw keys shared by the whole hop."""
         # With `reuse_hops`, a node's key does not contain the hop, so that the node draws the same edges wherever it
-        # occurs in the batch.
+        # appears in the batch.
         number = EVERY_HOP if self.spec.reuse_hops else self.number
         return self.spec.seed, self.batch, number, self.walk.relation.hash
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are left out. If all edges are taken, they are included."""
+        """Whether edges of weight 0 are excluded. If all edges are taken, they are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def copies(self) -> RowCopies:
@@ -188,7 +188,7 @@ class _Hop:
 
 
 def _no_edges(walk: Walk, ids: np.dtype[Any], weighted: bool) -> Edges:
-    """The edges before the first hop: none. `weighted` is whether edges have Horvitz-Thompson weights."""
+    """The empty edges before the first hop. `weighted` specifies whether edges have Horvitz-Thompson weights."""
     rows, weights = walk.arrays.rows, np.empty(0, np.float64) if weighted else None
     # There are more positions than nodes, so they may need int64 even if ids are int32.
     fits = rows.indices.size + rows.delta.indices.size <= np.iinfo(ids).max
@@ -203,8 +203,8 @@ def _expand(hop: _Hop, scratch: Scratch, before: Edges) -> Edges:
     """
     relation, cached = hop.walk.relation, hop.copies().places.size > 0
     frontier, reached = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
-    # The common case has a separate kernel: it needs no draft of the hop, and relabels neighbours while they are in the
-    # cache.
+    # The common case has a separate kernel, which needs no draft of the hop and relabels neighbours while they are in
+    # the CPU cache.
     if isinstance(frontier, NodeMap) and not _touches(hop, frontier):
         hop = replace(hop, eligible=hop.eligible._replace(excluded=NO_PAIRS))
         if hop.walk.is_direct(hop.fanout) and not hop.pooled and not cached:
@@ -257,7 +257,7 @@ def _draw_unlimited(hop: _Hop, scratch: Scratch) -> int:
     local = LocalIds(reached.nodes, _NO_STAMPS, 0, reached.node_count)
     if isinstance(reached, NodeMap):
         reached.reserve((hop.high - hop.low) * min(hop.fanout, reached.node_count))
-        # The kernel stops when the draft is full and returns the room that it needs. Doubling keeps restarts rare.
+        # The kernel stops when the draft is full and returns the size that it needs. Doubling keeps restarts rare.
         local = reached.local_ids
     at, edges = hop.low, 0
     while at < hop.high:
@@ -304,7 +304,7 @@ def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edge
     """`_expand` for uniform draws without replacement from whole rows, into arrays of exactly the right size."""
     walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
     rows, frontier, old = walk.arrays.rows, scratch.nodes[walk.relation.expands].nodes, before.position.size
-    # Counting first costs one read per row, which also locates the rows for drawing, and saves a copy of all edges.
+    # Counting first costs one read per row, which also locates the rows for drawing, and avoids copying all edges.
     spans = buffers.empty((high - low, PLAIN_FIELDS if walk.plain else FIELDS), np.int64)
     new = count_edges(rows, fanout, frontier, low, high, spans)
     if new < 0:
@@ -322,7 +322,7 @@ def _expand_directly(hop: _Hop, scratch: Scratch, reached: NodeMap, before: Edge
 
 
 def _count_misses(scratch: Scratch, row_nodes: Int64s) -> None:
-    """Count one cache miss per node. `row_nodes` has each node once per edge, in order."""
+    """Count one cache miss per node. `row_nodes` contains each node once per edge, in order."""
     if row_nodes.size:
         scratch.draft.reads[MISSES] += 1 + np.count_nonzero(np.diff(row_nodes))
         scratch.draft.reads[READ_EDGES] += row_nodes.size
@@ -343,10 +343,10 @@ def _longer(before: Edges, new: int) -> Edges:
 
 def _touches(hop: _Hop, frontier: NodeMap) -> bool:
     """Whether an expanded node is an end of an excluded pair on its side."""
-    # Most hops touch no excluded pair. They use the kernels without bounds, which neither cut nor list rows.
+    # Most hops contain no excluded pair. They use the kernels without bounds, which neither cut nor list rows.
     row_nodes = hop.eligible.excluded.row_node
     if row_nodes.size == 0:
         return False
-    # The stamps of the few pairs are looked up, instead of searching the frontier for each pair.
+    # Look up the stamps of the few pairs instead of searching the frontier for each pair.
     places = frontier.stamps[row_nodes].astype(np.int64) - frontier.first_stamp
     return bool(((places >= hop.low) & (places < hop.high)).any())

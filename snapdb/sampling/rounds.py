@@ -1,6 +1,6 @@
 """Rounds of the neighbor pool: the round of each batch and row, the keys of rows, and the period of EVERY AUTO.
 
-A pool has one row per node and slot, which is redrawn in every round. A slot is a part of a row's key: the hop, or
+A pool has one row per node and slot, which is redrawn in every round. The slot is part of a row's key: the hop, or
 EVERY_HOP if a node has one row for all hops.
 """
 
@@ -50,13 +50,13 @@ class RowTable(NamedTuple):
 
 
 def slot_of(spec: SampleSpec, hop: int) -> int:
-    """The slot of a hop, which the keys of rows and phases contain instead of the hop."""
+    """The slot of a hop. The keys of rows and phases contain the slot instead of the hop."""
     shared = spec.reuse_hops or (spec.refresh is not None and spec.refresh.shared)
     return EVERY_HOP if shared else hop
 
 
 def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
-    """The tables of pool rows that a sampler draws from, relation by relation. There are none under FBL."""
+    """The tables of pool rows that a sampler draws from, relation by relation. Empty under FBL."""
     refresh = spec.refresh
     if refresh is None:
         return ()
@@ -71,7 +71,9 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
 
 
 def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
-    """The round of a batch, and its elapsed share in units of 2^-32. The share determines the nodes in the next round.
+    """The round of a batch, and its elapsed share in units of 2^-32.
+
+    The share determines which nodes are already in the next round.
 
     Under SCOPE VISITED, each node has its own round, and the result is the initial round of all nodes.
 
@@ -85,14 +87,14 @@ def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
         return 0, 0
     if refresh.strategy == "FCR":
         return batch // refresh.period, 0
-    # Integer arithmetic, because floats would lose the fraction of a round at large batch numbers.
+    # Use integer arithmetic, because floats would lose the fraction of a round at large batch numbers.
     return divmod(batch * refresh.turned // refresh.period, 2**32)
 
 
 def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds: Rounds | None = None) -> RowKeys:
     """The keys of the rows that a batch draws from at one hop.
 
-    Under SCOPE VISITED, `rounds` has the round of each node, 0 for a node without one.
+    Under SCOPE VISITED, `rounds` contains the round of each node, or 0 for a node without one.
     """
     assert spec.refresh is not None
     slot, kind = slot_of(spec, hop), relation.hash
@@ -158,15 +160,15 @@ class _Step:
     hop: int
     count: int
     edges: int
-    """The maximum number of edges that it draws."""
+    """The maximum number of edges that the hop draws."""
 
 
 def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
-    """The number of batches of EVERY AUTO, for a first epoch of `batches` batches.
+    """The period of EVERY AUTO, in batches, for a first epoch of `batches` batches.
 
     Between two draws of a row, batches draw as many edges as all rows hold, and no row is drawn twice in an epoch.
-    Drawing rows therefore never reads more edges than batches draw from them. OTF redraws a row once in period / share
-    batches. If only visits redraw rows, the period is the epoch.
+    Drawing rows therefore never reads more edges than batches draw from them. OTF redraws a row once every period /
+    share batches. If only visits redraw rows, the period is the epoch.
 
     Raises:
         CorruptError: A row extends beyond its arrays.
@@ -181,7 +183,7 @@ def auto_every(view: GraphView, spec: SampleSpec, batches: int) -> int:
 
 
 def _steps(view: GraphView, spec: SampleSpec) -> Iterator[_Step]:
-    """The hops of a batch with upper bounds: as many nodes as fanouts allow, and no more than each tree can have."""
+    """The hops of a batch, with upper bounds from the fanouts and from the size that each tree can reach."""
     trees = spec.batch_size if spec.disjoint else 1
     met, new = Counter[str](), _entering(spec)
     for hop in range(spec.hops):
@@ -214,7 +216,7 @@ def _all_edges(view: GraphView, relation: Relation, nodes: int, trees: int) -> i
 
 
 def _held(view: GraphView, spec: SampleSpec, refresh: Refresh, steps: tuple[_Step, ...]) -> int:
-    """The number of edges in the rows that batches can access. Relations that no seed reaches may not be opened."""
+    """The number of edges in the rows that batches can access. Relations that no seed reaches need not be open."""
     tables = {
         (step.relation, slot_of(spec, step.hop), refresh.row_size(step.fanout, step.count))
         for step in steps
@@ -232,8 +234,9 @@ _Numbers = int | float | Int64s | Float64s
 def _draw_correlation(degree: _Numbers, size: int, fanout: int, kept: int | None = None) -> Float64s:
     """The correlation of the means of two draws from one row of a node of this degree.
 
-    A draw of `fanout` edges takes `kept` from the row's `size` edges, or all if it is None, and the rest from outside
-    the row. If a node has no more edges than the fanout, all are taken, without variance, and the correlation is 0.
+    A draw of `fanout` edges takes `kept` from the row's `size` edges, or all of them if `kept` is None, and the rest
+    from outside the row. If a node has no more edges than the fanout, all are taken, without variance, and the
+    correlation is 0.
 
     >>> [_draw_correlation(40, size, 10).item() for size in (20, 40)], _draw_correlation(40, 20, 10, 0).item()
     ([0.3333333333333333, 0.0], 0.0)

@@ -1,6 +1,6 @@
-"""The neighbor sampler: a loop over hops and relations, for which a numba or a torch back end draws the edges.
+"""The neighbor sampler: a loop over hops and relations whose edges are drawn by a numba or torch back end.
 
-The back ends return the same arrays, bit for bit (docs/adr/0003).
+The back ends return the same arrays, bit for bit (docs/adr/0005).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from snapdb.types.sampling import ZeroWeight
 
 
 class RelationWalk(Protocol):
-    """One relation as a back end samples it, hop by hop."""
+    """One relation as a back end samples it hop by hop."""
 
     @property
     def relation(self) -> Relation: ...
@@ -39,7 +39,7 @@ class RelationWalk(Protocol):
 
 
 class SampleRequest(NamedTuple):
-    """The input of one batch's draws. It determines them completely: the cache only makes them faster."""
+    """The input of one batch's draws. It determines the draws completely: the cache only makes them faster."""
 
     spec: SampleSpec
     entry: SamplerInput

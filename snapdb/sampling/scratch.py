@@ -26,7 +26,7 @@ class _Nodes:
 
     @property
     def frontier(self) -> Frontier:
-        """The nodes in the form that kernels read when they draw."""
+        """The nodes in the form required by kernels that draw."""
         return Frontier(self.nodes, self.trees)
 
     def start(self) -> None:
@@ -44,11 +44,11 @@ class NodeMap(_Nodes):
 
     @property
     def local_ids(self) -> LocalIds:
-        """The map in the form that kernels read when they relabel."""
+        """The map in the form required by kernels that relabel."""
         return LocalIds(self.nodes, self.stamps, self.first_stamp, self.node_count)
 
     def reserve(self, edges: int) -> None:
-        """Ensure that `edges` more edges, each perhaps to a new node, do not overflow a stamp."""
+        """Ensure that `edges` more edges, each possibly to a new node, do not overflow a stamp."""
         most = min(self.count + edges, self.nodes.size)
         # Stamps run out after about 2^31 nodes. Only then is the whole array cleared, and the batch's nodes are stamped
         # again.
@@ -58,7 +58,7 @@ class NodeMap(_Nodes):
             self._stamp(0)
 
     def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
-        """The local ids of these nodes. Known nodes keep theirs."""
+        """The local ids of these nodes. Nodes that are already in the batch keep theirs."""
         self.reserve(ids.size)
         local = np.array(ids, np.int64)
         self.count = relabel(local, 0, ids.size, self.local_ids, self.count)
@@ -90,7 +90,7 @@ class NodeMap(_Nodes):
     def _stamp(self, first: int) -> None:
         """Stamp nodes[first:] again.
 
-        The first of duplicates wins, because numpy keeps the last of reversed assignments.
+        Of duplicates, the first one wins, because the assignments are reversed and numpy keeps the last one.
         """
         self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.first_stamp
 
@@ -104,11 +104,11 @@ class _TreeNodeMap(_Nodes):
 
     @property
     def local_ids(self) -> TreeLocalIds:
-        """The map in the form that kernels read when they relabel."""
+        """The map in the form required by kernels that relabel."""
         return TreeLocalIds(self.nodes, self.trees, self.table, self.first_stamp)
 
     def reserve(self, edges: int) -> None:
-        """Make room for `edges` more edges, each perhaps to a new node."""
+        """Make room for `edges` more edges, each possibly to a new node."""
         size = self.nodes.size
         while size < self.count + edges:
             size *= 2
@@ -138,7 +138,7 @@ class Draft:
     """Growing buffers for the edges of a hop, whose number is known only after they are drawn."""
 
     def __init__(self, *, weighted: bool = False) -> None:
-        """`weighted` is whether edges are drawn with Horvitz-Thompson weights."""
+        """`weighted` specifies whether edges are drawn with Horvitz-Thompson weights."""
         self._weighted = weighted
         self.arrays = _draft(0, 0, weighted, np.zeros(4, np.int64))
 
@@ -154,8 +154,7 @@ class Draft:
         if edges <= held and row <= longest:
             return
         self.arrays = _draft(_grown(held, edges), _grown(longest, row), self._weighted, old.reads)
-        # The first four arrays are the columns of edges, which the next kernel call continues. The rest is working
-        # memory.
+        # The first four arrays are edge columns that the next kernel call extends. The other arrays are working memory.
         for new, drawn in zip(self.arrays[:4], old[:4], strict=True):
             new[: drawn.size] = drawn
 
@@ -177,7 +176,7 @@ def _draft(edges: int, row: int, weighted: bool, reads: Int64s) -> DraftArrays:
 
 
 def _grown(size: int, needed: int) -> int:
-    """A size of at least `needed`. It at least doubles when it grows, so that copies cost O(1) per edge."""
+    """A size of at least `needed`. The size at least doubles when it grows, so that copies cost O(1) per edge."""
     return size if needed <= size else max(needed, 2 * size, 1 << 10)
 
 

@@ -1,4 +1,4 @@
-"""Seeds of a batch: the seed order of an epoch, and the expansion of seeds into a sampler's input, with negatives."""
+"""Batch seeds: an epoch's seed order, and the expansion of seeds and negatives into a sampler's input."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: F
 
 
 def batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The number of batches of an epoch, over all ranks, for a seed set of this size."""
+    """The number of batches in an epoch, over all ranks, for a seed set of this size."""
     return _Slices.of(seeds, spec.subset).batches(epoch, spec.batch_size)
 
 
 def full_batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
-    """The number of batches of an epoch that have BATCH seeds: all batches, or all except the last."""
+    """The number of batches in an epoch that have BATCH seeds: all batches, or all except the last."""
     return _Slices.of(seeds, spec.subset).taken(epoch) // spec.batch_size
 
 
@@ -108,7 +108,7 @@ def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
     """The global number of an epoch's first batch, which is the number of batches of all earlier epochs."""
     slices, size = _Slices.of(seeds, spec.subset), spec.batch_size
     full, last = slices.batches(0, size), slices.batches(slices.count - 1, size)
-    # Closed form instead of a sum over epochs, because a resumed stream may start at any epoch.
+    # Use a closed form instead of a sum over epochs, because a resumed stream can start at any epoch.
     rounds, rest = divmod(epoch, slices.count)
     return rounds * ((slices.count - 1) * full + last) + rest * full
 
@@ -122,7 +122,7 @@ class SeedExpansion:
 
         Raises:
             BindError: Known edges depend on times, but the seeds have none.
-            ValueError: The statement has seed edges but the seeds are vertices, or the other way round.
+            ValueError: The statement has seed edges but the seeds are vertices, or vice versa.
         """
         if (spec.link is None) != (seeds.ends is None):
             raise ValueError("seeds must have ends if, and only if, the sampler's seeds are edges")
@@ -153,7 +153,7 @@ class SeedExpansion:
         drawn = self._draws.draw(source, ordinals, times, epoch)
         drawn_there = drawn >= 0
         negatives = SeedGroup(edge.destination, drawn[drawn_there], np.repeat(trees, drawn_there.sum(axis=1)))
-        # Sources with too few candidates leave slots empty: `places` maps each slot to its rank among the drawn
+        # Sources with too few candidates leave some slots empty: `places` maps each slot to its rank among the drawn
         # candidates.
         places = np.where(drawn_there, np.cumsum(drawn_there).reshape(drawn_there.shape) - 1, -1)
         return SamplerInput((*groups, negatives), ordinals, times, excluded, places)
@@ -173,12 +173,12 @@ _NONE = np.empty(0, np.int64)
 _MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
 _LAST = 2**63 - 1
 _HELD = 1 << 22
-"""The number of source edges that are read at once. A single source may have more."""
+"""The number of source edges read at once. A single source may have more edges."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The destinations that may be drawn, numbered in the order of their dense ids."""
+    """The destinations that can be drawn, numbered in dense id order."""
 
     count: int
     """The number of candidates."""
@@ -263,7 +263,7 @@ class _NegativeDraws:
         prefix = (fold_parts(self._seed, Domain.NEG, epoch),)
         moments = _NONE if times is None else times
         distinct, rows = np.unique(sources, return_inverse=True)
-        # Seeds of one source are adjacent, so that its known neighbours are read and listed once.
+        # Make the seeds of each source adjacent, so that its known neighbours are read and listed once.
         order = np.argsort(rows, kind="stable")
         done = 0
         for low, high, known in self._parts(distinct):
@@ -281,7 +281,7 @@ class _NegativeDraws:
     def _fill(
         self, prefix: tuple[np.uint64], ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
     ) -> None:
-        """Draw the slots of some seeds, uniformly or by weight."""
+        """Draw the slots of the given seeds, uniformly or by weight."""
         every = self._candidates
         if every.weights is None:
             draw_by_rank(prefix, ordinals, moments, rows, known, every.born, every.count, out)

@@ -84,8 +84,8 @@ class SamplerInput:
     excluded: ExcludedEdges | None = None
     """Edges that must not be sampled, or None."""
     negatives: Int64s | None = None
-    """[seeds, n] for seed edges with negatives: the index of each negative in the last group, -1 for one that could not
-    be drawn."""
+    """[seeds, n] for seed edges with negatives: the index of each negative in the last group, or -1 for a negative that
+    could not be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,9 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """The sampled neighbourhood of some seeds.
+    """The sampled neighbourhood of a batch's seeds.
 
-    Local ids count per vertex type, seeds first, then by first appearance.
+    Local ids are assigned per vertex type: seeds first, then other vertices by first appearance.
     """
 
     nodes: Mapping[str, Ints]

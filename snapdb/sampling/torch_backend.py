@@ -1,6 +1,6 @@
 """The torch back end: operators over whole hops, on any device, without loops over nodes or edges.
 
-Positions refer to the flat rows of its walks' adjacency. Values that are read by position equal numba's.
+Positions refer to the flat rows of its walks' adjacency. Values read by position equal those of numba.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TorchBackend:
             view: The snapshot.
             spec: The statement.
             device: The name of the device.
-            room: The bytes that rows may use there. None leaves a fifth of a GPU's memory free.
+            room: The bytes that rows may use on the device. None leaves a fifth of a GPU's memory free.
 
         Raises:
             InputError: A uniform draw without replacement or a row of a neighbor pool is larger than 1,024, or the rows
@@ -237,7 +237,7 @@ def _values(tensor: Tensor | None) -> Ints:
 
 
 def _listed(walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Tensor | None:
-    """[nodes] whether each node's eligible edges are not contiguous and must be listed, or None if no node's are."""
+    """[nodes] whether each node's eligible edges are not contiguous and must be listed. None if all are contiguous."""
     if limits is not None and (walk.until is not None or walk.born is not None):
         return torch.ones_like(frontier.nodes, dtype=torch.bool)
     return None if hidden is None else hidden.may_meet(frontier)
@@ -252,7 +252,7 @@ def _room(device: torch.device) -> int | None:
 
 
 def _check(spec: SampleSpec) -> None:
-    """Raise InputError for draws that would take too long, because comparisons grow with the square of the fanout."""
+    """Raise InputError for draws that would take too long: the number of comparisons is quadratic in the fanout."""
     most = max((count for fanout in spec.fanouts for count in fanout.counts), default=0)
     if spec.refresh is not None and (size := spec.refresh.size(most)) > MOST:
         raise InputError(

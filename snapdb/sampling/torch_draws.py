@@ -1,4 +1,4 @@
-"""Draws of a hop in torch: the keys of draws, rows of the neighbor pool, and every method."""
+"""Draws of a hop in torch: draw keys, neighbor pool rows, and all sampling methods."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _word(key: np.uint64) -> int:
     return signed(int(key))
 
 
-# Draws from rows of the neighbor pool, for all rows of a hop at once.
+# Draws from neighbor pool rows, for all rows of a hop at once.
 class Kept(NamedTuple):
     """The pool rows that a hop draws from."""
 
@@ -110,7 +110,7 @@ class Kept(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """The pool rows of those nodes of a frontier that have one."""
+    """The pool rows of the nodes in a frontier that have one."""
 
     which: Tensor
     """[frontier] whether a node has a pool row."""
@@ -136,7 +136,7 @@ def _draw_from_rows(
     fresh = floyd(keys.fresh(frontier), eligible.degrees - taken, int(left.max()), left)
     both = torch.cat((chosen, past(chosen, fresh)), 1)
     slots = torch.arange(fanout, device=both.device)
-    # Rows with fewer picks are compacted: their residual draws follow at once, so that every row has `fanout` ranks.
+    # Rows with fewer picks are compacted: their residual draws follow directly, so that every row has `fanout` ranks.
     delivered = both.gather(1, torch.where(slots < taken[:, None], slots, slots + (kept.picks - taken)[:, None]))
     if not weigh:
         return delivered, None
@@ -191,7 +191,7 @@ def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held:
     assert rows.bounds is not None
     assert rows.at is not None
     fanout, degrees = delivered.shape[1], eligible.degrees.to(torch.float64)
-    whole = torch.full_like(degrees, fanout) / degrees  # a Python number over a tensor would be rounded twice
+    whole = torch.full_like(degrees, fanout) / degrees  # a Python number divided by a tensor would be rounded twice
     chances = whole[:, None].expand(delivered.shape).clone()
     some = rows.which.nonzero().squeeze(1)
     ranks = delivered[some]
@@ -256,16 +256,16 @@ class HopDraws:
 
     @property
     def skips_zeros(self) -> bool:
-        """Whether edges of weight 0 are left out. If all edges are taken, they are included."""
+        """Whether edges of weight 0 are excluded. If all edges are taken, they are included."""
         return self.walk.skips_zeros and self.fanout != EVERY
 
     def draw_edges(self, frontier: Frontier, eligible: Eligible) -> Drawn:
-        """Up to `fanout` edges of each node. If a node has no more than that, all its edges, ascending."""
+        """Up to `fanout` edges of each node. A node with at most `fanout` edges gets all of them, ascending."""
         many = eligible.degrees > self.fanout
         if self.kept is not None and self.drawing.weighted:
             eligible = eligible_by_weight(self.walk, eligible, many | self.skips_zeros)
             many = eligible.degrees > self.fanout
-        elif self.skips_zeros:  # rows of more edges are filtered among their candidates, by the method's draw
+        elif self.skips_zeros:  # longer rows are filtered among their candidates, in the method's draw
             eligible = eligible_by_weight(self.walk, eligible, ~many)
         counts = eligible.degrees
         picks = self._picks(frontier, many.nonzero().squeeze(1), eligible)
@@ -324,7 +324,7 @@ def _by_score(hop: HopDraws, frontier: Frontier, edges: Candidates) -> _Picks:
 
 
 def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tensor, ...]:
-    """The sort keys of the candidates of each row. The least keys are drawn: see `kernels/draw/scores.py`."""
+    """The sort keys of each row's candidates. The smallest keys are drawn: see `kernels/draw/scores.py`."""
     walk, drawing, keys = hop.walk, hop.drawing, hop.keys
     assert walk.edge_id is not None
     ids = walk.edge_id[edges.positions].to(torch.int64)
@@ -346,7 +346,7 @@ def _scores(hop: HopDraws, frontier: Frontier, edges: Candidates) -> tuple[Tenso
 
 
 def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
-    """The k least candidates of each row, by ascending rank. Their weights are inverse sampling probabilities."""
+    """The k smallest candidates of each row, by ascending rank. Their weights are inverse sampling probabilities."""
     order = order_in_rows(edges.rows, *scores)
     _, places = spread(edges.counts)
     chosen = torch.zeros_like(order, dtype=torch.bool)
@@ -355,7 +355,7 @@ def _least(edges: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
     if weigh:
         after = order[places == k]
         threshold = torch.full(edges.counts.shape, torch.inf, dtype=torch.float64, device=order.device)
-        # The (k+1)-th score of a row is the threshold of priority sampling. A row without one takes everything.
+        # The (k+1)-th score of a row is the threshold of priority sampling. A row without one keeps all its candidates.
         threshold[edges.rows[after]] = scores[0][after]
         chances = (edges.weights[chosen] * threshold[edges.rows[chosen]]) * 2.0**-32
         weights = 1.0 / chances.clamp(max=1.0)

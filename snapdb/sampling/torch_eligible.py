@@ -1,4 +1,4 @@
-"""Eligible edges in torch: ranges of nodes' rows, or lists if they are not contiguous."""
+"""Eligible edges in torch: ranges within nodes' rows, or lists if the edges are not contiguous."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Hidden(NamedTuple):
     destinations: Tensor
     """Destinations, ascending and distinct."""
     pairs: Tensor
-    """(tree, source, destination) as one ascending number, from positions in `sources` and `destinations`."""
+    """(tree, source, destination) encoded as one number, ascending, from positions in `sources` and `destinations`."""
 
     @classmethod
     def of(cls, excluded: ExcludedEdges, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
@@ -76,7 +76,7 @@ class Hidden(NamedTuple):
         base = walk.indptr.numel() - 1
         sources, s = np.unique(source, return_inverse=True)
         destinations, d = np.unique(destination, return_inverse=True)
-        # Three numbers in one int64, so that membership is one binary search.
+        # Encode the three numbers as one int64, so that a membership test is one binary search.
         pairs = np.unique((trees * sources.size + s) * destinations.size + d)
         nodes, *columns = (
             tensor_on(values, device)
@@ -98,7 +98,7 @@ class Hidden(NamedTuple):
 
 
 class Eligible(NamedTuple):
-    """The eligible edges of some rows, in the order of the rows."""
+    """The eligible edges of a set of rows, in row order."""
 
     held: int
     """The number of positions in the flat rows."""
@@ -123,7 +123,7 @@ class Eligible(NamedTuple):
         return self._replace(starts=self.starts[:, rows], counts=self.counts[:, rows])
 
     def only(self, which: Tensor, positions: Tensor, kept: Tensor) -> Eligible:
-        """The same edges, with the rows of `which` restricted to the positions that `kept` marks, which are listed."""
+        """The same edges, but the rows of `which` become lists of the positions that `kept` marks."""
         left = counts_of(kept, torch.where(which, self.degrees, 0))
         listed = positions[kept] if self.listed is None else torch.cat((self.listed, positions[kept]))
         starts, counts = self.starts.clone(), torch.where(which, 0, self.counts)
@@ -162,7 +162,7 @@ class Eligible(NamedTuple):
 
 
 def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
-    """The ranges of edges within the time bounds of each node's tree. Ends of edges and births are not checked yet."""
+    """The ranges of edges within the time bounds of each node's tree. Edge ends and births are not checked yet."""
     start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
     if limits is None or walk.time is None:
         return Eligible(walk.held, start[None], (end - start)[None])
@@ -211,7 +211,7 @@ def eligible_by_weight(walk: TorchWalk, eligible: Eligible, which: Tensor) -> El
 
 
 class Candidates(NamedTuple):
-    """All eligible edges of some rows, concatenated."""
+    """All eligible edges of a set of rows, concatenated."""
 
     counts: Tensor
     """[rows] the number of edges of each row."""
@@ -256,7 +256,7 @@ def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: T
 def _hidden(
     walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
 ) -> Tensor:
-    """[edges] whether each edge is excluded. In disjoint trees, edges with a time before the seed's are not."""
+    """[edges] whether each edge is excluded. Disjoint trees do not exclude edges before the seed's time."""
     far = walk.indices[positions].to(torch.int64)
     outward: Tensor | bool = walk.relation.direction == "OUT"
     if walk.outward is not None:

@@ -20,12 +20,12 @@ from snapdb.types import Fanout, Relation, SampleSpec
 
 @dataclass(frozen=True, slots=True)
 class TorchWalk:
-    """One relation as a torch sampler walks it. Columns are by position, and None if no draw reads them."""
+    """One relation as a torch sampler walks it. Columns are indexed by position, and are None if no draw reads them."""
 
     walk: Walk
     """The walk over the flat rows, in host memory."""
     indptr: Tensor
-    """[nodes + 1] where each row starts."""
+    """[nodes + 1] the start of each row."""
     indices: Tensor
     """[positions] dense ids of neighbours."""
     time: Tensor | None
@@ -39,9 +39,9 @@ class TorchWalk:
     outward: Tensor | None
     """[positions] whether the edge is traversed from its source, for direction BOTH."""
     born: Tensor | None
-    """[neighbours] when each neighbour begins to exist, by dense id."""
+    """[neighbours] the birth time of each neighbour, by dense id."""
     turn: Tensor | None
-    """[nodes] where the OUT edges of each row begin, for direction BOTH."""
+    """[nodes] the start of the OUT edges in each row, for direction BOTH."""
     steps: int
     """The number of steps of a binary search in the longest row."""
 
@@ -79,7 +79,7 @@ def open_torch_walks(
     Raises:
         BindError: Two fanouts have the same key in a batch, or an edge type has no weights.
         CorruptError: A relation's rows or columns do not match its nodes.
-        DataError: Weights are not finite, or negative.
+        DataError: A weight is negative or not finite.
         InputError: The rows need more than `room` bytes.
         ValueError: A fanout is negative and not FULL.
     """
@@ -113,7 +113,8 @@ def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, Array | None]:
     """The arrays that the sampler's draws read, by the names of TorchWalk's fields."""
     arrays = walk.arrays
     indptr, indices = arrays.rows.indptr, arrays.rows.indices
-    # Checked once, on the host: on a GPU an index out of range fails late, by an assertion that ends the CUDA context.
+    # Check once, on the host: on a GPU, an out-of-range index fails late, with an assertion that destroys the CUDA
+    # context.
     if not are_rows(indptr[:-1], indptr[1:], indices, far):
         raise damaged(walk.relation)
     both = walk.relation.direction == "BOTH"
@@ -138,7 +139,7 @@ def _send(walk: Walk, columns: Mapping[str, Array | None], device: torch.device)
 
 
 def _turns(indptr: Int64s, outward: Bools) -> Int64s:
-    """[nodes] where the OUT edges of each row begin."""
+    """[nodes] the start of the OUT edges in each row."""
     upto = np.zeros(outward.size + 1, np.int64)
     np.cumsum(outward, out=upto[1:])
     turns: Int64s = indptr[1:] - (upto[indptr[1:]] - upto[indptr[:-1]])
@@ -146,7 +147,7 @@ def _turns(indptr: Int64s, outward: Bools) -> Int64s:
 
 
 with warnings.catch_warnings():
-    # torch warns once per process of a read-only array. Memory maps are read-only, nothing here writes to their
-    # tensors, and a filter that is set later would not be thread-safe, so the warning is triggered here.
+    # torch warns once per process about a read-only array. Memory maps are read-only, and nothing here writes to their
+    # tensors. A filter set later would not be thread-safe, so the warning is triggered here.
     warnings.simplefilter("ignore")
     torch.from_numpy(np.broadcast_to(np.zeros(1), 1))

@@ -39,8 +39,8 @@ def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, dra
 
     Raises:
         BindError: The edge type has no weights.
-        CorruptError: The number of weights is not the number of positions.
-        DataError: A weight is not finite, or negative, which only TOPK allows.
+        CorruptError: The number of weights differs from the number of positions.
+        DataError: A weight is not finite, or is negative under a method other than TOPK.
     """
     name = relation.edge.edge
     named = _column(drawing, relation)
@@ -59,7 +59,7 @@ def _open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, dra
 
 
 def _column(drawing: Drawing, relation: Relation) -> str | None:
-    """The name of the column with the weights of a relation's edges."""
+    """The name of the weight column of a relation's edges."""
     return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
 
 
@@ -116,7 +116,8 @@ class Walk:
     fanout: Fanout
     adjacency: Adjacency
     plain: bool
-    """Whether the adjacency is only a base with every position live, so that rows are located by their bounds."""
+    """Whether the adjacency consists only of a base in which every position is live, so that rows are located by their
+    bounds."""
     arrays: WalkArrays
     """The arrays that `draw_rows` reads."""
     method: int
@@ -125,7 +126,7 @@ class Walk:
     """Whether an edge may have no time, so that time bounds do not exclude a seed edge from its own tree. Set only for
     link samplers."""
     skips_zeros: bool
-    """Whether some edges have weight 0 and are left out if a hop draws a limited number of edges."""
+    """Whether some edges have weight 0 and are excluded if a hop draws a limited number of edges."""
 
     def count(self, hop: int) -> int:
         """The number of edges that a node draws at this hop."""
@@ -139,7 +140,7 @@ class Walk:
         return self.method == scores.FLOYD or (fanout == EVERY and self.method != scores.PRIORITY)
 
     def excluded_pairs(self, excluded: ExcludedEdges | None, temporal: Temporal | None) -> ExcludedPairs:
-        """The pairs that a walk must leave out.
+        """The pairs that a walk must exclude.
 
         Edges at a seed's time or later are already outside its tree's time bounds, unless the bound includes that time.
         """
@@ -156,7 +157,7 @@ class Walk:
         return ExcludedPairs(trees.size, *(inward if relation.direction == "IN" else outward))
 
     def for_one_pass(self) -> Self:
-        """The relation for one pass over all nodes. Unlike for batches, its large files are read ahead."""
+        """The relation for one pass over all nodes. Unlike in batches, its large files are read ahead."""
         arrays, rows = self.arrays, self.arrays.rows
         # If memory is scarce, these maps are advised for random access, without readahead, which a sequential pass
         # needs.
@@ -171,14 +172,14 @@ def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
     Raises:
         BindError: Two fanouts have the same key in a batch, or an edge type has no weights.
         CorruptError: A relation's rows or columns do not match its nodes.
-        DataError: Weights are not finite, or negative.
+        DataError: A weight is negative or not finite.
         ValueError: A fanout is negative and not FULL.
     """
     _check_fanouts(spec)
     # The sampling order determines the local ids, so it must not depend on the order of clauses in the statement.
     ordered = sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
     if spec.drawing.method == "FULL":
-        # FULL takes every edge. The counts of a fanout only decide whether a hop expands the relation at all.
+        # FULL takes every edge. The counts of a fanout only determine whether a hop expands the relation at all.
         ordered = [replace(fanout, counts=tuple(FULL if count else 0 for count in fanout.counts)) for fanout in ordered]
     return tuple(_open(view, spec, fanout, relation) for fanout in ordered for relation in fanout.relations)
 
@@ -189,7 +190,7 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     if adjacency.nodes != view.node_counts[relation.expands]:
         raise damaged(relation)
     weight = _open_weights(view, relation, adjacency, spec.drawing)
-    # Births limit the nodes that a tree may see, and only disjoint trees have time bounds.
+    # Birth times limit the nodes that a tree can contain, and only disjoint trees have time bounds.
     born = view.born.get(relation.reaches) if spec.disjoint else None
     if born is not None and born.size != view.node_counts[relation.reaches]:
         raise damaged(relation)
@@ -202,7 +203,7 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
 
 
 def _is_undated(time: EdgeColumn | None) -> bool:
-    """Whether any edge has no time."""
+    """Whether any edge lacks a time."""
     return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
@@ -231,7 +232,7 @@ def _arrays(
 
 
 def _method(drawing: Drawing, relation: Relation) -> int:
-    """The kernel's method for a statement's drawing."""
+    """The kernel method that implements a statement's drawing."""
     if drawing.method == "UNIFORM" and drawing.weighted:
         return scores.SHARES if drawing.replace else scores.RACE
     if drawing.method == "UNIFORM" and drawing.replace:
