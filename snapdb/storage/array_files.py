@@ -184,7 +184,7 @@ def _of_groups() -> Iterator[_GroupMemory]:
 def _of_branch(root: Path, path: str, files: _Files) -> Iterator[_GroupMemory]:
     """The limit and the free bytes of a group and its parents.
 
-    A container may see its group as the root, so some parents may be missing.
+    A container may see its own group as the root, so some parents may be missing.
     """
     inside = PurePosixPath(path)
     for place in (inside, *inside.parents):
@@ -301,7 +301,7 @@ def in_order(array: Array) -> Array:
         return array
     try:
         fresh = np.memmap(place.file, place.dtype, "r", place.offset, place.shape)
-    except (OSError, ValueError):  # the file was removed, but the existing map stays valid
+    except (OSError, ValueError):  # the file was removed, but the existing map remains valid
         return array
     base: object = fresh.base
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_SEQUENTIAL"):

@@ -114,7 +114,7 @@ class MeteredDisk(Disk):
         self._lock = threading.Lock()
 
     def taken(self) -> int:
-        """The bytes of the files written since the last call."""
+        """The total size in bytes of the files written since the last call."""
         with self._lock:
             sizes, self._sizes = self._sizes, {}
         return sum(sizes.values())

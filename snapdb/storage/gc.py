@@ -83,7 +83,7 @@ def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[Orph
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, or of all files in a directory. 0 if it does not exist."""
+    """The size in bytes of a file, or of all files in a directory. 0 if the path does not exist."""
     return _bytes(_stats(path))
 
 
@@ -97,7 +97,7 @@ def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
 
 
 def _bytes(stats: Iterable[os.stat_result]) -> int:
-    """The bytes of files. Directories do not count."""
+    """The total size of files in bytes, excluding directories."""
     return sum(s.st_size for s in stats if not stat.S_ISDIR(s.st_mode))
 
 
@@ -112,7 +112,7 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
 
 
 def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
-    """Every file or published directory of the database, including staging directories and spills of dead processes."""
+    """Every file or published directory in the database, including staging directories and spills of dead processes."""
     for folder, depth in _DEPTHS.items():
         yield from _files(db_dir.path / folder) if depth is None else _at_depth(db_dir.path / folder, depth)
     for path in _children(db_dir.path):

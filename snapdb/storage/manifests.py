@@ -198,7 +198,7 @@ def _unread(path: Path, error: Exception) -> DatabaseError:
 
 
 def directory_bytes(directory: Path) -> int:
-    """The bytes of the files in a published directory."""
+    """The total size in bytes of the files in a published directory."""
     return sum(path.stat().st_size for path in directory.iterdir())
 
 

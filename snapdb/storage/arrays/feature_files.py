@@ -263,7 +263,7 @@ def read_sparse(directory: Path, feature: str) -> Csr:
     """The arrays of a sparse feature, memory-mapped.
 
     Raises:
-        CorruptError: An array is missing, or its dtype or length does not match the others. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the other arrays. Values are not read.
     """
     csr = Csr(*(map_array(csr_path(directory, feature, name)) for name in _ARRAYS))
     fits = (
@@ -483,7 +483,7 @@ def write_features(
 ) -> Metadata:
     """Write an array [count, width] per feature and return their metadata. Run `check_features` first.
 
-    A sparse feature becomes three CSR arrays. Features with a history are left out (see `write_history`).
+    A sparse feature becomes three CSR arrays. Features with a history are excluded (see `write_history`).
     """
     facts = measure_features(session, source, specs, growth)
     _fill_features(session, source, specs, facts, _Slots(source.count), directory)

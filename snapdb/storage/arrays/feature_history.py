@@ -102,7 +102,7 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
     """The arrays that `write_history` wrote, memory-mapped.
 
     Raises:
-        CorruptError: An array is missing, or its dtype or length does not match the others. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the other arrays. Values are not read.
     """
     files = ("indptr.npy", "time.npy", f"feature-{name}.npy")
     arrays = HistoryArrays(*(map_array(directory / file) for file in files))

@@ -176,7 +176,7 @@ def fill_value(dtype: str, default: float | None) -> Any:
 def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> Array:
     """The flattened numbers of an Arrow array of `FeatureColumn.value`, in the dtype. NULL and NaN become the DEFAULT.
 
-    Rows whose whole list is NULL are left out.
+    Rows whose list is NULL are excluded.
     """
     flat = values.flatten() if part.is_list else values
     fill = fill_value(part.dtype, default)

@@ -124,7 +124,7 @@ class _RowSort:
     """An external radix sort that receives edges in chunks and returns their rows by bucket."""
 
     def __init__(self, shape: _RowShape, memory: int, folder: Path | None = None) -> None:
-        """Keep chunks in memory up to `memory` bytes, and the rest in an unnamed file in `folder`."""
+        """Keep chunks in memory up to `memory` bytes, and all further chunks in an unnamed file in `folder`."""
         self._shape = shape
         self._free = memory
         self._folder = folder
@@ -486,7 +486,7 @@ def read_rows(directory: Path) -> AdjacencyRows:
     """The arrays that `AdjacencyRows.write` or `build_rows` wrote, memory-mapped.
 
     Raises:
-        CorruptError: An array is missing, or its dtype or length does not match the others. Values are not read.
+        CorruptError: An array is missing, or its dtype or length does not match the other arrays. Values are not read.
     """
     paths = {name: directory / f"{name}.npy" for name in _ARRAYS}
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in paths.items()}

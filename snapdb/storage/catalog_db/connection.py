@@ -193,7 +193,7 @@ class CatalogDb:
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.DatabaseError:
-            return  # the commits stay in the log, and the next writer tries again
+            return  # the commits remain in the log, and the next writer retries
         finally:
             self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE * 1000:.0f}")
 

@@ -238,7 +238,7 @@ _SEVENTH = """
 
 
 def _read_logs(connection: Connection) -> None:
-    """Record the exports and replaced tasks that the logs of format 6 mention. The logs stay unchanged."""
+    """Record the exports and replaced tasks that the logs of format 6 mention. The logs remain unchanged."""
     rows = connection.execute("SELECT task, run, attempt, log FROM runs WHERE log <> ''").fetchall()
     for task, run, attempt, log in rows:
         if _REPLACED in log.splitlines():

@@ -23,8 +23,8 @@ _OLD = """
     DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
     AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
 """
-"""Deletes old runs, except runs that are running or wait for a retry (after 10,000 missed ones), and the last
-successful run, from which changes are counted."""
+"""Deletes old runs, except the last successful run, from which changes are counted, and runs that are active or wait
+for a retry (after 10,000 missed ones)."""
 _LOOSE = """
     DELETE FROM exports WHERE task = ?1 AND run <= ?2
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
@@ -204,15 +204,15 @@ class RunRows:
         self._change(run, change, state, ended, rows, bytes, error, log, retry)
 
     def forget(self, run: TaskRun) -> None:
-        """Delete the row of a run whose condition did not hold. Raises the same errors as `end`."""
+        """Delete the row of a run whose condition was not met. Raises the same errors as `end`."""
         self._change(run, "DELETE FROM runs")
 
     def note(self, run: TaskRun, line: str) -> None:
-        """Add a line to the log of a running run. Raises the same errors as `end`."""
+        """Add a line to the log of an active run. Raises the same errors as `end`."""
         self._change(run, "UPDATE runs SET log = log || ?", f"{line}\n")
 
     def note_export(self, run: TaskRun, export: RunExport) -> None:
-        """Record a folder that a running run is about to publish. Raises the same errors as `end`."""
+        """Record a folder that an active run is about to publish. Raises the same errors as `end`."""
         # This changes nothing, but raises an error if the run was given up. Its export must then not be recorded.
         self._change(run, "UPDATE runs SET holder = holder")
         row = (*_key(run), export.statement, export.path, export.sha256)
@@ -237,7 +237,7 @@ class RunRows:
         return map(_run, self.connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
     def waiting(self) -> list[TaskRun]:
-        """Failed attempts that wait for a retry, by the time at which they are due."""
+        """Failed attempts that wait for a retry, ordered by due time."""
         return [
             _run(row) for row in self.connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()
         ]
@@ -249,7 +249,7 @@ class RunRows:
         return None if row is None else _run(row)
 
     def _change(self, run: TaskRun, change: str, *values: object) -> None:
-        """Change the row of a running run. Raises CommitConflict if the run was given up."""
+        """Change the row of an active run. Raises CommitConflict if the run was given up."""
         if not self.connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
             raise _lost(run)
 

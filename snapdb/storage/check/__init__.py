@@ -1,6 +1,6 @@
 """Checks of all stored data against the recorded sizes and hashes, and backups, which are checked too.
 
-Its names are imported on first use (PEP 562), because most statements check nothing.
+Its names are imported on first use (PEP 562), because most statements do not need them.
 """
 
 from typing import TYPE_CHECKING

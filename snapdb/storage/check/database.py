@@ -360,7 +360,7 @@ def _tasks(contents: Contents) -> Iterator[str]:
 
 
 def _runs(contents: Contents) -> Iterator[str]:
-    """Attempts of versions that never existed, or with a state that contradicts their times."""
+    """Attempts whose version never existed, or whose state contradicts their times."""
     head = max((r["version"] for r in contents["versions"]), default=0)
     for row in contents["runs"]:
         attempt = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
@@ -401,7 +401,7 @@ def _exports(contents: Contents) -> Iterator[str]:
 
 
 def _leader(contents: Contents) -> Iterator[str]:
-    """The lease, if it cannot be read."""
+    """A lease that cannot be read."""
     for row in contents["leader"]:
         if not all(is_sound(int, row[name]) for name in ("beat", "pid", "since")):
             yield "cannot read the leader of tasks"

@@ -233,7 +233,7 @@ def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None
     Raises:
         CommitConflict: A requirement of a change no longer holds. Nothing was changed. With code 'ids-moved', keys need
             new ids. With 'deletes-moved', rows must be compared with rows that other commits removed.
-        BindError: The name of a table was taken concurrently.
+        BindError: A table name was taken concurrently.
     """
     by = author()
     with catalog_db.writing(publishes=True) as connection:
@@ -327,7 +327,7 @@ class _CommitApplier:
 
         Raises:
             CommitConflict: A requirement no longer holds.
-            BindError: The name of a table was taken concurrently.
+            BindError: A table name was taken concurrently.
         """
         match change:
             case AddTable():

@@ -191,7 +191,7 @@ def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[_Me
 
 
 def _worth(run: list[_Member]) -> list[tuple[_Member, ...]]:
-    """The run if it has two or more files, else nothing."""
+    """The run if it has two or more files, otherwise nothing."""
     return [tuple(run)] if len(run) > 1 else []
 
 
