@@ -124,7 +124,7 @@ class Layout(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The nodes whose rows of one kind a cache holds: drawn rows of a table, or whole rows if `table` is None."""
+    """The nodes for which a cache holds rows of one kind: drawn rows of a table, or whole rows if `table` is None."""
 
     walk: Walk
     table: RowTable | None

@@ -71,7 +71,7 @@ class TorchBackend:
 
 @dataclass(slots=True)
 class _Numbered:
-    """The nodes of one vertex type in a batch. The position of a node is its local id."""
+    """The nodes of one vertex type in a batch. A node's position is its local id."""
 
     base: int
     """The number of dense ids."""

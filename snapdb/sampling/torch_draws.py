@@ -83,7 +83,7 @@ def _row_words(keys: RowKeys, nodes: Tensor) -> Tensor:
 
 
 def _turned(now: np.uint64, later: np.uint64, turns: np.uint64, share: np.uint64, nodes: Tensor) -> Tensor:
-    """[nodes] the key `later` for nodes in the next round, and `now` for the others."""
+    """[nodes] the key `later` for nodes in the next round, and `now` for all other nodes."""
     turned = shifted(fold(_word(turns), nodes), 32) + int(share) >= 1 << 32
     return torch.where(turned, _word(later), _word(now))
 
@@ -187,7 +187,7 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
 
 
 def _chances(walk: TorchWalk, picks: int, eligible: Eligible, rows: _Rows, held: Tensor, delivered: Tensor) -> Tensor:
-    """The probability of each drawn edge, given the scores of the others."""
+    """The probability of each drawn edge, given the scores of all other edges."""
     assert rows.bounds is not None
     assert rows.at is not None
     fanout, degrees = delivered.shape[1], eligible.degrees.to(torch.float64)

@@ -123,7 +123,7 @@ class Walk:
     method: int
     """The method of `draw_rows`."""
     undated: bool
-    """Whether an edge may have no time, so that time bounds do not exclude a seed edge from its own tree. Set only for
+    """Whether an edge can lack a time, so that time bounds do not exclude a seed edge from its own tree. Set only for
     link samplers."""
     skips_zeros: bool
     """Whether some edges have weight 0 and are excluded if a hop draws a limited number of edges."""
