@@ -20,7 +20,7 @@ from snapdb.types.sampling import ZeroWeight
 
 
 class RelationWalk(Protocol):
-    """One relation as a back end samples it hop by hop."""
+    """One relation, prepared by a back end for sampling hop by hop."""
 
     @property
     def relation(self) -> Relation: ...
@@ -72,7 +72,7 @@ class _PartialSubgraph(Protocol):
 
 
 class SamplerBackend(Protocol):
-    """Opened relations and the code that draws their edges. Threads share it."""
+    """Opened relations and the code that draws their edges. Threads can share it."""
 
     @property
     def name(self) -> Backend: ...
@@ -94,7 +94,7 @@ class SamplerBackend(Protocol):
 
 
 class NeighborSampler:
-    """Samples the neighbourhoods of seeds in one snapshot. Threads share it, each with its own scratch memory.
+    """Samples the neighbourhoods of seeds in one snapshot. Threads can share it, each with separate scratch memory.
 
     A batch is a pure function of the statement, the batch number and the input.
     """

@@ -12,7 +12,7 @@ from snapdb.kernels.draw.relabel import LocalIds, TreeLocalIds, enter_again, rel
 from snapdb.kernels.draw.scores import Candidates
 
 _LIMIT = 2**31 - 1
-"""The greatest stamp. Stamps are int32, which halves the size of the map that every sampled edge accesses at random."""
+"""The largest stamp. Stamps are int32, which halves the size of the map that every sampled edge accesses at random."""
 
 
 class _Nodes:
@@ -30,7 +30,7 @@ class _Nodes:
         return Frontier(self.nodes, self.trees)
 
     def start(self) -> None:
-        """Forget the last batch in O(1): its stamps are less than the new first stamp."""
+        """Discard the last batch in O(1): its stamps are less than the new first stamp."""
         self.first_stamp += self.count
         self.count = 0
 
@@ -197,7 +197,7 @@ class Scratch:
         self.draft = Draft(weighted=weighted)
 
     def start(self) -> None:
-        """Forget the last batch."""
+        """Discard the last batch."""
         self.draft.reads[:] = 0
         for nodes in self.nodes.values():
             nodes.start()

@@ -115,7 +115,7 @@ def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
 
 # Seed expansion: the seeds of a batch, the ends and negatives of seed edges, and the excluded edges.
 class SeedExpansion:
-    """The expansion of a seed set's batches into sampler inputs. It has no state, so threads share it."""
+    """The expansion of a seed set's batches into sampler inputs. It has no state, so threads can share it."""
 
     def __init__(self, view: GraphView, spec: SampleSpec, seeds: Seeds) -> None:
         """Open the adjacencies that negatives are drawn from, if the statement draws any.
@@ -217,7 +217,7 @@ class _Candidates:
 
 
 class _NegativeDraws:
-    """Draws the negatives of seed edges. It has no state, so threads share it."""
+    """Draws the negatives of seed edges. It has no state, so threads can share it."""
 
     def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
         """Open the known edges of sources.

@@ -141,6 +141,6 @@ class Subgraph:
 
 
 def vertex_input(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> SamplerInput:
-    """The input of vertices as seeds, each the root of its own tree. Ordinals default to 0, 1, …"""
+    """The input for vertex seeds, each of which is the root of a separate tree. Ordinals default to 0, 1, …"""
     places = np.arange(ids.size, dtype=np.int64)
     return SamplerInput((SeedGroup(kind, ids, places),), places if ordinals is None else ordinals, times)

@@ -35,11 +35,11 @@ class Limits(NamedTuple):
     """The time bounds of each disjoint tree, which follow from the seeds' times."""
 
     low: Tensor
-    """[trees] the lower bound of the time of edges without an end, inclusive."""
+    """[trees] the inclusive lower time bound of edges without an end time."""
     high: Tensor
-    """[trees] the upper bound of the time of edges and of the birth of neighbours, exclusive."""
+    """[trees] the exclusive upper bound of edge times and neighbour birth times."""
     after: Tensor
-    """[trees] edges with an end must end after this."""
+    """[trees] edges with an end time must end after this time."""
     since: Tensor
     """[trees] the time from which the tree's own pairs are excluded."""
     ordinals: Tensor
@@ -202,7 +202,7 @@ def eligible_edges(
 
 
 def eligible_by_weight(walk: TorchWalk, eligible: Eligible, which: Tensor) -> Eligible:
-    """The edges of `eligible` without those of weight 0 in the rows of `which`."""
+    """The edges of `eligible`, except edges of weight 0 in the rows of `which`."""
     if walk.weight is None:
         return eligible
     rows, slots = spread(torch.where(which, eligible.degrees, 0))

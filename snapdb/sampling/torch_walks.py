@@ -20,7 +20,8 @@ from snapdb.types import Fanout, Relation, SampleSpec
 
 @dataclass(frozen=True, slots=True)
 class TorchWalk:
-    """One relation as a torch sampler walks it. Columns are indexed by position, and are None if no draw reads them."""
+    """One relation, prepared for a torch sampler. Columns are indexed by position, and are None if no draw reads
+    them."""
 
     walk: Walk
     """The walk over the flat rows, in host memory."""

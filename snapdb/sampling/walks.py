@@ -1,4 +1,4 @@
-"""Relations as a sampler walks them: opened and checked once, as the arrays that kernels read."""
+"""Relations prepared for sampling: opened and checked once, as the arrays that kernels read."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One relation as a sampler walks it, hop by hop."""
+    """One relation, prepared for sampling hop by hop."""
 
     relation: Relation
     fanout: Fanout
