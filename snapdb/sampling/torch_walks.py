@@ -20,8 +20,7 @@ from snapdb.types import Fanout, Relation, SampleSpec
 
 @dataclass(frozen=True, slots=True)
 class TorchWalk:
-    """One relation, prepared for a torch sampler. Columns are indexed by position, and are None if no draw reads
-    them."""
+    """One relation, prepared for a torch sampler. Columns are indexed by position, or None if no draw reads them."""
 
     walk: Walk
     """The walk over the flat rows, in host memory."""
