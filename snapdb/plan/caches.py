@@ -1,4 +1,4 @@
-"""Caches: CREATE CACHE and REFRESH CACHE."""
+"""Plans of CREATE CACHE and REFRESH CACHE."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from snapdb.types import Cache, Sampler
 
 @dataclass(frozen=True, slots=True)
 class CreateCachePlan(Plan):
-    """CREATE CACHE: cache the rows of a sampler in memory or on disk."""
+    """CREATE CACHE: cache a sampler's rows in memory or on disk."""
 
     cache: Cache
     """The cache to create, without an id."""
@@ -25,7 +25,7 @@ class CreateCachePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class RefreshCachePlan(Plan):
-    """REFRESH CACHE: resample the rows of a sampler as its next generation."""
+    """REFRESH CACHE: resample a sampler's rows as its next generation."""
 
     cache: Cache
     sampler: Sampler
@@ -39,7 +39,7 @@ class RefreshCachePlan(Plan):
 
 
 def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
-    """Bind the cache of a sampler. By default, it is in memory and large enough for all rows."""
+    """Bind a sampler's cache. By default, it is in memory and large enough for all rows."""
     name, room = statement.name, statement.room
     existing = context.catalog.caches.get(name.text.lower())
     if (there := check_own(statement, "cache", existing)) is not None:
@@ -57,7 +57,7 @@ def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
 
 
 def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
-    """Bind the cache and its sampler, whose rows get the next generation."""
+    """Bind the cache and its sampler, which advances to the next generation."""
     cache = find_named(context.catalog.cache, statement.name)
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)
 

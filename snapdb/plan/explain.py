@@ -20,14 +20,14 @@ class ExplainPlan(Plan):
 
     plan: Plan
     text: str
-    """The text of the statement."""
+    """The statement text."""
     analyze: bool
     """Whether to run and measure the plan."""
     json: bool
     bound: Plan | None = None
     """The plan before the rules, or None if no rules were applied."""
     rules: tuple[str, ...] = ()
-    """The names of the rules that changed the plan, in the order of execution."""
+    """The names of the rules that changed the plan, in execution order."""
 
     def is_read(self) -> bool:
         return not self.analyze or self.plan.is_read()
@@ -36,7 +36,7 @@ class ExplainPlan(Plan):
         return self.plan.fits_transaction()
 
     def optimized(self, rules: Sequence[Rule]) -> ExplainPlan:
-        """Return a copy with the inner plan optimized, the bound plan, and the names of the rules that changed it."""
+        """Return a copy with the optimized inner plan, the bound plan, and the names of the rules that changed it."""
         if isinstance(self.plan, ExplainPlan):
             return replace(self, bound=self.plan, plan=self.plan.optimized(rules))
         optimized, names = self.plan, []
@@ -52,7 +52,7 @@ class ExplainPlan(Plan):
 
 
 def _bind_explain(statement: Explain, context: BindContext) -> ExplainPlan:
-    """Bind the explained statement, and record the format of the output."""
+    """Bind the explained statement, and record the output format."""
     inner = statement.statement
     if isinstance(inner, RefreshSnapshot) and inner.dry_run:
         raise BindError(

@@ -1,4 +1,4 @@
-"""Exports: COPY of rows to a file, and of snapshots and batches to directories."""
+"""Plans of COPY … TO, which writes rows to a file, and snapshots and batches to directories."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _FILE_OPTIONS: dict[FileFormat, tuple[str, ...]] = {
     "jsonl": _JSON_OPTIONS,
     "arrow": (),
 }
-"""The options of each format. DuckDB's writers accept them under these names or those of `_DUCKDB_NAMES`."""
+"""The options of each format. DuckDB's writers accept them under these names or those in `_DUCKDB_NAMES`."""
 _DUCKDB_NAMES = {"nullstr": "null", "delimiter": "delim", "sep": "delim"}
 _WRITERS: dict[FileFormat, str] = {
     "parquet": "FORMAT parquet",
@@ -92,7 +92,7 @@ _FOLDER_OPTIONS = frozenset(
         "write_partition_columns",
     }
 )
-"""The options of DuckDB's COPY that would write a directory of files."""
+"""DuckDB's COPY options that would write a directory of files."""
 _COPY_SNAPSHOT = "COPY SNAPSHOT … TO"
 _SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
 _SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
@@ -117,7 +117,7 @@ class CopyToPlan(Plan):
     """The span of the path."""
     format: FileFormat
     writer: str
-    """The options of DuckDB's COPY in parentheses. The text is empty if DuckDB does not write the file."""
+    """The options for DuckDB's COPY in parentheses, or an empty string if DuckDB does not write the file."""
 
     def source(self) -> BoundQuery | None:
         return self.query
@@ -140,7 +140,7 @@ class CopySnapshotPlan(Plan):
     splits: Mapping[str, str]
     """Vertex type → the column whose values become masks, for the types that have such a column."""
     split_said: bool
-    """Whether the statement names the column. Values that cannot be used are then an error."""
+    """Whether the statement names the column. If it does, unusable values are an error."""
     overwrite: bool
     """Whether to replace an earlier export at the path."""
 
@@ -186,7 +186,7 @@ def _bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
 
 
 def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
-    """Bind the rows of a query, of a table at a version, or of an element of a snapshot."""
+    """Bind the rows of a query, a table at a version, or a snapshot element."""
     if statement.query is not None:
         return context.bind_query(statement.query)
     assert statement.table is not None, "the parser wants one of them"
@@ -211,7 +211,7 @@ def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
 
 
 def _snapshot_element(context: BindContext, name: Name, element_name: Name) -> tuple[str, Names]:
-    """Return an element of a snapshot, or a system table, as a qualified SQL name with the views that it needs."""
+    """Return a snapshot element or a system table as a qualified SQL name with the views it needs."""
     if name.text.lower() == SCHEMA:
         return _system_table(context, element_name)
     snapshot = find_named(context.catalog.snapshot, name)
@@ -250,7 +250,7 @@ def _chosen_columns(statement: CopyTo, context: BindContext, source: str, names:
 
 
 def _file_format(statement: CopyTo) -> FileFormat:
-    """Return the format, from FORMAT or the file name extension. The default is Parquet."""
+    """Return the format from FORMAT or the file name extension. The default is Parquet."""
     option = next((value for name, value in statement.options if name.text.lower() == "format"), None)
     place = next((name.span for name, _ in statement.options if name.text.lower() == "format"), statement.path_span)
     if option is None:
@@ -276,7 +276,7 @@ def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
         option = name.text.lower()
         if option != "format" and option not in _FILE_OPTIONS[format_]:
             raise _unknown_option(name, format_)
-        # NULLSTR and NULL, or SEP and DELIM, set the same option of DuckDB, so both together are a duplicate.
+        # NULLSTR and NULL set the same DuckDB option, as do SEP and DELIM, so specifying both is a duplicate.
         if (same := _DUCKDB_NAMES.get(option, option)) in options:
             raise ParseError(f"{name} is specified twice; keep one", span=name.span, code="duplicate-clause")
         options[same] = f"{same.upper()} {_option_literal(value)}"
@@ -322,12 +322,12 @@ def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> Copy
 
 
 def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | None) -> Mapping[str, str]:
-    """Return vertex type → the column of its table that assigns vertices to splits, for the types that have one."""
+    """Return the table column that assigns vertices to splits, by vertex type, for the types that have one."""
     wanted = _SPLIT if option is None else option.value.lower()
     columns = list(_shown_columns(snapshot, context))
     matches = [(element, column) for element, name, column in columns if name.lower() == wanted]
     text = {element: column.name for element, column in matches if SqlType(column.type).key_family() == "VARCHAR"}
-    # Without the option, a missing or unsuitable column only means that there are no masks.
+    # Without the option, a missing or unsuitable column is not an error: no masks are written.
     if option is None:
         return text
     if not matches:
@@ -349,7 +349,7 @@ def _split_columns(snapshot: Snapshot, context: BindContext, option: _Chosen | N
 
 
 def _shown_columns(snapshot: Snapshot, context: BindContext) -> Iterator[tuple[str, str, Column]]:
-    """Yield each column of a vertex type that the snapshot shows: the type, the shown name, and the table's column."""
+    """Yield the vertex type, shown name and table column of each vertex column in the snapshot."""
     tables = context.tables_under(snapshot)
     for vertex in snapshot.graph.vertices:
         columns = {column.name: column for column in tables[vertex.table.lower()].columns}
@@ -373,7 +373,7 @@ def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamp
 
 
 def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
-    """Raise if the number of epochs is invalid, or if SAMPLE specifies one too."""
+    """Raise if the number of epochs is invalid, or if SAMPLE also specifies one."""
     if epochs.value < 1:
         raise BindError(f"EPOCHS must be at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
     if statement.sample.clauses.epochs is not None:
@@ -383,7 +383,7 @@ def _check_epochs(statement: CopySampleTo, epochs: _Chosen) -> None:
 
 
 class _Chosen(NamedTuple):
-    """The value and span of an option."""
+    """An option's value and span."""
 
     value: Any
     span: Span
@@ -392,10 +392,10 @@ class _Chosen(NamedTuple):
 def _export_options(
     statement: str, copy: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
 ) -> dict[str, _Chosen]:
-    """Return the options of a statement by lower-case name.
+    """Return a statement's options by lower-case name.
 
     Args:
-        statement: The name of the statement for messages.
+        statement: The statement name for messages.
         copy: The statement.
         kinds: The Python type of each known option.
 
@@ -420,7 +420,7 @@ def _export_options(
 
 
 def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Collection[str]) -> str:
-    """Return the value of FORMAT, or else the first known format.
+    """Return the value of FORMAT, or the first known format by default.
 
     Raises:
         BindError: The format is unknown.

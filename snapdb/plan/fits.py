@@ -1,4 +1,4 @@
-"""The roles that column types can have in a graph, and checks of whether tables still fit a graph."""
+"""The roles of column types in a graph, and checks that tables still fit a graph."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _NUMBERS = (*_INTEGERS, *(f"U{t}" for t in _INTEGERS), "FLOAT", "DOUBLE")
 
 
 class SqlType(NamedTuple):
-    """DuckDB's name of a column type, with tests for the roles that such a column can have in a graph."""
+    """DuckDB's name for a column type, with tests for the roles such a column can have in a graph."""
 
     name: str
 
@@ -37,7 +37,10 @@ class SqlType(NamedTuple):
         return self.key_family() in _KEYS or (self.name.startswith("DECIMAL") and "[" not in self.name)
 
     def is_event_time(self) -> bool:
-        """Return whether it can be an event time: timestamp, date or integer. Nanoseconds and floats lose bits."""
+        """Return whether the type can be an event time: a timestamp, date or integer.
+
+        Timestamps in nanoseconds and floats would lose precision.
+        """
         family = self.key_family()
         return family in ("integer", "DATE") or (family == "TIMESTAMP" and self.name != "TIMESTAMP_NS")
 
@@ -50,7 +53,7 @@ class SqlType(NamedTuple):
         return "integer" if self.key_family() == "integer" else "timestamp"
 
     def is_indices(self) -> bool:
-        """Return whether it can be the indices of a sparse feature: a list or array of integers.
+        """Return whether the type can hold the indices of a sparse feature: a list or array of integers.
 
         >>> SqlType("INTEGER[]").is_indices(), SqlType("INTEGER").is_indices(), SqlType("FLOAT[3]").is_indices()
         (True, False, False)
@@ -58,19 +61,19 @@ class SqlType(NamedTuple):
         return self.is_values() and SqlType(self.name.partition("[")[0]).key_family() == "integer"
 
     def is_feature(self) -> bool:
-        """Return whether it can be a feature: a number, a boolean, or a list or array of them."""
+        """Return whether the type can be a feature: a number, a boolean, or a list or array of them."""
         return is_feature_type(self.name)
 
     def is_values(self) -> bool:
-        """Return whether it can be the values of a sparse feature: a list or array of numbers."""
+        """Return whether the type can hold the values of a sparse feature: a list or array of numbers."""
         return "[" in self.name and self.is_feature()
 
     def is_weight(self) -> bool:
-        """Return whether it can be a weight, which must be a number."""
+        """Return whether the type can be a weight, which must be a number."""
         return self.name in _NUMBERS or (self.name.startswith("DECIMAL") and "[" not in self.name)
 
     def is_seed_value(self) -> bool:
-        """Return whether it can be a further seed column: a number, a boolean, or an array of them with a fixed length.
+        """Return whether the type can be an additional seed column: a number, boolean, or fixed-length array of them.
 
         >>> SqlType("BOOLEAN").is_seed_value(), SqlType("FLOAT[3]").is_seed_value(), SqlType("FLOAT[]").is_seed_value()
         (True, True, False)
@@ -78,22 +81,22 @@ class SqlType(NamedTuple):
         return self.is_feature() and not self.name.endswith("[]")
 
     def is_target(self) -> bool:
-        """Return whether it can be a target: a number, a boolean or a string."""
+        """Return whether the type can be a target: a number, a boolean or a string."""
         return self.is_weight() or self.key_family() in ("VARCHAR", "BOOLEAN")
 
     def is_text(self) -> bool:
-        """Return whether it is a string type. A target encodes strings as class codes."""
+        """Return whether the type is a string type. A target encodes strings as class codes."""
         return self.key_family() == "VARCHAR"
 
 
 _Role = tuple[str, str, Callable[[SqlType], bool]]
-"""The name of a column, its role in the graph, and the test of whether a type can have that role."""
+"""A column's name, its role in the graph, and the test for whether a type can have that role."""
 
 
 def graph_times(
     graph: PropertyGraph, tables: Mapping[str, Table], *, elements: bool = True, histories: bool = True
 ) -> list[tuple[str, str, TimeUnit]]:
-    """Return every event time of a graph: its element, table and unit. Edges are first, and histories last."""
+    """Return the element, table and unit of each event time in a graph, edges first and histories last."""
     times = [(e.name, e.table, e.event_time) for e in graph.edges if elements]
     times += [(v.name, v.table, v.event_time) for v in graph.vertices if elements]
     for element in graph.elements if histories else ():
@@ -109,7 +112,7 @@ def graph_times(
 
 
 def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
-    """Yield a clause for each reason why the tables (by lower-case name) do not fit the graph."""
+    """Yield one clause for each reason why the tables (by lower-case name) do not fit the graph."""
     for element in graph.elements:
         table = tables.get(element.table.lower())
         if table is None:

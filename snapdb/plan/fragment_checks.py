@@ -1,4 +1,4 @@
-"""Checks of embedded SQL: it must be deterministic, and must not read the database's own files."""
+"""Checks that embedded SQL is deterministic and does not read the database's own files."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _MARKED = re.compile(r"[*?[]")
 _LOCAL = re.compile(r"file:(//(localhost)?)?")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _DEEPEST = 8
-"""The maximum depth of queries nested in `query('…')` that are checked."""
+"""The maximum nesting depth of `query('…')` that is checked."""
 
 
 def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
@@ -94,7 +94,7 @@ def check_foreign(
         tokens: The tokens of the text.
         start: The index of the query's first character in the statement's text.
         parameters: The parameters of the query, by name or by position.
-        depth: The number of queries in which this one is nested.
+        depth: The nesting depth of the query.
 
     Raises:
         InputError: The query opens such a file. The error has the span of the path.
@@ -156,7 +156,7 @@ def _flat(value: Any) -> Iterator[str]:
 
 
 def _leads_into(path: str, own: str) -> bool:
-    """Return whether a path, glob or directory refers to a file in the directory `own`, following links."""
+    """Return whether a path, glob or directory refers to a file in the directory `own` after following links."""
     # DuckDB would open the real files, so links are resolved, and globs are matched against real names.
     local = _LOCAL.match(path)
     if "\0" in path or (local is None and _URL.match(path)):

@@ -182,7 +182,7 @@ def _classes(table: Table, target: str | None, clause: Spanned[tuple[str, ...]] 
 
 
 def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
-    """Return the columns of event times and of ends, which must have the same unit."""
+    """Return the event-time and end-time columns, which must have the same unit."""
     if clause is None:
         return ()
     columns = [find_event_time(table, name) for name in clause.columns]
@@ -206,7 +206,7 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
 
 
 def _check_histories(context: BindContext, statement: CreateGraph, graph: PropertyGraph) -> None:
-    """Raise unless the times of histories have the unit of the graph's event times."""
+    """Raise unless history times have the same unit as the graph's event times."""
     known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
     for vertex in statement.vertices:
         for history in (clause.history for clause in vertex.features if clause.history is not None):
@@ -251,9 +251,9 @@ def _bind_features(
 
     Args:
         context: The context of the statement.
-        table: The table of the element.
+        table: The element's table.
         clauses: The items of FEATURES.
-        standard: The default name of a feature.
+        standard: The default feature name.
         key: The key of the vertex type, to which histories refer, or None for an edge type.
     """
     features: dict[str, FeatureSpec] = {}
@@ -285,7 +285,7 @@ def _spec(
 def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> FeatureSpec:
     """Combine two items with the same name into one feature."""
     place = clause.columns[0].span
-    # Names differ only in case here, and a feature's name is case-sensitive as an attribute of a batch.
+    # The names can differ only in case here, but feature names are case-sensitive as batch attributes.
     if before.name != spec.name:
         raise BindError(
             f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or rename one',
@@ -412,7 +412,7 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
 def _history(
     context: BindContext, own: Table, clause: HistoryClause, key: Sequence[Column] | None
 ) -> tuple[Table, FeatureHistory]:
-    """Return the table of a feature's history, with the columns that refer to the vertices."""
+    """Return a feature's history table, with the columns that refer to the vertices."""
     if key is None:
         raise BindError(
             "FROM is supported only for features of vertices; store features of an edge in its own row",
@@ -439,7 +439,7 @@ def _history(
 
 
 def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
-    """Return the columns of a vertex's KEY. Without KEY, the columns to which all edges refer."""
+    """Return a vertex's KEY columns. Without KEY, return the columns to which all edges refer."""
     if clause.key:
         return clause.key
     name = clause.alias or clause.table
@@ -527,7 +527,7 @@ def _bind_end(
 
 
 def _same_name(table: Table, column: str, vertex: Name) -> Name:
-    """Return the edge table's column with the name of a key column, with the span of the vertex."""
+    """Return the edge table's column with the same name as a key column. Its span is that of the vertex."""
     if table.column(column) is None:
         raise BindError(
             f'column "{column}", the key of {vertex}, does not exist in table {table.name}; write KEY (columns) '
@@ -539,7 +539,7 @@ def _same_name(table: Table, column: str, vertex: Name) -> Name:
 
 
 def _key_column(table: Table, name: Name) -> Column:
-    """Return the column of that name. Raises BindError if it cannot be a key."""
+    """Return the column with that name. Raises BindError if it cannot be a key."""
     column = find_column(table, name)
     if not SqlType(column.type).is_key():
         raise BindError(
@@ -552,7 +552,7 @@ def _key_column(table: Table, name: Name) -> Column:
 
 
 def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
-    """Return the labels of an element, or none if its own name is its only label."""
+    """Return an element's labels, or an empty tuple if its own name is its only label."""
     own = clause.alias or clause.table
     labels: list[str] = []
     for label in clause.labels:
@@ -576,7 +576,7 @@ def _bind_properties(table: Table, clause: VertexClause | EdgeClause) -> Propert
         excepted.append(set())  # a label without PROPERTIES includes all columns
     if not excepted:
         return Properties(named)
-    # The properties are a union, so only a column that every clause excepts is hidden.
+    # The properties are a union, so a column is hidden only if every clause excludes it.
     hidden = set.intersection(*excepted)
     if not hidden and not named:
         return None
@@ -608,7 +608,7 @@ def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: Ver
     """Raise if two properties have the same name."""
     if element.properties is None:
         return
-    # A column that ALL COLUMNS or the key shows keeps its name, which an alias of another column must not take.
+    # A column shown by ALL COLUMNS or the key keeps its name, so an alias of another column must not use that name.
     columns, plain = [c.name for c in table.columns], replace(element.properties, named=())
     owners = {name.lower(): column for column, name in plain.shown(columns, element.needed)}
     clauses = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]

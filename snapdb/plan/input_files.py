@@ -14,9 +14,9 @@ from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 
 _NAMED_FILES = 5
-"""The maximum number of files that a message names. The others are counted."""
+"""The maximum number of files that a message names. It only counts the remaining ones."""
 _WORTH = 8 << 20
-"""The minimum size in bytes for copying a file as a segment. Smaller files are better rewritten into one file."""
+"""The minimum size in bytes for copying a file as a segment. It is better to merge smaller files into one."""
 
 
 class File(NamedTuple):
@@ -24,16 +24,16 @@ class File(NamedTuple):
 
     format: str
     headed: bool
-    """Whether the option HEADER is set, so that the first line contains the column names."""
+    """Whether the HEADER option is set, which means that the first line contains the column names."""
     options: str
     """The other options, in the syntax of DuckDB's reader."""
     table: Table
     wanted: Sequence[str]
-    """The columns of the table to fill."""
+    """The table columns to fill."""
 
 
 class Matched(NamedTuple):
-    """How to read a file so that it returns the wanted columns. Files with equal values can share one reader."""
+    """How to read the wanted columns from a file. Files with equal values can share one reader."""
 
     select: str
     reader: str
@@ -43,7 +43,7 @@ class Matched(NamedTuple):
     """The types of all columns in the file, for readers that require them."""
 
     def sql(self, path: str) -> str:
-        """Return the query over a path, glob or list of paths, which is an SQL expression."""
+        """Return the query over `path`, an SQL expression for a path, a glob or a list of paths."""
         return f"SELECT {self.select} FROM {self.reader}({path}{self.options})"
 
 
@@ -70,10 +70,10 @@ def _from_parquet(session: SqlSession, file: File, path: str, label: str) -> Mat
 
 
 def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matched:
-    """Match the keys of JSON objects, which are one per line or in an array. A missing key is NULL."""
+    """Match the keys of JSON objects, one per line or in an array. The value of a missing key is NULL."""
     table = file.table
     names = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.options})")}
-    # DuckDB returns values that are not objects as a single column with the name json.
+    # DuckDB returns values that are not objects as a single column named json.
     if "json" in names and len(names) == 1 and table.column("json") is None:
         raise BindError(
             f"{label} does not contain JSON objects, whose keys are the columns of {table.name}", code="file-columns"
@@ -89,7 +89,7 @@ def _from_json(session: SqlSession, file: File, path: str, label: str) -> Matche
 def _by_name(
     file: File, label: str, names: Sequence[str], reader: str, options: str, types: tuple[str, ...] = ()
 ) -> Matched:
-    """Match columns by name, in any case and order. Exactly the wanted columns must be present."""
+    """Match columns by name, regardless of case and order. Exactly the wanted columns must be present."""
     table, wanted = file.table, file.wanted
     named = {name.lower(): name for name in names}
     if missing := [w for w in wanted if w.lower() not in named]:
@@ -108,7 +108,7 @@ def _by_name(
 
 
 def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched:
-    """Match the columns of a CSV file by name if it has a header, else by position."""
+    """Match the columns of a CSV file by name if it has a header, otherwise by position."""
     table, wanted = file.table, file.wanted
     columns = session.describe(f"SELECT * FROM read_csv({path}{file.options})")
     types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
@@ -117,7 +117,7 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
         cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}
         options = f", types = {_json_struct(cast)}{file.options}"
         return _by_name(file, label, [c.name for c in columns], "read_csv", options)
-    # DuckDB names the columns of a file without a header column0, column1 and so on, so other names are a detected
+    # Without a header, DuckDB names the columns column0, column1 and so on, so any other names are from a detected
     # header.
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in columns):
         names = ", ".join(c.name for c in columns)
@@ -138,24 +138,24 @@ def _from_csv(session: SqlSession, file: File, path: str, label: str) -> Matched
 
 
 def _json_struct(types: Mapping[str, str]) -> str:
-    """Return columns and their types as a struct, which DuckDB's readers accept."""
+    """Return columns and their types as a struct literal for DuckDB's readers."""
     return f"{{{', '.join(f'{text_literal(name)}: {text_literal(type_)}' for name, type_ in types.items())}}}"
 
 
 class NewFiles(NamedTuple):
-    """The files that a path or glob matches, in the state in which they were listed."""
+    """The files that a path or glob matches, as of the time of listing."""
 
     names: tuple[str, ...]
     """The names of the files to load, in loading order."""
     files: tuple[LoadedFile, ...]
     """The identities of these files at the time of listing."""
     unfinished: tuple[str, ...] = ()
-    """The incomplete files, each with the reason. They are left for the next run."""
+    """The incomplete files, each with the reason. The next run retries them."""
     changed: tuple[str, ...] = ()
     """The files that changed after they were loaded, each with the version that loaded it."""
 
     def notes(self) -> str:
-        """Return a note about the other files, for the end of a message.
+        """Return a note about the skipped files, to be appended to a message.
 
         >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
         '; postponed to the next run: day3.parquet (half written)'
@@ -165,7 +165,7 @@ class NewFiles(NamedTuple):
         return left + old
 
     def check_unmoved(self) -> None:
-        """Raise CommitConflict, naming the first such file, if a file to load has changed since it was listed."""
+        """Raise CommitConflict if a file to load has changed since it was listed. The error names the first one."""
         for name, file in zip(self.names, self.files, strict=True):
             if (current := stat_file(name)) != file:
                 how = "is gone" if current is None else "changed while it was read"
@@ -173,7 +173,7 @@ class NewFiles(NamedTuple):
 
 
 def find_new_files(session: SqlSession, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
-    """Return the files that a path or glob matches, sorted by name, which are complete and not yet loaded."""
+    """Return the complete, not yet loaded files that a path or glob matches, sorted by name."""
     candidates = list(_files_behind(session, context, path))
     known = loaded_files(context.store.catalog_db, table.id, (file.path for _, file in candidates))
     # Files that this transaction loads are in the catalog only after its commit.
@@ -225,14 +225,14 @@ def _is_readable(session: SqlSession, name: str) -> bool:
     try:
         session.describe(f"FROM read_parquet({file_literal(name)})")
     except SnapdbError as error:
-        if error.code in {"interrupted", "folder-not-allowed"}:  # neither concerns the content of the file
+        if error.code in {"interrupted", "folder-not-allowed"}:  # neither concerns the file's content
             raise
         return False
     return True
 
 
 def _first_names(names: Sequence[str]) -> str:
-    """Return the first few names and the number of the others.
+    """Return the first few names and the number of remaining ones.
 
     >>> _first_names(["a", "b"]), _first_names("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
@@ -242,7 +242,7 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def copyable(session: SqlSession, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the files if each of them has exactly these columns with these types, or else none."""
+    """Return the files if each of them has exactly these columns with these types, otherwise none."""
     # A copied file is not rewritten, so NOT NULL would not be checked, and a type that Parquet changes would be stored
     # wrongly.
     if not all(c.nullable and is_plain(c.type) for c in columns):

@@ -71,7 +71,7 @@ class VacuumPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class ExpirePlan(Plan):
-    """EXPIRE SNAPSHOTS by age or by number."""
+    """EXPIRE SNAPSHOTS by age or by count."""
 
     snapshots: tuple[tuple[Snapshot, str | None], ...]
     """The snapshots that the statement covers, oldest first, each with the reason to keep it, or None if it expires."""
@@ -156,7 +156,7 @@ def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan
 
 
 def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPlan:
-    """Bind the retention of one graph, which must have one, or of all graphs with a retention."""
+    """Bind the retention of one graph (which must have one) or of all graphs that have one."""
     if statement.graph is None:
         return RetainPlan(context.catalog.retentions, statement.dry_run)
     graph, retention = _find_retention(context, statement.graph)
@@ -199,7 +199,7 @@ def _bind_retention(statement: SetRetention | DropRetention, context: BindContex
 
 
 def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
-    """Return the graph of that name and its retention. Raises BindError if either does not exist."""
+    """Return the graph with that name and its retention. Raises BindError if either does not exist."""
     graph = find_named(context.catalog.graph, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
         way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
@@ -240,7 +240,7 @@ def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
 
 
 def _vacuumed(name: Name, context: BindContext) -> Table:
-    """Return the table to vacuum. Options of VACUUM in other databases are names here, which BindError explains."""
+    """Return the table to vacuum. Other databases' VACUUM options are parsed as names, which BindError explains."""
     try:
         return find_named(context.catalog.table, name)
     except BindError:

@@ -32,7 +32,7 @@ def find_named(look_up: Callable[[str], _T], name: Name) -> _T:
 
 
 def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
-    """Return the snapshot's vertex type of that name. If it does not exist, BindError suggests the nearest name."""
+    """Return the snapshot's vertex type with that name. If it does not exist, BindError suggests the nearest name."""
     if (vertex := snapshot.graph.vertex(name.text)) is None:
         known = [v.name for v in snapshot.graph.vertices]
         hint = did_you_mean(name.text, known) or f"; the snapshot has {', '.join(known)}"
@@ -47,7 +47,7 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
 
 
 def find_edge_type(context: BindContext, snapshot: Snapshot, name: Name) -> EdgeElement:
-    """Return the snapshot's edge type of that name. If it does not exist, BindError suggests the nearest name."""
+    """Return the snapshot's edge type with that name. If it does not exist, BindError suggests the nearest name."""
     if (edge := snapshot.graph.edge(name.text)) is None:
         raise BindError(_no_edge(name.text, snapshot, context), span=name.span, code="unknown-edge-type")
     return edge
@@ -69,7 +69,7 @@ def _no_edge(name: str, snapshot: Snapshot, context: BindContext) -> str:
 
 
 def find_column(table: Table, name: Name) -> Column:
-    """Return the column of that name. If it does not exist, BindError suggests the nearest name."""
+    """Return the column with that name. If it does not exist, BindError suggests the nearest name."""
     if (column := table.column(name.text)) is None:
         known = [c.name for c in table.columns]
         hint = did_you_mean(name.text, known) or f"; the table has {', '.join(known)}"
@@ -80,7 +80,7 @@ def find_column(table: Table, name: Name) -> Column:
 
 
 def find_event_time(table: Table, name: Name) -> Column:
-    """Return the column of that name. Raises BindError if its type cannot be an event time."""
+    """Return the column with that name. Raises BindError if its type cannot be an event time."""
     column = find_column(table, name)
     if not SqlType(column.type).is_event_time():
         wanted = f"CAST({column.name} AS TIMESTAMP)"
@@ -135,7 +135,7 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
 def check_own(
     statement: CreateSampler | CreateCache | CreateTask, kind: str, owner: Sampler | Cache | Task | None
 ) -> str | None:
-    """Return why IF NOT EXISTS has nothing to do if the object already exists, or else None.
+    """Return why IF NOT EXISTS does nothing if the object already exists, otherwise None.
 
     Samplers, caches and tasks each have a separate namespace.
 
@@ -166,7 +166,7 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
 
 
 def find_tag(context: BindContext, name: Name) -> Tag:
-    """Return the tag of that name. Raises BindError if it does not exist."""
+    """Return the tag with that name. Raises BindError if it does not exist."""
     known = VersionHistory(context.store.catalog_db).tags()
     match = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
     if match is None:

@@ -23,9 +23,9 @@ class PlanNode:
     estimates: Mapping[str, int | float] = field(default_factory=dict)
     """The estimated rows, bytes and seconds by name."""
     key: Hashable = None
-    """The key under which the measured numbers are set later, or None."""
+    """The key with which the measured numbers are set later, or None."""
     actual: dict[str, object] = field(default_factory=dict)
-    """The measured numbers, under the names of `estimates` and others. They are empty if the operator did not run."""
+    """The measured numbers by name, including the names in `estimates`. Empty if the operator did not run."""
 
     def walk(self) -> Iterator[PlanNode]:
         """Yield this node and its descendants, parents first."""
@@ -74,7 +74,7 @@ class Plan(ABC):
         return self.ruled or any(child.is_ruled() for child in self.children().values())
 
     def optimized(self, rules: Sequence[Rule]) -> Plan:
-        """Return the plan after every rule."""
+        """Return the plan after applying every rule."""
         plan: Plan = self
         for rule in rules:
             plan = rule(plan)
@@ -149,7 +149,7 @@ class QueryPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class NothingPlan(Plan):
-    """IF EXISTS or IF NOT EXISTS that has nothing to do."""
+    """A statement with IF EXISTS or IF NOT EXISTS that has no effect."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True

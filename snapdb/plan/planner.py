@@ -75,7 +75,7 @@ def _family_name(kind: type) -> str:
 
 
 def optimize(plan: Plan, rules: Sequence[Rule] | None = None) -> Plan:
-    """Return the plan after every rule. EXPLAIN also records the bound plan and the rules that changed it.
+    """Return the plan after applying every rule. EXPLAIN also records the bound plan and the rules that changed it.
 
     Args:
         plan: The bound plan.

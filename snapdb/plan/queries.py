@@ -1,4 +1,4 @@
-"""SQL that is ready to run, with the views that it needs. Errors of DuckDB are mapped back to the statement."""
+"""SQL that is ready to run, with the views it needs. DuckDB errors are mapped back to the statement."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,14 +35,14 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A query or condition of the user, or SQL that is composed of several."""
+    """A user's query or condition, or SQL composed of several of them."""
 
     text: str
     span: Span
     """The span for errors in parts that the user did not write."""
     names: Names = Names()  # noqa: RUF009  # frozen, and empty
     shapes: Names | None = None
-    """The same names as views without rows, which suffice to describe the query and read no file. It is None if the
+    """The same names as views without rows, which suffice to describe the query and read no files, or None if the
     description needs `names`."""
     parameters: Parameters = None
     pieces: tuple[_Piece, ...] = ()
@@ -89,7 +89,7 @@ def written(
 
 
 def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
-    """Concatenate SQL of snapdb and of the user. The parts share the parameters of one statement.
+    """Concatenate SQL from snapdb and from the user. The parts share the parameters of one statement.
 
     >>> compose(Span(0, 9), "SELECT ", written(SqlFragment("a + 1", Span(4, 9)))).place(Span(11, 12))
     Span(start=8, stop=9)
@@ -114,10 +114,10 @@ def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
 
 
 def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
-    """Add suggestions from the catalog and the position in the statement to an error of DuckDB.
+    """Add suggestions from the catalog and the position in the statement to a DuckDB error.
 
     Args:
-        error: The error of running `query`. It is modified.
+        error: The error from running `query`. It is modified in place.
         query: The query.
         inner: The span in the query's text that DuckDB reports, or None.
         catalog: The catalog.
@@ -125,7 +125,7 @@ def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, c
     if error.code == "interrupted" or isinstance(error, CorruptError):
         error.span = None
         return
-    # For unknown names, DuckDB may report the position of another part of the query. The quoted name is more reliable.
+    # For unknown names, DuckDB can report the position of another part of the query. The quoted name is more reliable.
     named = _mentioned(query.text, error.message) if error.code.startswith(_NAMING) else None
     if inner is None or (named is not None and not (inner.start <= named.start < inner.stop)):
         inner = named or inner
@@ -143,14 +143,14 @@ def explain_refusal(error: SnapdbError, query: BoundQuery, inner: Span | None, c
 
 
 def _mentioned(text: str, message: str) -> Span | None:
-    """Return the span of the first quoted name of the message if it occurs exactly once in the text."""
+    """Return the span of the first quoted name in the message if it occurs exactly once in the text."""
     name = re.search(r'"([^"]+)"', message)
     places = [] if name is None else [*islice(_words(text, name[1]), 2)]
     return Span(places[0], places[0] + len(name[1])) if name is not None and len(places) == 1 else None
 
 
 def _words(text: str, word: str) -> Iterator[int]:
-    """Yield the positions of a word. A regular expression of a long word would be slow to compile."""
+    """Yield the positions of a word. A regular expression for a long word would be slow to compile."""
     place = text.find(word)
     while place >= 0:
         stop = place + len(word)

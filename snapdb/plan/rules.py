@@ -37,7 +37,7 @@ def _distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
 
 @_rule_of(CreateSnapshotPlan)
 def _push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
-    """Turn filters on event times into time bounds of the topology, which do not require reading the table.
+    """Turn filters on event times into time bounds of the topology, so that the table need not be read.
 
     A condition excludes edges without a time, whereas bounds include them, and bounds do not restrict the ends of
     edges. Edge types with static edges or with ends therefore keep their conditions.
@@ -64,7 +64,7 @@ def _pushed_filters(plan: CreateSnapshotPlan, edge: EdgeElement) -> Pushed:
 def _filter_bounds(plan: CreateSnapshotPlan, edge: EdgeElement, condition: Filter) -> Bounds | None:
     table = plan.tables[edge.table.lower()]
     column = None if edge.event_time is None else table.column(edge.event_time)
-    if column is None or table.column(edge.name) is not None:  # else "name.time" may be a field of that struct column
+    if column is None or table.column(edge.name) is not None:  # else "name.time" could be a field of that struct column
         return None
     return time_bounds(condition.condition, edge.name, column.name, column.type)
 
@@ -97,7 +97,7 @@ def _prunable_relations(spec: SampleSpec) -> set[Relation]:
 
 @_rule_of(SamplePlan)
 def _prune_columns(plan: SamplePlan) -> SamplePlan:
-    """Skip reads of features that are not delivered: rows of edges have none."""
+    """Skip reading features that are not delivered, because rows of edges have none."""
     reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
     every = {element.name for element in plan.snapshot.graph.elements}
     return plan if reads >= every else replace(plan, hints=replace(plan.hints, reads=frozenset(reads)))
@@ -152,4 +152,4 @@ RULES: tuple[Rule, ...] = (
     _choose_threads,
     _fuse_gather,
 )
-"""All rules, in the order of execution."""
+"""All rules, in execution order."""

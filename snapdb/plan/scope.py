@@ -1,4 +1,4 @@
-"""The context of binders, which also resolves the names in embedded SQL."""
+"""The binding context, which also resolves the names in embedded SQL."""
 
 from __future__ import annotations
 
@@ -56,8 +56,7 @@ class BindContext:
     """Name → registered data."""
     parameters: Parameters = None
     due: Due = field(kw_only=True)
-    """Returns the next scheduled run of a task. It is passed in, because the package `schedule` is on the same layer.
-    """
+    """Returns a task's next scheduled run. Passed in because the `schedule` package is in the same layer."""
 
     def bind_query(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
         """Bind an SQL fragment: define views for all tables, snapshots and sources that its text mentions.
@@ -104,7 +103,7 @@ class BindContext:
         for travel in travels:
             schema, table = self._travelled(fragment, travel)
             schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
-            # The table name remains the last part, so that columns can still be qualified by it.
+            # The table name remains the last part, so that columns can still be qualified with it.
             replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = _names(views, schemas, sources)
         # The columns of a PIVOT depend on the rows, so views without rows cannot describe it.
@@ -187,7 +186,7 @@ class BindContext:
         """Return the table that had this name at a version.
 
         Raises:
-            BindError: The table did not exist. The message suggests how to find the versions at which it did.
+            BindError: The table did not exist. The message suggests how to find the versions at which it existed.
         """
         if (table := self.tables_at(version).get(name.lower())) is not None:
             return table
@@ -200,11 +199,11 @@ class BindContext:
         )
 
     def was_table(self, name: str) -> bool:
-        """Return whether any version has a table of this name."""
+        """Return whether any version has a table with this name."""
         return bool(self.store.catalog_db.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
 
     def had_runs(self, name: str) -> bool:
-        """Return whether runs of a task of this name are recorded, including runs of dropped tasks."""
+        """Return whether runs of a task with this name are recorded, including runs of dropped tasks."""
         names = self.store.catalog_db.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 
@@ -246,7 +245,7 @@ class BindContext:
     def _own_parameters(
         self, fragment: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]
     ) -> Parameters:
-        """Return the parameters of an SQL fragment. Positional ones belong to the only fragment that has any."""
+        """Return the parameters of an SQL fragment. Positional parameters belong to the only fragment that has any."""
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError(
@@ -289,7 +288,7 @@ class BindContext:
         return version
 
     def time_value(self, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
-        """Return a bound of a window as an integer in the unit of the graph."""
+        """Return a window bound as an integer in the graph's time unit."""
         # Literals are the common case, and need no round trip to DuckDB.
         if (plain := _plain(fragment.text, unit)) is not None:
             return plain
@@ -321,7 +320,7 @@ class BindContext:
         return self.number(_widened(query), "SELECT CAST((", ") AS HUGEINT)")
 
     def number(self, query: BoundQuery, before: str, after: str) -> int:
-        """Return the 64-bit integer of an expression with SQL around it. Errors have the span of the expression."""
+        """Evaluate an expression with SQL around it as a 64-bit integer. Errors have the expression's span."""
         value = self._value(query, before, after)
         if value is None:
             raise BindError("the value must be finite, found NULL or infinity", span=query.span, code="not-finite")
@@ -478,7 +477,7 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
 
 
 def _widened(query: BoundQuery) -> BoundQuery:
-    """Widen integer arithmetic to 128 bits. DuckDB's literals have 32 bits, which 86400000 * 30 overflows."""
+    """Widen integer arithmetic to 128 bits. DuckDB literals have 32 bits, so 86400000 * 30 would overflow."""
     tokens = scan(query.text)
     if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
         return query

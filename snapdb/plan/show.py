@@ -28,7 +28,7 @@ class ShowPlan(Plan):
     what: Shown
     like: str | None
     tables: tuple[Table, ...]
-    """The tables to list, at the version that AT names."""
+    """The tables to list, at the version specified by AT."""
     of: str | None
     """The table whose versions or columns are listed, or the graph whose snapshots are listed, or None for all."""
 
@@ -53,7 +53,7 @@ class DescribePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class SummarizePlan(Plan):
-    """SUMMARIZE: compute the statistics of a snapshot."""
+    """SUMMARIZE: compute a snapshot's statistics."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
@@ -107,7 +107,7 @@ def _shown_of(statement: Show, context: BindContext) -> str | None:
 
 
 def _bind_describe(statement: Describe, context: BindContext) -> Plan:
-    """Bind the object, or a table at the version that AT names. Without a kind, any object of that name matches."""
+    """Bind the object, or a table at the version specified by AT. Without a kind, any object with that name matches."""
     name = statement.name
     if statement.at is not None:
         version = context.resolve_version(statement.at)
@@ -202,7 +202,7 @@ def _caches_of(context: BindContext, samplers: Sequence[Sampler]) -> tuple[Cache
 
 
 def _dependants_text(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
-    """Return the kinds and names of the first dependants, and the number of the others."""
+    """Return the kinds and names of the first dependants, and the number of remaining ones."""
     order = list(KINDS)
     named = [f"{KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
     more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []

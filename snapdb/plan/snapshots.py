@@ -38,11 +38,11 @@ from snapdb.types import (
 from snapdb.types.text import did_you_mean
 
 _SMALL_ROWS = 1 << 20
-"""The maximum size in bytes of materialized rows for which no other encoding pays off."""
+"""The size in bytes of materialized rows up to which no other encoding pays off."""
 _DEAD_SHARE = 0.01
 """The maximum share of edges outside the snapshot for which a bitmap is chosen.
 
-Sampling through a bitmap takes about 1.5 to 1.7 times as long as from materialized rows, with a hundredth of their
+Sampling through a bitmap takes about 1.5 to 1.7 times as long as from materialized rows, but needs a hundredth of the
 bytes. Measured in CPU time with 20 million edges, 1 million nodes, fanouts 15, 10, 5 and one thread: 1.5 times at 1 %
 excluded edges, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and 2.1 to 2.3 at 10 %; with a delta of 1 %, 1.85 times at 1 %.
 """
@@ -79,7 +79,7 @@ class CreateSnapshotPlan(Plan):
     replaces: Snapshot | None
     pin: Pin = PINNED
     layout: Form | None = None
-    """The encoding of WITH (layout = …), or None for the cheapest of each edge type."""
+    """The encoding from WITH (layout = …), or None for the cheapest one for each edge type."""
     refreshes: bool = False
     """Whether this is a refresh of `replaces` instead of a new snapshot with the same name."""
     pushed: tuple[Pushed, ...] = ()
@@ -122,7 +122,7 @@ class RefreshPlan(Plan):
     create: CreateSnapshotPlan
     before: Snapshot
     full: bool
-    """Whether to rebuild everything from the tables, without existing artifacts."""
+    """Whether to rebuild everything from the tables, without reusing existing artifacts."""
     dry_run: bool
     """Whether the statement only reports the changes."""
 
@@ -241,7 +241,7 @@ def _check_filters(session: SqlSession, filters: Sequence[Filter]) -> None:
 def _filters(
     context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
 ) -> tuple[Filter, ...]:
-    """Split a condition into parts, each for the one element whose columns it names."""
+    """Split a condition into parts, each for the single element whose columns it names."""
     shapes = _element_shapes(graph, tables)
     query = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(query) as session:
@@ -471,7 +471,7 @@ def _check_fits(
 
 
 def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
-    """Return why a condition is not valid at the version, or None if all are."""
+    """Return why a condition is not valid at the version, or None if all are valid."""
     with context.store.sql_engine.session(_element_shapes(snapshot.graph, tables)) as session:
         for condition in snapshot.filters:
             try:
@@ -482,7 +482,7 @@ def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str,
 
 
 class Encoding(NamedTuple):
-    """An encoding, its bytes on disk in addition to the topology, and the reason for choosing it."""
+    """An encoding, its size in bytes on disk in addition to the topology, and the reason for choosing it."""
 
     form: Form
     bytes: int
@@ -508,7 +508,7 @@ class EdgeShape(NamedTuple):
     """Whether the topology has a delta, which makes a bitmap slower."""
 
     def choose_encoding(self, layout: Form | None, *, cheapest: bool = True) -> Encoding:
-        """Return the encoding that WITH names, or else the cheapest one.
+        """Return the encoding specified by WITH, or else the cheapest one.
 
         Args:
             layout: The encoding, or None to choose one.
@@ -540,7 +540,7 @@ class EdgeShape(NamedTuple):
 
 
 def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
-    """Return the bytes of an encoding on disk, in addition to the topology.
+    """Return the size in bytes of an encoding on disk, in addition to the topology.
 
     >>> shape = EdgeShape("e", 10, 50, 100, 16, True)
     >>> _encoding_bytes("ends", shape), _encoding_bytes("bitmap", shape)
@@ -558,7 +558,7 @@ def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
 
 
 def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
-    # The order follows the cost of sampling: full and ends read the topology directly, a bitmap tests every edge.
+    # In order of sampling cost: full and ends read the topology directly, whereas a bitmap tests every edge.
     if shape.edges == shape.held:
         return "full", "it contains all edges of the topology"
     own = _encoding_bytes("materialized", shape)

@@ -74,14 +74,14 @@ _COPY_OPTIONS = {
     "csv": _CSV_OPTIONS,
     "json": _JSON_OPTIONS,
 }
-"""The options of each format. DuckDB's readers accept them under these names or those of `_DUCKDB_NAMES`."""
+"""The options of each format. DuckDB's readers accept them under these names or those in `_DUCKDB_NAMES`."""
 _DUCKDB_NAMES = {"delimiter": "delim", "null": "nullstr"}
 _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTablePlan(Plan):
-    """CREATE TABLE: create a table that is empty, or has the rows of a query."""
+    """CREATE TABLE: create an empty table, or a table with the rows of a query."""
 
     transactional: ClassVar[bool] = True
 
@@ -93,7 +93,7 @@ class CreateTablePlan(Plan):
     """The version that the query reads."""
     message: str | None
     copies: tuple[str, ...] = ()
-    """Parquet files in the format of segments that have exactly these rows. They are copied instead of rewritten."""
+    """Parquet files in segment format that contain exactly these rows. They are copied instead of rewritten."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
@@ -112,13 +112,13 @@ class InsertPlan(Plan):
 
     table: Table
     supplied: tuple[str, ...]
-    """The columns to which the columns of the query are assigned, in the query's order."""
+    """The columns to which the query's columns are assigned, in the query's order."""
     query: BoundQuery
     message: str | None
     copies: tuple[str, ...] = ()
     """Parquet files to copy, as in CreateTablePlan."""
     new: NewFiles | None = None
-    """The files that COPY with NEW FILES ONLY reads, which are recorded as loaded, or None for other statements."""
+    """The files that COPY with NEW FILES ONLY reads and records as loaded, or None for other statements."""
 
     def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
@@ -133,13 +133,13 @@ class InsertPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan(Plan):
-    """DELETE: remove the rows that a query selects from the next version."""
+    """DELETE: remove the rows selected by a query, from the next version on."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     find: BoundQuery
-    """The query of the row ids, SELECT row_id."""
+    """The query for the row ids, SELECT row_id."""
     base: int
     message: str | None
 
@@ -152,13 +152,13 @@ class DeletePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePlan(Plan):
-    """UPDATE: replace the rows that a query selects by rows with new values."""
+    """UPDATE: replace the rows selected by a query with rows that have new values."""
 
     transactional: ClassVar[bool] = True
 
     table: Table
     find: BoundQuery
-    """The query of the row ids, named ROW_ID, and of all columns of the table with their new values."""
+    """The query for the row ids, named ROW_ID, and for all table columns with their new values."""
     base: int
     message: str | None
     changed: frozenset[str]
@@ -173,7 +173,7 @@ class UpdatePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class AlterPlan(Plan):
-    """ALTER TABLE: set the columns of a table from the next version on. No file is rewritten."""
+    """ALTER TABLE: change a table's columns from the next version on. No file is rewritten."""
 
     transactional: ClassVar[bool] = True
 
@@ -234,7 +234,7 @@ def _bind_insert(statement: Insert, context: BindContext) -> Plan:
         text = first_row(query.text) or query.text
         columns = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
-        # A file can be copied unchanged only if it supplies every column of the table in the table's order.
+        # A file can be copied unchanged only if it supplies all table columns in the table's order.
         in_order = [c.name.lower() for c in columns] == [c.name.lower() for c in table.columns]
         whole = path is not None and in_order and not statement.columns
         copies = copyable(session, session.files_behind(str(path)), table.columns) if whole else ()
@@ -265,8 +265,7 @@ def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Colu
                 code="not-supported",
             )
     query = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
-    # DuckDB creates the table in the session, so types, aliases of types and defaults are read exactly as DuckDB reads
-    # them.
+    # DuckDB creates the table in the session, so types, type aliases and defaults mean exactly what they do in DuckDB.
     with context.session(query) as session:
         session.wrap("CREATE TABLE defined (", query.text, "\n)")
         rows = session.rows(
@@ -318,7 +317,7 @@ def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     table = find_named(context.catalog.table, statement.table)
     name = quote(str(statement.alias or table.name))
     distinct = "DISTINCT " if statement.others else ""  # one row may match several rows of USING
-    # A condition of the user could refer to an alias, so the ids keep a name that no column may have.
+    # The user's condition could refer to an alias, so the ids keep a name that no column can have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
     find, shape = (
         compose(statement.span, before, *_from_where(context, rows, name, statement), ")")
@@ -496,7 +495,7 @@ def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
 
 
 def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
-    """Match the columns of a file with those of the table: by name if the file has names, else by position."""
+    """Match a file's columns with the table's columns, by name if the file has names, otherwise by position."""
     table = find_named(context.catalog.table, statement.table)
     wanted = named_columns(table, statement.columns)
     if not statement.path.strip():
@@ -537,19 +536,19 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
 def _select_files(
     session: SqlSession, file: File, names: Sequence[str], *, together: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a query over some files, each of which is matched separately, and the columns that it returns.
+    """Return a query over the given files (each matched separately) and the columns it returns.
 
     Args:
         session: The session that reads the files.
         file: The declared properties of the files.
         names: The paths of the files.
-        together: Whether to match the union of all columns instead, as the statement requests.
+        together: Whether to match the union of all columns instead, if the statement requests it.
     """
     if together:
         literal = files_literal(names)
         matched = match_columns(session, file, literal, f"{len(names)} files, {names[0]} the first,")
         return matched.sql(literal), matched.supplied
-    # Consecutive files with the same columns share one reader, so thousands of equal files are one scan.
+    # Consecutive files with the same columns share one reader, so thousands of such files need only one scan.
     alike: list[tuple[Matched, list[str]]] = []
     for name in names:
         session.check_stopped()
@@ -561,7 +560,7 @@ def _select_files(
 
 
 def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | float]]:
-    """Return the format, from FORMAT or the file name extension, and the other options."""
+    """Return the format (from FORMAT or the file name extension) and the other options."""
     given = {name.text.lower(): value for name, value in statement.options}
     format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
     if format_ not in _COPY_OPTIONS:

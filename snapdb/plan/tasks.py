@@ -45,8 +45,8 @@ class AlterTaskPlan(Plan):
     before: Task
     after: Task
     since: int | None
-    """The time in microseconds since 1970 UTC up to which scheduled runs are settled, so that none of them is caught
-    up. None leaves it unchanged."""
+    """The time in microseconds since 1970 UTC up to which scheduled runs are settled and not caught up, or None to
+    leave it unchanged."""
     did: str
     """A description of the change for the user."""
 
@@ -110,7 +110,7 @@ def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
 
 
 def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Schedule:
-    """Bind the schedule. Intervals are counted from the second of creation."""
+    """Bind the schedule. Intervals start at the second of creation."""
     anchor = created - created % _SECOND
     if schedule.every is None:
         assert schedule.cron is not None
@@ -138,7 +138,7 @@ def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Sch
 
 
 def _working_folder() -> str:
-    """Return the directory to which relative paths refer."""
+    """Return the directory that relative paths refer to."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -162,7 +162,7 @@ def _body_statements(body: str) -> str:
 
 
 def _options(context: BindContext, options: Sequence[TaskOption]) -> dict[str, Any]:
-    """Return the options of WITH or SET as fields of a task."""
+    """Return the options of WITH or SET as task fields."""
     return {option.name: _READ.get(option.name, _unchanged)(context, option) for option in options}
 
 

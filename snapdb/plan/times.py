@@ -1,6 +1,6 @@
 """Versions, times and lengths in statements, and the time bounds that a condition implies.
 
-Only conditions that DuckDB certainly interprets in the same way are parsed: one comparison of the column with one
+Only conditions that DuckDB is certain to interpret the same way are parsed: one comparison of the column with one
 literal, or BETWEEN two literals.
 """
 
@@ -17,7 +17,7 @@ LAST = 2**63 - 1
 _LITERAL_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
 _REVERSED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _INTEGER_LIMIT = 2**62
-"""The limit from which integers are left to DuckDB, because bounds and their neighbours must fit into 64 bits."""
+"""Integers of at least this magnitude are left to DuckDB, because bounds and their neighbours must fit in 64 bits."""
 _SECOND = 1_000_000
 _TIME_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 """The types of event times that are stored in microseconds. Sessions interpret times without a zone as UTC."""
@@ -44,7 +44,7 @@ def microseconds(length: Period) -> int:
 
 
 class Bounds(NamedTuple):
-    """The bounds start ≤ event time < stop, where None is unbounded."""
+    """The bounds start ≤ event time < stop, where None means unbounded."""
 
     start: int | None
     stop: int | None
@@ -83,7 +83,7 @@ def _bounds_after(tokens: Sequence[Token], type_: str) -> Bounds | None:
         middle = words.index("AND")
         low, high = _literal_time(tokens[1:middle], type_), _literal_time(tokens[middle + 1 :], type_)
         return None if low is None or high is None else Bounds(low, high + 1)
-    # The lexer splits >= into two tokens, so the longer operator is tried first.
+    # The lexer splits >= into two tokens, so longer operators are tried first.
     for size in (2, 1):
         sign = _joined(tokens[:size])
         if sign in _REVERSED:

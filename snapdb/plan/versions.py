@@ -16,7 +16,7 @@ from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 @dataclass(frozen=True, slots=True)
 class CreateTagPlan(Plan):
-    """CREATE TAG: give a name to a version."""
+    """CREATE TAG: name a version."""
 
     tag: Tag
     replaces: bool
@@ -99,7 +99,7 @@ class DiffGraphPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class DiffSnapshotPlan(Plan):
-    """DIFF SNAPSHOT: compare two snapshots. Added rows are in `after` and not in `before`."""
+    """DIFF SNAPSHOT: compare two snapshots. Added rows are in `after` but not in `before`."""
 
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True

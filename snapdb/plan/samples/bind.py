@@ -1,4 +1,4 @@
-"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the columns of the seed query, and all clauses."""
+"""Binders of SAMPLE, CREATE SAMPLER and AUDIT: the snapshot, the seed query's columns, and all clauses."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,17 +43,17 @@ _TAKEN = BATCH_NAMES | {"x", "edge_attr"}
 def seed_columns(
     columns: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, tables: Mapping[str, Table], place: Span
 ) -> SeedColumns:
-    """Return the roles of the columns of a seed query.
+    """Return the roles of a seed query's columns.
 
     Args:
-        columns: The columns of the query.
+        columns: The query's columns.
         spec: The sampler.
         snapshot: The snapshot of the sampler.
         tables: The tables at the snapshot's version.
         place: The span of the query.
 
     Raises:
-        BindError: Columns are missing, have types that are not valid, or have names that are taken.
+        BindError: Columns are missing, have invalid types, or have names that are already in use.
     """
     try:
         return _seed_columns(columns, spec, snapshot, tables, place)
@@ -139,7 +139,7 @@ def _vertex_key(
 
 
 def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
-    """Return the position of the column e_id, or else of the first column."""
+    """Return the position of the e_id column, or of the first column if there is none."""
     names = [column.name.lower() for column in columns]
     place = names.index("e_id") if "e_id" in names else 0
     if names[place] in _NAMED:
@@ -176,10 +176,10 @@ def _bind_order(
     """Return the positions of the ORDER BY columns, which are empty unless `order` is IN ORDER.
 
     Args:
-        session: A session with the names of the query.
+        session: A session with the query's names.
         seeds: The query.
-        columns: The columns of the query.
-        order: The order of the seeds.
+        columns: The query's columns.
+        order: The seed order.
         place: The span of the clause if it is in the same statement as the query, or None.
 
     Raises:
@@ -192,7 +192,7 @@ def _bind_order(
         raise BindError(
             "IN ORDER uses the order of the seed query, which has no ORDER BY; add one", span=place, code="no-order"
         )
-    # Of several columns with the same name, the first one counts.
+    # If several columns have the same name, the first one is used.
     places = {column.name.lower(): i for i, column in reversed([*enumerate(columns)])}
     positions = [key - 1 if isinstance(key, int) else places.get(key.lower()) for key in keys]
     if None in positions:
@@ -217,7 +217,7 @@ _TORCH_CAP = 1024
 
 
 def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> SamplePlan:
-    """Bind the names of a sampler to its snapshot."""
+    """Bind a sampler's names to its snapshot."""
     if isinstance(statement, Sample):
         return _bound(statement, context)
     sampler = find_named(context.catalog.sampler, statement.sampler)
@@ -247,8 +247,8 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
 def with_seeds(context: BindContext, plan: SamplePlan, seeds: object) -> SamplePlan:
     """Return the same sampler with other seeds: a SELECT, a tensor, array or list of ids, or Arrow data.
 
-    Further columns are the times and targets of seeds, as in SEEDS. A mapping with `seed_time` has one column per key.
-    Under IN ORDER, the order of ids is preserved.
+    Further columns contain the seeds' times and targets, as in SEEDS. A mapping with `seed_time` has one column per
+    key. With IN ORDER, the order of ids is preserved.
     """
     query = _bind_outside(context, plan, seeds) if isinstance(seeds, str) else _given(context, plan, seeds)
     outside = seeds if isinstance(seeds, str) else ""
@@ -346,7 +346,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> Sample
     device = None if clauses.device is None else _device(clauses.device)
     backend = _or(clauses.backend, None)
     refresh = bind_refresh_clause(statement, fanouts, drawing)
-    if backend == "torch":  # without WITH, numba samples it even if the batches are for a GPU
+    if backend == "torch":  # without WITH, numba samples even if the batches are for a GPU
         _check_cap(statement, fanouts, drawing, refresh)
     return SampleSpec(
         snapshot=snapshot.name,
@@ -383,7 +383,7 @@ def _check_numbers(clauses: Clauses) -> None:
 
 
 def _or(clause: Spanned[_T] | None, default: _U) -> _T | _U:
-    """Return the value of a clause, or the default without the clause."""
+    """Return a clause's value, or the default if the clause is missing."""
     return default if clause is None else clause.value
 
 
@@ -504,7 +504,7 @@ def _spans(clauses: Clauses) -> dict[str, Span]:
 
 @contextmanager
 def streamed(query: str) -> Iterator[Sample | SampleUsing]:
-    """Yield the parsed statement. A single word or quoted name is the name of a sampler.
+    """Yield the parsed statement. A single word or quoted name is a sampler name.
 
     If the block fails because no sampler has the name, the error also lists the other possible arguments.
 

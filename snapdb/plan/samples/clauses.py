@@ -47,9 +47,9 @@ _BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
 _WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
 _MOST_BATCHES = 2**31
 _MOST = 1_000_000
-"""The maximum number of negatives per positive edge, as a batch has a table of all of them."""
+"""The maximum number of negatives per positive edge, because a batch contains a table of all of them."""
 LEAST_PLACE = -40
-"""The minimum exponent of a number in a clause. More decimal places would lead to fractions of unlimited length."""
+"""The minimum exponent of a number in a clause. More decimal places would produce fractions of unlimited length."""
 _AMPLIFY = Decimal(2)
 _MOST_EDGES = 2**31 - 1
 _MOST_DEGREE = 2**63 - 1
@@ -66,7 +66,7 @@ _ROWLESS: dict[Method, str] = {
 def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) -> tuple[Fanout, ...]:
     """Return one fanout per edge type and direction. DEFAULT applies to edge types that are not named.
 
-    METHOD FULL preserves zeros and replaces every other number by FULL.
+    METHOD FULL replaces all nonzero counts with FULL.
     """
     fanout_clause, method = statement.fanouts, statement.clauses.method
     lengths = {len(clause.counts) for clause in fanout_clause.value}
@@ -91,7 +91,7 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) ->
 
 
 def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
-    """Return the edge type of that name, or else all edge types with that label."""
+    """Return the edge type with that name, or else all edge types with that label."""
     return [element for element in snapshot.graph.labelled(name.text) if isinstance(element, EdgeElement)]
 
 
@@ -170,13 +170,13 @@ def bind_drawing(
 
 
 def _walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
-    """Return the edge types in FANOUT, in the order of the graph."""
+    """Return the edge types in FANOUT, in graph order."""
     names = {fanout.edge.edge for fanout in fanouts}
     return [edge for edge in snapshot.graph.edges if edge.name in names]
 
 
 def _find_weight(table: Table, name: Name) -> Column:
-    """Return the column of that name. Raises BindError if it is not numeric."""
+    """Return the column with that name. Raises BindError if it is not numeric."""
     column = find_column(table, name)
     if not SqlType(column.type).is_weight():
         raise BindError(
@@ -206,10 +206,10 @@ def _weights(
     context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
-    """Return the weight column of each edge type that has one, in the order of the graph."""
+    """Return the weight column of each edge type that has one, in graph order."""
     clause = statement.clauses.weights
     named = {} if clause is None else _named_weights(clause.value, snapshot, walked, context, tables)
-    # Without a weight, edges of a type have weight 1 under WEIGHT BY. TOPK and PRIORITY need one for every type.
+    # Under WEIGHT BY, edges of types without a weight column have weight 1. TOPK and PRIORITY require one per type.
     if method not in _BY_WEIGHT:
         return {edge.name: named[edge.name] for edge in walked if edge.name in named}
     weights = {edge.name: named.get(edge.name) or edge.weight for edge in walked}
@@ -432,20 +432,20 @@ def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: D
 
 
 def with_every(spec: SampleSpec, every: int) -> SampleSpec:
-    """Return the same sampler with EVERY n BATCHES in its REFRESH and text, in place of EVERY AUTO or the default."""
+    """Return the same sampler with EVERY n BATCHES in its REFRESH and text, instead of EVERY AUTO or the default."""
     assert spec.refresh is not None, "rows have a period"
     (statement,) = parse(spec.text)
     assert isinstance(statement, Sample), "a sampler's text is a SAMPLE statement"
     clause = statement.clauses.refresh
     assert clause is not None, "the text says what the spec does"
-    # The text is rewritten too, because lineages record it: a replay must use the same period.
+    # The text is rewritten too, because lineages record it and a replay must use the same period.
     printed = print_refresh_clause(replace(clause, every=every))
     text = rewrite(spec.text, [(clause.span, printed)]).text
     return replace(spec, refresh=replace(spec.refresh, every=every), text=text)
 
 
 def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -> None:
-    """Raise unless this drawing can reuse rows: uniform and without replacement, or METHOD PRIORITY."""
+    """Raise unless this sampling can reuse rows: uniform without replacement, or METHOD PRIORITY."""
     clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
     if drawing.method in _ROWLESS and clauses.method is not None:
         raise _clash(

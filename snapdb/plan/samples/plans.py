@@ -23,7 +23,7 @@ _ABOUT = {
 
 
 class Origin(NamedTuple):
-    """The statement of a sampler, and the clauses of another statement that were inserted into it."""
+    """A sampler's statement, and the clauses from another statement that were inserted into it."""
 
     sampler: str
     """The name of the sampler."""
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Map errors of the block from spans of the composed text to the text that the user wrote."""
+        """Map errors raised in the block from spans of the composed text to the user's text."""
         try:
             yield
         except SnapdbError as error:
@@ -60,7 +60,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The spans of clauses, or None for clauses that the statement does not have."""
+    """The spans of clauses, or None for clauses missing from the statement."""
 
     weights: Span | None = None
     """The span of WEIGHT BY, or of a METHOD that uses weights."""
@@ -77,7 +77,7 @@ class Places:
 
     @contextmanager
     def under(self) -> Iterator[None]:
-        """Assign each error of the block the span of the clause that causes it, in the text with the clause."""
+        """Set the span of each error raised in the block to the clause that causes it, in the text with that clause."""
         with nullcontext() if self.origin is None else self.origin.shown(), self._pointing():
             yield
 
@@ -93,7 +93,7 @@ class Places:
 
 @contextmanager
 def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
-    """Assign the span of the seed query to errors of the block that have no span.
+    """Assign the span of the seed query to errors raised in the block without a span.
 
     Args:
         place: The span of the query.
@@ -131,7 +131,7 @@ def seed_types(spec: SampleSpec) -> set[str]:
 
 
 def reached_relations(spec: SampleSpec) -> set[Relation]:
-    """Return the relations that can sample an edge: hop by hop, those that expand a vertex type reached before."""
+    """Return the relations that can sample an edge: hop by hop, those that expand an already reached vertex type."""
     walked: set[Relation] = set()
     new = seed_types(spec)
     for hop in range(spec.hops):
@@ -156,18 +156,18 @@ def unreached_fanouts(spec: SampleSpec) -> list[Fanout]:
 
 
 class SeedColumns(NamedTuple):
-    """The roles of the columns of a seed query, as positions counted from 0."""
+    """The roles of a seed query's columns, as positions starting at 0."""
 
     key: tuple[int, ...]
-    """The key of the seed type, in its order. For seed edges, the one column with the edge id."""
+    """The key columns of the seed type, in key order. For seed edges, the single column of edge ids."""
     time: int | None
-    """The column `seed_time`: an integer, or a timestamp or date, in the unit of the graph's event times."""
+    """The `seed_time` column: an integer, timestamp or date in the unit of the graph's event times."""
     y: int | None
     """The targets: numbers, booleans, or arrays of them."""
     order: tuple[int, ...] = ()
-    """The columns of ORDER BY under IN ORDER; empty without IN ORDER, and for ids, whose order is preserved."""
+    """The ORDER BY columns under IN ORDER. Empty without IN ORDER, and for ids, whose order is preserved."""
     others: tuple[int, ...] = ()
-    """Further columns in the order of their names: numbers, booleans, or arrays of them."""
+    """Additional columns, sorted by name: numbers, booleans, or arrays of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class SamplePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CreateSamplerPlan(Plan):
-    """CREATE SAMPLER: give a name to a bound SAMPLE statement."""
+    """CREATE SAMPLER: name a bound SAMPLE statement."""
 
     sampler: Sampler
     """The sampler to create, without an id."""
@@ -238,7 +238,7 @@ class AuditPlan(Plan):
 
     sample: SamplePlan
     text: str
-    """The text of the AUDIT statement."""
+    """The AUDIT statement text."""
 
     def describe(self) -> PlanNode:
         return PlanNode("Audit", "every batch against the tables", (self.sample.describe(),))
