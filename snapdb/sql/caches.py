@@ -1,4 +1,4 @@
-"""Caches of the rows of a sampler: CREATE CACHE and REFRESH CACHE."""
+"""Caches of a sampler's rows: CREATE CACHE and REFRESH CACHE."""
 
 from dataclasses import dataclass, field
 from typing import Literal

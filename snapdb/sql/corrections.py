@@ -1,4 +1,4 @@
-"""Corrections of common mistakes: syntax of SQL, DuckDB or PyG, and the equivalent in snapdb's language."""
+"""Corrections of common mistakes: SQL, DuckDB or PyG syntax, and the equivalent in snapdb's language."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -36,16 +36,16 @@ class Mistake(NamedTuple):
         return self.tokens[place].text if 0 <= place < len(self.tokens) else ""
 
     def rest(self, stops: frozenset[str] = frozenset()) -> str:
-        """Return the text from the token up to a keyword or closing bracket outside of brackets, or up to the end."""
+        """Return the text from the token up to a top-level keyword or closing bracket, or up to the end."""
         return _joined(self.tokens[self.at : _stop(self.tokens, self.at, stops)])
 
     def only(self, *words: str) -> bool:
-        """Return whether the grammar accepts exactly these."""
+        """Return whether the grammar accepts exactly these words."""
         return self.accepted == frozenset(words)
 
 
 def correct(mistake: Mistake) -> str:
-    """Return a suggestion of what was probably meant, for the end of a message, or '' if that is unknown."""
+    """Return a suggestion of the likely intent, to be appended to a message, or '' if there is none."""
     way = next((way for rule in _RULES if (way := rule(mistake))), "")
     return f"; write {way[:_SHOWN]}{'…' * (len(way) > _SHOWN)}" if way else ""
 
@@ -61,7 +61,7 @@ def _stop(tokens: Sequence[Token], start: int, stops: frozenset[str]) -> int:
 
 
 def _joined(tokens: Sequence[Token]) -> str:
-    """Return the tokens as text, with a blank wherever there was space between them."""
+    """Return the tokens as text, with a blank wherever they were separated by white space."""
     parts = [
         " " * (index > 0 and token.span.start > tokens[index - 1].span.stop) + token.text
         for index, token in enumerate(tokens)
@@ -119,7 +119,7 @@ def _sample(mistake: Mistake) -> str:
 
 
 def _renamed_clause(mistake: Mistake) -> str:
-    """Return the clause for the name of an argument of PyG or PyTorch."""
+    """Return the clause that corresponds to the name of a PyG or PyTorch argument."""
     word, following = mistake.word(), [mistake.text(offset) for offset in range(1, 4)]
     number = next((text for text in following if text.isdecimal()), "")
     if word in _SEED:
@@ -134,7 +134,7 @@ def _renamed_clause(mistake: Mistake) -> str:
 
 
 def _foreign_clause(mistake: Mistake) -> str:
-    """Return the alternative to a clause of a query or of another sampler."""
+    """Return the alternative to a clause from a query or another sampler."""
     word, number = mistake.word(), mistake.text(1)
     match word:
         case "LIMIT":
@@ -172,7 +172,7 @@ def _value(mistake: Mistake) -> str:
 
 
 def _seeds(mistake: Mistake) -> str:
-    """Correct SEEDS without parentheses or without the type of its vertices."""
+    """Correct SEEDS without parentheses or without its vertex type."""
     before, tokens = mistake.at - 1, mistake.tokens
     if mistake.only("(", "EDGES") and mistake.word(-1) == "SEEDS" and mistake.word() != "SELECT":
         return f"SEEDS (SELECT … FROM {mistake.text()}) AS {mistake.text()}"
@@ -235,7 +235,7 @@ def _counts(mistake: Mistake) -> str:
 
 
 def _parentheses(mistake: Mistake) -> str:
-    """Correct a name or number in place of a list in parentheses."""
+    """Correct a name or number where a list in parentheses is required."""
     wants = "(" in mistake.accepted and mistake.accepted.isdisjoint({"NAME", "AS", "QUERY"})
     plain = mistake.at < len(mistake.tokens) and mistake.tokens[mistake.at].kind in {"word", "number", "quoted"}
     if mistake.only("(") and wants and plain and mistake.word(-1) not in {"AT", "TABLES", "WITH"}:
@@ -270,7 +270,7 @@ def _written(mistake: Mistake) -> str:
 
 
 def _maintained(mistake: Mistake) -> str:
-    """Correct common guesses of EXPIRE, BACKUP, DIFF and COPY."""
+    """Correct common wrong guesses of the syntax of EXPIRE, BACKUP, DIFF and COPY."""
     text = mistake.text()
     match mistake.tokens[0].word, mistake.word():
         case ("EXPIRE", "SNAPSHOT"):

@@ -53,7 +53,7 @@ _FOREIGN = frozenset({"EXTENDED", "FORMAT", "PLAN", "QUERY", "VERBOSE"})
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """Raise for options of EXPLAIN that exist only in other databases."""
+    """Raise for EXPLAIN options that exist only in other databases."""
     index = explained(tokens, partners(tokens))
     if index >= len(tokens):
         return

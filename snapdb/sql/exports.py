@@ -75,7 +75,7 @@ class CopyTo(Statement):
     reads: ClassVar[bool] = True
 
     snapshot: Name | None
-    """The snapshot of the element, or None for a table or query."""
+    """The element's snapshot, or None for a table or query."""
     table: Name | None
     """The table or element, or None for a query."""
     at: VersionBound | None
@@ -184,7 +184,7 @@ def _copy_sample(tree: Tree, place: Place, reader: Reader) -> CopySampleTo:
 
 
 def _options(tree: Tree) -> tuple[tuple[_CopyOption, ...], Tree | None]:
-    """Return the options of COPY, and the NEW FILES ONLY option if it is present."""
+    """Return the COPY options, and the NEW FILES ONLY option if it is present."""
     options = first_tree(tree, "options")
     given = () if options is None else tuple(trees(options))
     new_files = next((rule for option in given if (rule := first_tree(option, "new_files")) is not None), None)
@@ -203,7 +203,7 @@ def _options_to(tree: Tree) -> tuple[_CopyOption, ...]:
 
 
 def _option(tree: Tree) -> _CopyOption:
-    """Build an option of COPY. An option without a value is True."""
+    """Build a COPY option. An option without a value is True."""
     label, *words = leaves(tree)
     if numbers := trees(tree, "number"):
         whole = "".join(leaves(numbers[0])).lstrip("-").isdecimal()
@@ -219,7 +219,7 @@ def _option(tree: Tree) -> _CopyOption:
 
 
 def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | bool | int | float:
-    """Return the value of an option. COPY … FROM does not accept a list of columns."""
+    """Return an option's value. COPY … FROM does not accept a list of columns."""
     if isinstance(value, tuple):
         raise ParseError(
             f"{label} must have one value in COPY … FROM; leave the parentheses out",

@@ -1,4 +1,4 @@
-"""The Lark parsers (LALR) of the grammars, which read the tokens of snapdb's own lexer."""
+"""The grammars' Lark parsers (LALR), which read tokens from snapdb's own lexer."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ class _StatementLexer(Lexer):
 
 
 def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
-    """Return the terminal of a token, or a name outside of every grammar if the token is not valid in any place."""
+    """Return a token's terminal, or a name that is in no grammar if the token is not valid anywhere."""
     kind, word = token.kind, token.word
     keyword = keywords.get(word)
     if keyword is not None and keyword in accepted:
@@ -50,13 +50,13 @@ def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, 
 
 @cache
 def parser(family: str) -> Lark:
-    """Return the parser of a family. Its input is a sequence of tokens. Positions in its trees refer to the source."""
+    """Return the parser of a family. It parses a sequence of tokens, and positions in its trees refer to the source."""
     with _without_collision_search():
         return _grammar(family)
 
 
 def _grammar(family: str, *, strict: bool = False) -> Lark:
-    """Build the grammar of a family. `strict` rejects shift/reduce conflicts (needs the package interegular)."""
+    """Build the grammar of a family. `strict` rejects shift/reduce conflicts (needs the interegular package)."""
     return Lark(grammar_text(family), parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)
 
 
@@ -64,7 +64,7 @@ def _grammar(family: str, *, strict: bool = False) -> Lark:
 def _without_collision_search() -> Iterator[None]:
     """Prevent Lark from searching regular expressions for collisions, which takes up to 0.2 s only to log a warning.
 
-    Lark searches whenever interegular is installed, even for its own grammar of grammars.
+    Lark searches whenever interegular is installed, even in the grammar for its own grammar files.
     """
     before = lark.lexer.has_interegular
     lark.lexer.has_interegular = False
@@ -78,7 +78,7 @@ def parse_tokens(family: str, folded: Sequence[Token], tokens: Sequence[Token]) 
     """Parse a statement of a family into a tree.
 
     Args:
-        folded: The tokens of the statement, with each SQL fragment folded into one token.
+        folded: The statement's tokens, with each SQL fragment folded into one token.
         tokens: All tokens of the statement, for error messages.
 
     Raises:

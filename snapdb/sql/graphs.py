@@ -52,7 +52,7 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class HistoryClause:
-    """FROM table KEY (columns) EVENT TIME (column) of a feature."""
+    """A feature's FROM table KEY (columns) EVENT TIME (column)."""
 
     table: Name
     key: ColumnList
@@ -80,9 +80,9 @@ class PropertiesClause:
 
     all: bool
     columns: tuple[tuple[Name, Name | None], ...]
-    """The columns of PROPERTIES (…), each with the name after AS."""
+    """The columns in PROPERTIES (…), each with the name after AS."""
     excepted: ColumnList
-    """The columns of ALL COLUMNS EXCEPT."""
+    """The columns in ALL COLUMNS EXCEPT (…)."""
     span: Span = field(compare=False)
 
 
@@ -91,7 +91,7 @@ class LabelClause:
     """LABEL name [properties] | DEFAULT LABEL [properties]."""
 
     name: Name | None
-    """The name, or None for DEFAULT LABEL, which is the name of the element."""
+    """The name, or None for DEFAULT LABEL, which is the element's name."""
     properties: PropertiesClause | None
     span: Span = field(compare=False)
 
@@ -103,7 +103,7 @@ class VertexClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """The columns of KEY, or empty for the columns to which the edges refer."""
+    """The KEY columns, or empty for the columns to which the edges refer."""
     features: tuple[FeatureClause, ...]
     event_time: EventTime | None
     """EVENT TIME, with one column."""
@@ -123,7 +123,7 @@ class EdgeClause:
     table: Name
     alias: Name | None
     key: ColumnList
-    """The columns of the edge's KEY. SQL/PGQ allows it, but it is not used, because edges are identified by e_id."""
+    """The columns of the edge's KEY. SQL/PGQ allows a KEY, but it is not used because e_id identifies edges."""
     source_key: ColumnList
     """The columns of the source, or empty for those with the names of the vertex table's key columns."""
     source: Name
@@ -218,7 +218,7 @@ def _edge(tree: Tree) -> EdgeClause:
 
 
 def _clauses(tree: Tree) -> dict[str, Tree]:
-    """Return by rule the clauses that an element has at most once: all except labels and properties."""
+    """Return, by rule, the clauses that an element has at most once: all except labels and properties."""
     return once(clause for clause in trees(tree) if clause.data not in ("label", "properties"))
 
 
@@ -235,7 +235,7 @@ class _End(NamedTuple):
 
 
 def _end(tree: Tree) -> _End:
-    # The list after KEY is the first one. Padding with None covers ends without lists.
+    # The first list follows KEY. Padding with None covers ends without lists.
     key, referenced, *_ = (*trees(tree, "columns"), None, None)
     return _End(columns(key), name(leaves(tree)[0]), columns(referenced))
 
@@ -260,7 +260,7 @@ def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
 
 
 def _target(tree: Tree | None) -> Name | None:
-    """Return the column of TARGET. Batches deliver it as y, so no other alias is allowed."""
+    """Return the TARGET column. Batches deliver it as y, so no other alias is allowed."""
     if tree is None:
         return None
     alias = _alias(tree)
@@ -334,7 +334,7 @@ def _history(tree: Tree | None) -> HistoryClause | None:
 
 
 def _labels(clauses: Iterable[Tree]) -> tuple[tuple[LabelClause, ...], PropertiesClause | None]:
-    """Return the labels of an element and its own properties. Properties after a label belong to that label."""
+    """Return an element's labels and its own properties. Properties after a label belong to that label."""
     own: PropertiesClause | None = None
     labels: list[LabelClause] = []
     for clause in clauses:
@@ -392,7 +392,7 @@ def _excepted(tree: Tree) -> ColumnList:
 
 
 def _print_tables(keyword: str, elements: Sequence[str]) -> str:
-    """Print elements in parentheses, on one line if they fit, else one per line."""
+    """Print elements in parentheses, on one line if they fit, otherwise one per line."""
     line = f"{keyword} ({', '.join(elements)})"
     return line if len(line) <= WIDTH else f"{keyword} (\n    " + ",\n    ".join(elements) + ")"
 

@@ -1,4 +1,4 @@
-"""A Pygments lexer of the language for the prompt, the documentation, and other programs that use Pygments."""
+"""A Pygments lexer for the language, used by the prompt, the documentation, and other programs with Pygments."""
 
 import re
 from collections.abc import Iterator
@@ -35,9 +35,9 @@ _COMMAND = re.compile(r"\\[^\r\n]*|\.[A-Za-z][^\r\n]*")
 _ALWAYS = NO_NAMES | RESERVED | frozenset(READS)
 """The words that are never names without quotes, and the first words of queries. They are keywords in any case."""
 _TYPES = frozenset({"DOUBLE", "HUGEINT", "TINYINT", "UBIGINT", "UHUGEINT", "UINTEGER", "USMALLINT", "UTINYINT", "UUID"})
-"""The types of DuckDB that are not in standard SQL."""
+"""DuckDB's types that are not in standard SQL."""
 _CLAUSES = frozenset({"FILTER", "IGNORE", "OVER", "PARTITION", "RESPECT"})
-"""Words in expressions of DuckDB that are missing from both the grammars and Pygments."""
+"""Words in DuckDB expressions that are missing from both the grammars and Pygments."""
 
 _Piece = tuple[int, _TokenType, str]
 
@@ -73,8 +73,8 @@ def _vocabulary() -> _Vocabulary:
 class SnapdbLexer(SqlLexer):  # type: ignore[misc]  # Pygments has no type hints
     """The snapdb dialect of SQL. Its name in Pygments is `snapdb`.
 
-    It uses the lexer of the language, so both agree on where a string or comment ends. The keywords are those of the
-    grammars and of SQL. A word that may also be a name is a keyword only if its case matches that of the statement's
+    It uses the language's own lexer, so both agree on where a string or comment ends. The keywords are those of the
+    grammars and of SQL. A word that can also be a name is a keyword only if its case matches that of the statement's
     first word: `latest` in `SELECT max(ts) AS latest` is a name.
     """
 
@@ -85,7 +85,7 @@ class SnapdbLexer(SqlLexer):  # type: ignore[misc]  # Pygments has no type hints
     url = ""
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[_Piece]:
-        """Yield (position, kind, text) of each piece. The pieces cover the whole text."""
+        """Yield (position, kind, text) for each piece. The pieces cover the whole text."""
         position = 0
         while position < len(text):
             if command := _COMMAND.match(text, _after_blanks(text, position)):
@@ -162,7 +162,7 @@ def _after_comments(text: str, position: int) -> int:
 
 
 def _comment_stop(text: str, start: int) -> int | None:
-    """Return where the block comment at a position ends, or None if there is no terminated comment. Comments nest."""
+    """Return the end of the block comment at a position, or None if there is no terminated comment. Comments nest."""
     depth = 0
     if text.startswith("/*", start):
         for edge in _COMMENT_EDGE.finditer(text, start):

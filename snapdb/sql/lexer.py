@@ -1,4 +1,4 @@
-"""The lexer: text → tokens, statements of a script, and pairs of brackets.
+"""The lexer: text → tokens, the statements of a script, and bracket pairs.
 
 It recognizes words, strings and comments as DuckDB does, so that both agree on where a statement or SQL fragment ends.
 """
@@ -15,7 +15,7 @@ from snapdb.types import by_word
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
 TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
-"""The kinds in capitals are SQL fragments: runs of tokens that are folded into one. AMONG is a single word."""
+"""The kinds in capitals are SQL fragments, which are runs of tokens folded into one. AMONG is a single word."""
 
 
 class Token(NamedTuple):
@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The keyword that the token may be: an unquoted word or a mark, in capitals. '' for other tokens."""
+        """The token as a possible keyword: an unquoted word or a mark, in capitals. '' for other tokens."""
         kind, text, _ = self
         return text.upper() if (kind == "word" or kind == "mark") and text.isascii() else ""  # noqa: PLR1714  # hot
 
@@ -185,7 +185,7 @@ CLOSERS = frozenset(OPENERS.values())
 
 
 def partners(tokens: Sequence[Token]) -> dict[int, int]:
-    """Map the index of each opening bracket to that of its closing one. ParseError at the first unmatched bracket.
+    """Map each opening bracket's index to that of its closing bracket. Raises ParseError if one is unmatched.
 
     >>> from snapdb.sql.lexer import scan
     >>> partners(scan("f(a[1])"))
@@ -305,11 +305,11 @@ def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...
     folded: list[Token] = []
     position = 0
     for run in runs:
-        # An earlier fragment contains this one, or the fragment is empty, which the grammar reports as a missing part.
+        # An earlier fragment contains this one, or this one is empty, which the grammar reports as a missing part.
         if run.first < position or run.first >= run.stop:
             continue
         if run.kind == "QUERY" and tokens[run.first].word not in (*READS, "("):
-            continue  # not folded, so that the grammar reports the first word
+            continue  # not folded, so the grammar reports the first word
         span = Span(tokens[run.first].span.start, tokens[run.stop - 1].span.stop)
         folded += tokens[position : run.first]
         folded.append(Token(run.kind, source[span.start : span.stop], span))
@@ -318,7 +318,7 @@ def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...
 
 
 def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator[int]:
-    """Yield the indexes of tokens outside of brackets, starting at `first`. Opening brackets are included."""
+    """Yield the indexes of tokens outside of brackets, starting at `first`, including opening brackets."""
     index = first
     while index < len(tokens):
         yield index
@@ -355,10 +355,10 @@ class Rewritten:
 
     text: str
     edits: tuple[tuple[Span, Span], ...]
-    """In order, the span of each replacement in this text, and the span that it replaced in the original text."""
+    """The span of each replacement in this text, and the span it replaced in the original text, in order."""
 
     def place(self, index: int) -> int:
-        """Map a position in this text to the original. Inside a replacement, it is the start of the replaced part.
+        """Map a position in this text to the original. Positions inside a replacement map to the replaced part's start.
 
         >>> rewrite("SELECT at", [(Span(7, 9), '"at"')]).place(11)
         9
@@ -371,7 +371,7 @@ class Rewritten:
 
 
 def rewrite(text: str, replacements: Sequence[tuple[Span, str]]) -> Rewritten:
-    """Apply replacements to a text. They may be in any order, but must not overlap.
+    """Apply replacements to a text. They can be in any order, but must not overlap.
 
     >>> rewrite("FROM t AT (VERSION => 3) WHERE at", [(Span(31, 33), '"at"'), (Span(5, 24), "t3")]).text
     'FROM t3 WHERE "at"'

@@ -112,7 +112,7 @@ class SetRetention(Statement):
 
     graph: Name
     rules: tuple[RetentionRule, ...]
-    """The rules, at least one."""
+    """The rules. There is at least one."""
     keep_tagged: bool
     dry_run: bool
 
@@ -206,11 +206,11 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
 
 
 def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """Yield the interval of VACUUM's RETAIN, or a time or length in parentheses of EXPIRE SNAPSHOTS."""
+    """Yield the interval after RETAIN in VACUUM, or a time or length in parentheses in EXPIRE SNAPSHOTS."""
     if tokens[0].word == "VACUUM":
         first = 2 if says(tokens, 1, "RETAIN") else 3
         if says(tokens, first - 1, "RETAIN"):
-            # The interval is an expression of DuckDB, which ends at DRY RUN or at the end of the statement.
+            # The interval is a DuckDB expression, which ends at DRY RUN or at the end of the statement.
             dry_run = says(tokens, len(tokens) - 2, "DRY", "RUN")
             yield Run("EXPRESSION", first, len(tokens) - 2 if dry_run else len(tokens))
     elif tokens[0].word == "EXPIRE":

@@ -1,4 +1,4 @@
-"""Text → statements. The leading words select the grammar of a family; other statements are queries for DuckDB."""
+"""Text → statements. The leading words select a family's grammar. Other statements are queries for DuckDB."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,19 +39,19 @@ FAMILIES = (
     "show",
     "explain",
 )
-"""The families with a grammar, in the order in which messages list the statements of CREATE, ALTER and REFRESH."""
+"""The families with a grammar, in the order in which messages list CREATE, ALTER and REFRESH statements."""
 _LEADING_WORDS = re.compile(r"^// Leading words: (.+)$", re.MULTILINE)
 
 
 @cache
 def load_family(name: str) -> Family:
-    """Return the family with a name. Its module is imported when its first statement is parsed."""
+    """Return the family with this name. Its module is imported when its first statement is parsed."""
     family: Family = import_module(f"snapdb.sql.{name}").FAMILY
     return family
 
 
 def _by_leading() -> dict[str, dict[str, str]]:
-    """Map first word → second word → family. The second word is '' if the first one determines the family.
+    """Map first word → second word → family. The second word is '' if the first word determines the family.
 
     The grammars declare these words, so that a query does not import the module of any family.
     """
@@ -81,7 +81,7 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
     leading = tokens[0].word
     if leading in _LEADING:
         family = load_family(_family(tokens, _LEADING[leading]))
-        # Syntax of other databases gets an error with the alternative, before the grammar reports only a position.
+        # For syntax of other databases, raise an error with the alternative: the grammar would only report a position.
         if family.check is not None and len(tokens) > 1:
             family.check(tokens)
         return family
@@ -93,11 +93,11 @@ def _family_of(tokens: Sequence[Token]) -> Family | None:
 
 
 def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
-    """Return the name of the family of a statement whose first word is a keyword of snapdb."""
+    """Return the family name of a statement whose first word is a snapdb keyword."""
     if "" in by_second:
         return by_second[""]
     leading = tokens[0].word
-    # CREATE OR REPLACE is followed by its kind after three words, any other statement after one.
+    # The kind of object is the fourth word of CREATE OR REPLACE statements, and the second word of all others.
     index = 3 if leading == "CREATE" and says(tokens, 1, "OR", "REPLACE") else 1
     if index >= len(tokens):
         end = tokens[-1].span.stop
@@ -110,7 +110,7 @@ def _family(tokens: Sequence[Token], by_second: Mapping[str, str]) -> str:
 
 
 def parse(text: str) -> tuple[Statement, ...]:
-    """Parse the statements of a text, in order. Spans refer to the whole text, and empty statements are skipped.
+    """Parse the statements in a text, in order. Spans refer to the whole text, and empty statements are skipped.
 
     Raises ParseError at the first error. Its code is 'refused' if the statement is recognized but not supported.
 
@@ -149,7 +149,7 @@ def parse_one(text: str) -> Statement:
 
 
 def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
-    """Yield each statement of a text or its error, in order. After an unterminated quote, the only item is its error.
+    """Yield each statement of a text, or its error, in order. For an unterminated quote, the only item is its error.
 
     >>> [type(found).__name__ for found in parse_each("SELEC 1; SELECT 2")]
     ['ParseError', 'Query']
@@ -167,9 +167,9 @@ def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
 
 
 def format_sql(text: str) -> str:
-    r"""Format the statements of a text, each followed by a semicolon and a newline. Comments are removed.
+    r"""Format the statements in a text, each followed by a semicolon and a newline. Comments are removed.
 
-    Queries, conditions and expressions belong to DuckDB. They are not reformatted, and keep their comments.
+    Queries, conditions and expressions belong to DuckDB. They are not reformatted, and their comments are preserved.
 
     Raises:
         ParseError: The text contains something that is not a statement.
@@ -187,7 +187,7 @@ def _statements(text: str) -> tuple[Statement, ...]:
 def _statement(part: StatementTokens, text: str) -> Statement:
     family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
-    find_travels(part.tokens, text)  # raises errors of AT with the whole text, before a fragment is rewritten
+    find_travels(part.tokens, text)  # raises AT errors with the whole text, before a fragment is rewritten
     if family is None:
         check_query(part.tokens)
         return Query(text, part.span, SqlFragment(text[part.span.start : part.span.stop], part.span))
@@ -203,6 +203,6 @@ def _statement(part: StatementTokens, text: str) -> Statement:
 
 
 def _inside(part: StatementTokens, leaf: Leaf) -> StatementTokens:
-    """Return the tokens of a statement that are folded into one leaf."""
+    """Return the tokens of a statement that is folded into one leaf."""
     start, stop = span_of(leaf)
     return StatementTokens(tuple(token for token in part.tokens if start <= token.span.start < stop), part.ended)

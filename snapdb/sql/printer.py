@@ -1,4 +1,4 @@
-"""Functions that print parts of statements: names, strings, numbers, times, and clauses on one or several lines."""
+"""Functions that print parts of statements: names, strings, numbers, times, and clauses on one or more lines."""
 
 import re
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ WIDTH = 100
 _TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
 
 _QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
-"""Words that are quoted as names, because a keyword with the same spelling would be parsed in some position."""
+"""Words that must be quoted as names, because in some position they would be parsed as keywords."""
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
 def print_name(value: Name) -> str:
-    """Print an identifier, in double quotes if the word would be parsed as a keyword.
+    """Print an identifier, in double quotes if it would otherwise be parsed as a keyword.
 
     >>> from snapdb.errors import Span
     >>> [print_name(Name(text, Span(0, 0))) for text in ("bought", "order", "Order item")]
@@ -33,7 +33,7 @@ def print_name(value: Name) -> str:
 
 
 def print_string(text: str) -> str:
-    """Print a string literal. Single quotes are doubled, and nothing else is escaped."""
+    """Print a string literal. Only single quotes are escaped, by doubling."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -43,7 +43,7 @@ def print_number(value: float | Decimal) -> str:
 
 
 def print_size(count: int) -> str:
-    """Print bytes in the largest unit that represents them exactly.
+    """Print a number of bytes in the largest unit that represents it exactly.
 
     >>> print_size(2_000_000_000), print_size(1536), print_size(7)
     ('2GB', '1536B', '7B')
@@ -100,7 +100,7 @@ def join_clauses(*given: object) -> str:
 
 
 def print_statement(*given: object) -> str:
-    """Print clauses on one line if they fit, else one per line. Values other than text are omitted.
+    """Print clauses on one line if they fit, otherwise one per line. Values other than text are omitted.
 
     >>> print_statement("DROP TABLE t", False, "CASCADE")
     'DROP TABLE t CASCADE'

@@ -34,11 +34,11 @@ _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
 
 DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
-"""The words after DESCRIBE that denote a kind of snapdb object."""
+"""The words after DESCRIBE that name a kind of snapdb object."""
 
 
 def describes_ours(tokens: Sequence[Token]) -> bool:
-    """Return whether DESCRIBE or SUMMARIZE refers to a named object of snapdb instead of a query."""
+    """Return whether DESCRIBE or SUMMARIZE refers to a named snapdb object instead of a query."""
     named = len(tokens) > 2 and tokens[2].kind in ("word", "quoted")
     if tokens[0].word == "SUMMARIZE":
         return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
@@ -68,7 +68,7 @@ def check_query(tokens: Sequence[Token]) -> None:
         )
         raise unsupported("SUMMARIZE GRAPH", reason, way, token.span)
     if token.word != "WITH" and leading in {"DESCRIBE", "DESC", "SUMMARIZE"}:
-        return  # any word may be the name of a table
+        return  # any word can be a table name
     main = _main_of_with(tokens, pairs, index) if token.word == "WITH" else index
     if main < len(tokens) and tokens[main].word in _WRITES:
         word = tokens[main].word
@@ -82,7 +82,7 @@ def check_query(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_patterns(tokens: Sequence[Token]) -> None:
-    """Raise at the first GRAPH_TABLE (…), and for queries of DuckDB's own catalog."""
+    """Raise at the first GRAPH_TABLE (…), and for queries on DuckDB's own catalog."""
     for index, token in enumerate(tokens):
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
@@ -118,7 +118,7 @@ _RESERVED = (
 )
 
 _DEEPEST = 16
-"""The maximum depth of AT inside the value of another AT. Each value is a query."""
+"""The maximum nesting depth of AT inside the value of another AT. Each value is a query."""
 
 _AT = frozenset({"AT", "At", "aT", "at"})
 
@@ -130,7 +130,7 @@ class TimeTravel(NamedTuple):
     """A reference to a table at an earlier version (SQL:2011 calls it a system-versioned table)."""
 
     name: Token
-    """The name of the table, a word or quoted. It is the last part of a dotted path."""
+    """The table name, a word or quoted. It is the last part of a dotted path."""
     bound: VersionBound
     span: Span
     """The span from the start of the name to the closing parenthesis."""
@@ -139,7 +139,7 @@ class TimeTravel(NamedTuple):
 def time_travels(text: str) -> tuple[TimeTravel, ...]:
     """Return the tables with AT (VERSION | TIMESTAMP | TAG => …) in a text, in order. Spans are relative to the text.
 
-    A reference inside the value of another one is not returned, because it belongs to that value.
+    A reference inside the value of another reference is not returned, because it belongs to that value.
 
     >>> (travel,) = time_travels("SELECT at FROM bought AT (VERSION => 3) b")
     >>> travel.name.text, travel.bound.kind, travel.bound.value.text, travel.span
@@ -150,7 +150,7 @@ def time_travels(text: str) -> tuple[TimeTravel, ...]:
 
 def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]:
     """Return the result of `time_travels` for scanned tokens. Raises ParseError for a bound without a value."""
-    # This runs for every token of a script, so the cheap comparison of the text comes first.
+    # This runs for every token of a script, so the cheap text comparison is first.
     starts = [
         index - 1 for index, token in enumerate(tokens) if token[1] in _AT and index and _is_travel(tokens, index - 1)
     ]
@@ -174,7 +174,7 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
 
 
 def bare_ats(text: str) -> tuple[Span, ...]:
-    """Return the spans of unquoted names `at` outside time travels. DuckDB requires them in quotes.
+    """Return the spans of unquoted names `at` outside time travels. DuckDB requires quotes around them.
 
     >>> text = "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t.at"
     >>> [text[: span.start] for span in bare_ats(text)]
@@ -239,7 +239,7 @@ class _RowCount(NamedTuple):
 
 
 def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
-    """Return the row counts of whole tables in a query, or none under WITH, where a name may be that of a subquery.
+    """Return the row counts of whole tables in a query, or none under WITH, where a name can refer to a subquery.
 
     >>> text = "SELECT count(*) AS n FROM a AT (VERSION => 3) UNION ALL SELECT count(*) FROM b"
     >>> counts = find_counts(scan(text))
@@ -308,7 +308,7 @@ _VALUES = re.compile(rf"(VALUES{_ROW})(?:,{_ROW})*+", re.IGNORECASE | re.ASCII)
 
 
 def first_row(query: str) -> str | None:
-    """Return VALUES with only its first row if all values are numbers, strings, NULL, TRUE or FALSE, else None.
+    """Return VALUES with only its first row if all values are numbers, strings, NULL, TRUE or FALSE, otherwise None.
 
     Such a query refers to no names, and its first row has as many columns as the whole query.
 
@@ -331,8 +331,8 @@ _WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
 def value_of(text: str) -> Value:
     """Parse a parameter's text: a number, true, false, null, or a quoted string as in SQL. Other text is a string.
 
-    Numbers with leading zeros are strings, because they may be ids or postal codes. Dates are strings too, and a query
-    casts them.
+    Numbers with leading zeros are strings, because they may be ids or postal codes. Dates are strings too, and the
+    query casts them.
 
     >>> value_of("42"), value_of("1.50"), value_of("1e3"), value_of("NULL"), value_of("'42'"), value_of("007")
     (42, Decimal('1.50'), 1000.0, None, '42', '007')
@@ -346,7 +346,7 @@ def value_of(text: str) -> Value:
 
 
 def marks_of(statement: Statement) -> list[str]:
-    """Return the parameters of a statement as written, without duplicates.
+    """Return a statement's parameters as written, without duplicates.
 
     >>> from snapdb.sql import parse
     >>> marks_of(parse("SELECT $a, '$b', $a")[0])
@@ -357,12 +357,12 @@ def marks_of(statement: Statement) -> list[str]:
 
 
 def whole_files(query: str) -> str | None:
-    """Return the path or glob of a query that returns exactly the rows of Parquet files, or None for other queries.
+    """Return the path or glob of a query that returns exactly the rows in Parquet files, or None for other queries.
 
     >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
     ('day/*.parquet', None)
     """
-    first = tuple(islice(tokens(query), 5))  # only the first tokens, because VALUES may be megabytes of text
+    first = tuple(islice(tokens(query), 5))  # only the first tokens, because VALUES can be megabytes of text
     words = [token.word for token in first[:-1]]
     if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
         return None

@@ -1,4 +1,4 @@
-"""The language reference: the syntax, clauses and an example of each statement, from its grammar and its page."""
+"""The language reference: each statement's syntax, clauses and example, from its grammar and its page."""
 
 import re
 import textwrap
@@ -21,12 +21,12 @@ _BLOCK = re.compile(r"<!--.*?-->|^```.*?^```$|^\|[^\n]*$", re.MULTILINE | re.DOT
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _CELL = re.compile(r"(?<!\\)\|")
 _LEFT = 30
-"""The maximum length of a clause that is printed beside its meaning. A longer clause gets a separate line."""
+"""The maximum length of a clause that is printed on the same line as its meaning. Longer ones get a separate line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A section of a page about the language, which describes one statement or several related ones."""
+    """A section of a language page, which describes one statement or several related ones."""
 
     title: str
     """The statements in the section's title, such as `BEGIN, COMMIT, ROLLBACK`."""
@@ -35,13 +35,13 @@ class Topic:
     summary: str
     """The first paragraph of the section as plain text."""
     grammar: str
-    """The grammar that parses the statements. It is empty for statements of DuckDB."""
+    """The grammar that parses the statements, or empty for DuckDB statements."""
     rules: tuple[str, ...]
-    """The grammar rules of the statements."""
+    """The statements' grammar rules."""
     clauses: tuple[tuple[str, str], ...]
     """The clauses, each with its meaning."""
     example: str
-    """Example statements that run."""
+    """Runnable example statements."""
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Topic:
 
 
 def _two_columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Format names with a text beside each."""
+    """Format names in one column with their texts in another."""
     left = max((len(name) for name, _ in rows if len(name) <= _LEFT), default=0)
     for name, text in rows:
         lines = textwrap.wrap(text, max(width - left - 4, 20)) or [""]
@@ -80,7 +80,7 @@ def _two_columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
 
 
 def help_text(words: str, width: int = 80) -> str:
-    """Return the topic of a statement, or a list of the statements that begin with some words, or of all statements.
+    """Return a statement's topic, or a list of the statements that begin with the given words, or of all statements.
 
     Raises:
         ValueError: No statement begins with these words.
@@ -105,7 +105,7 @@ def help_text(words: str, width: int = 80) -> str:
 
 
 def _named(sought: str) -> list[Topic]:
-    """Return the topic of the statement with this name, or of the statement whose name these words begin with."""
+    """Return the topic of the statement with this name, or of the statement whose name is a prefix of these words."""
     found = [topic for topic in topics() if sought in map(_plain, topic.names)]
     shorter = sought.rpartition(" ")[0]
     return found or (_named(shorter) if shorter else [])
@@ -134,7 +134,7 @@ def topics() -> tuple[Topic, ...]:
 
 
 def _pages() -> Traversable:
-    """Return the directory with the pages about the language, in the installed package or in the checkout."""
+    """Return the directory of the language pages, in the installed package or in the checkout."""
     package = files("snapdb_grammar")
     installed = package.joinpath("pages")
     return installed if installed.is_dir() else Path(str(package)).parents[1] / "docs" / "language"
@@ -148,7 +148,7 @@ def _topics(page: str) -> Iterator[Topic]:
 
 
 def _topic(title: str, text: str) -> Topic:
-    # A comment in the page names the family and the rules, so that the syntax is printed from the grammar.
+    # A comment in the page names the family and the rules, from which the syntax is printed.
     found = _EXCERPT.search(text)
     family, listed = ("", []) if found is None else (found[1], found[2].split())
     rules = [rule for rule in grammar(family).statements() if rule in listed] if family else []
@@ -167,7 +167,7 @@ def _topic(title: str, text: str) -> Topic:
 
 
 def _clauses(table: str) -> Iterator[tuple[str, str]]:
-    """Yield the rows of a Markdown table. The second column may be an owner, and the last one the default."""
+    """Yield the rows of a Markdown table. The second column can be an owner, and the last one the default."""
     heads, _, *rows = ([_unmarked(cell) for cell in _CELL.split(line)[1:-1]] for line in table.strip().splitlines())
     for clause, *cells in rows:
         if heads[1] == "of":

@@ -52,10 +52,10 @@ class FanoutClause:
     """An item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT [IN|OUT|BOTH] => […]."""
 
     edge: Name | None
-    """The edge type, or None for DEFAULT, which stands for every edge type without an item."""
+    """The edge type, or None for DEFAULT, which applies to every edge type without an item."""
     direction: Literal["IN", "OUT", "BOTH"]
     counts: tuple[int, ...]
-    """The counts per hop, with -1 for FULL. The binder rejects other negative numbers."""
+    """The counts per hop, where -1 is FULL. The binder rejects other negative numbers."""
     span: Span = field(compare=False)
 
 
@@ -94,22 +94,22 @@ class _KnownClause:
 
 @dataclass(frozen=True, slots=True)
 class RefreshClause:
-    """REFRESH FBL | FCR … | OTF p PERCENT …: when sampled neighbours are resampled."""
+    """REFRESH FBL | FCR … | OTF p PERCENT …, which defines when neighbours are resampled."""
 
     strategy: Literal["FBL", "FCR", "OTF"]
     """The strategy. FBL resamples in every batch."""
     percent: Decimal | None
     """The percentage of rows that OTF resamples, or None for the other strategies."""
     every: int | Literal["AUTO"] | None
-    """The period of EVERY n BATCHES or EVERY AUTO."""
+    """The period in EVERY n BATCHES or EVERY AUTO."""
     amplify: Decimal | None
     fetch: Decimal | None
-    """OTF: the percentage of FETCH q PERCENT."""
+    """OTF: the percentage in FETCH q PERCENT."""
     scope: Literal["ALL", "VISITED"] | None
     """OTF: the value of SCOPE."""
     shared: bool
     above: int | None
-    """The degree of DEGREE ABOVE d."""
+    """The degree in DEGREE ABOVE d."""
     span: Span = field(compare=False)
 
 
@@ -153,7 +153,7 @@ class Clauses:
 
 @dataclass(frozen=True, slots=True)
 class Sample(Statement):
-    """SAMPLE FROM snapshot with its clauses. SEEDS and FANOUT are required."""
+    """SAMPLE FROM snapshot and its clauses. SEEDS and FANOUT are required."""
 
     reads: ClassVar[bool] = True
 
@@ -203,7 +203,7 @@ class CreateSampler(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Audit(Statement):
-    """AUDIT SAMPLE …, the check of a sampler's batches."""
+    """AUDIT SAMPLE …, which checks a sampler's batches."""
 
     reads: ClassVar[bool] = True
 
@@ -265,7 +265,7 @@ _ID_TYPES: dict[str, IdType] = {"int64": "int64", "int32": "int32"}
 
 
 def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
-    # SEEDS and SEEDS EDGES are different rules of the grammar, so `once` does not detect that both are present.
+    # SEEDS and SEEDS EDGES are different grammar rules, so `once` does not detect that both are present.
     if "seeds" in given and "seed_edges" in given:
         later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))
         raise ParseError("SEEDS is specified twice; keep one", span=later, code="duplicate-clause")
@@ -294,7 +294,7 @@ def _seed_edges(tree: Tree) -> _SeedsClause:
 def _item(tree: Tree) -> FanoutClause:
     """Build an item of FANOUT: an edge type or DEFAULT, an optional direction, and the counts."""
     words = leaves(tree)
-    # The keyword DEFAULT is not in the tree, so the first token may already be the direction.
+    # The DEFAULT keyword is not in the tree, so the first token can already be the direction.
     edge = words.pop(0) if words and words[0].type not in _DIRECTIONS else None
     return FanoutClause(
         edge=None if edge is None else name(edge),
@@ -337,7 +337,7 @@ def _known(tree: Tree) -> _KnownClause:
 
 
 def _decimal(tree: Tree, clause: str) -> Decimal:
-    """Return the number of a clause exactly as written."""
+    """Return a clause's number exactly as written."""
     text = "".join(leaves(tree))
     try:
         return Decimal(text)
@@ -383,7 +383,7 @@ _OPTIONS: dict[str, Callable[[lark.Token], object]] = {"memory": _memory, "ids":
 
 def _refresh(tree: Tree) -> RefreshClause:
     """Build REFRESH."""
-    # The percentage belongs to OTF itself, so only the other parts can be repeated by mistake.
+    # The percentage is a part of OTF itself, so only the other parts can be repeated by mistake.
     clauses = once(clause for clause in trees(tree) if clause.data != "percent")
     percent = first_tree(tree, "percent")
     return RefreshClause(
@@ -440,13 +440,13 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
     "device": ("device", _spanned(lambda tree: string(leaves(tree)[0]))),
     "backend": ("backend", _spanned(lambda tree: _BACKENDS[leaves(tree)[-1].type.lower()])),
 }
-"""Rule → the field of `Clauses` and its builder. WITHIN is missing, because it needs the source text."""
+"""Rule → the field of `Clauses` and its builder. WITHIN is missing because it needs the source text."""
 
 _T = TypeVar("_T")
 
 
 def _print_clauses(clauses: Clauses) -> Iterator[object]:
-    """Yield each clause as text, in the order of the grammar. A missing clause yields a value that is not text."""
+    """Yield each clause as text, in grammar order. A missing clause yields a value that is not text."""
     yield clauses.seeds and _print_seeds(clauses.seeds)
     yield clauses.fanouts and f"FANOUT ({', '.join(map(_print_fanout, clauses.fanouts.value))})"
     yield clauses.method and _print_method(clauses.method)

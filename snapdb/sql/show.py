@@ -44,8 +44,7 @@ class Show(Statement):
     what: Shown
     like: str | None
     of: Name | None
-    """The table of the listed versions or columns, the graph of the listed snapshots, or the task of the listed runs.
-    """
+    """The table whose versions or columns, graph whose snapshots, or task whose runs are listed."""
     at: VersionBound | None
     """The version whose tables are listed."""
 

@@ -56,7 +56,7 @@ class CreateSnapshot(Statement):
     elements: ColumnList
     """The elements, or empty for all elements of the graph."""
     layout: Spanned[Form] | None
-    """The encoding of WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
+    """The encoding in WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
     where: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
@@ -188,16 +188,16 @@ _OPERATORS = frozenset({"+", "-", "*", "/", "%"})
 
 
 def _length_fragments(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[Run]:
-    """Yield the length of a window if it is an expression: operands with operators, or an expression in parentheses.
+    """Yield a window's length if it is an expression: operands with operators, or an expression in parentheses.
 
-    A single number or INTERVAL is left to the grammar. So is the text after the last operand, so that the error names a
-    word that starts no clause.
+    The grammar parses a single number or INTERVAL. It also parses the text after the last operand, so that errors name
+    a word that does not start a clause.
     """
     stop = _operand_stop(tokens, pairs, first)
     if first in pairs and (stop == len(tokens) or tokens[stop].text not in _OPERATORS):
         yield Run("EXPRESSION", first + 1, pairs[first])
         return
-    # No bracket encloses the expression, so its operators determine where it ends.
+    # The expression is not in brackets, so its operators determine where it ends.
     computed = False
     while stop < len(tokens) and tokens[stop].text in _OPERATORS:
         stop, computed = _operand_stop(tokens, pairs, stop + 1), True

@@ -1,4 +1,4 @@
-"""The readable syntax of a statement, `CREATE [ OR REPLACE ] TAG name`, from the grammar that parses it."""
+"""A statement's readable syntax, such as `CREATE [ OR REPLACE ] TAG name`, from the grammar that parses it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ class _Repeat:
 
     part: "_Part"
     mark: str
-    """The operator of the grammar: ?, * or +."""
+    """The grammar's operator: ?, * or +."""
 
 
 _Part = _Word | _Use | _Sequence | _Choice | _Repeat
@@ -91,7 +91,7 @@ class Grammar:
                 yield name
 
     def words(self, rule: str) -> list[str]:
-        """Return the keywords with which a statement begins, and their synonyms.
+        """Return the keywords that begin a statement, and their synonyms.
 
         >>> grammar("versions").words("diff_graph"), grammar("versions").words("begin")
         (['DIFF GRAPH'], ['BEGIN', 'START TRANSACTION'])
@@ -100,7 +100,7 @@ class Grammar:
         return [words for option in _options(part) for words in _leading(_parts(option))]
 
     def synopsis(self, rules: Sequence[str], width: int = 80) -> str:
-        """Return the syntax of statements in lines of at most `width` characters, followed by the definitions in use.
+        """Return the syntax of statements in lines of at most `width` characters, followed by the definitions they use.
 
         `[ ]` encloses an optional part, `{ }` encloses a choice, and `...` follows a repeatable part.
 
@@ -129,7 +129,7 @@ class Grammar:
     def _defined(self, rules: Sequence[str]) -> list[str]:
         """Return the rules that statements use and that are too long to expand in place, in order of first use."""
         found: dict[str, None] = {}
-        # Breadth-first search, so that definitions follow in the order of their first use.
+        # Breadth-first search, so that definitions are in order of first use.
         waiting = [self.rules[rule] for rule in rules]
         while waiting:
             part = waiting.pop(0)
@@ -193,7 +193,7 @@ class Grammar:
 
 
 _LONG = 76
-"""The length from which a choice is printed with one line per option."""
+"""The length from which a choice is printed with one option per line."""
 
 
 def _uses(part: _Part) -> Iterator[_Use]:

@@ -21,7 +21,7 @@ from snapdb.types import by_word
 if TYPE_CHECKING:
     import lark
 else:
-    lark = module_on_first_use("lark")  # only statements with a grammar have trees
+    lark = module_on_first_use("lark")  # only statements with a grammar have syntax trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ ColumnList = tuple[Name, ...]
 
 @dataclass(frozen=True, slots=True)
 class SqlFragment:
-    """A SELECT or an expression inside a statement of snapdb. DuckDB parses it unchanged."""
+    """A SELECT or an expression inside a snapdb statement. DuckDB parses it unchanged."""
 
     text: str
     """Exactly `source[span.start:span.stop]`, without enclosing parentheses."""
@@ -52,7 +52,7 @@ class Statement(ABC):
     """A statement of a script."""
 
     reads: ClassVar[bool] = False
-    """Whether statements of this class never change a database. `Plan.reads` is the same property of the plan."""
+    """Whether statements of this class never change a database. `Plan.reads` is the same property for plans."""
     delimits: ClassVar[bool] = False
     """Whether statements of this class begin or end a transaction."""
     ends_transaction: ClassVar[bool] = False
@@ -68,7 +68,7 @@ class Statement(ABC):
         return self.source[self.span.start : self.span.stop]
 
     def only_reads(self) -> bool:
-        """Return whether the statement never changes a database, judging by its text before a database is open."""
+        """Return whether the statement never changes a database, based on its text and without an open database."""
         return self.reads or bool(getattr(self, "dry_run", False))
 
     @abstractmethod
@@ -123,7 +123,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Spanned(Generic[_T]):
-    """The value of a clause with its span."""
+    """A clause's value with its span."""
 
     value: _T
     span: Span = field(compare=False)
@@ -135,7 +135,7 @@ BOUNDS: dict[str, _Kind] = by_word(_Kind)
 
 
 def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
-    """Return the bound of a keyword, in any case, and a value. The value of a TAG is one string or parameter.
+    """Return the bound for a keyword, in any case, and a value. The value of a TAG is one string or parameter.
 
     >>> version_bound("tag", SqlFragment("'june'", Span(4, 10)), Span(0, 10)).kind
     'TAG'
@@ -193,8 +193,8 @@ def has(tree: Tree, rule: str) -> bool:
 
 
 def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
-    """Return clauses in any order by rule. Raises ParseError if a clause is repeated."""
-    # A grammar with at most one of each clause in any order would need a rule per permutation.
+    """Return clauses by rule, in any order. Raises ParseError if a clause is repeated."""
+    # A grammar that allows each clause at most once, in any order, would need one rule per permutation.
     given: dict[str, Tree] = {}
     for clause in clauses:
         rule = str(clause.data)
@@ -273,7 +273,7 @@ def message(tree: Tree) -> str | None:
 
 
 def number(tree: Tree) -> float:
-    """Return the number of a clause. Raises ParseError if it is too large for a float."""
+    """Return a clause's number. Raises ParseError if it is too large for a float."""
     text = "".join(leaves(tree))
     try:
         value = float(text)
@@ -285,7 +285,7 @@ def number(tree: Tree) -> float:
 
 
 def integer(tree: Tree, clause: str) -> int:
-    """Return the integer of a clause. Raises ParseError if it is not an integer."""
+    """Return a clause's integer. Raises ParseError if it is not an integer."""
     text = "".join(leaves(tree))
     try:
         return int(text)
@@ -296,16 +296,16 @@ def integer(tree: Tree, clause: str) -> int:
 
 
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
-"""The words that must be quoted as names. Otherwise a clause keyword would be read as a forgotten name."""
+"""The words that must be quoted as names. Otherwise a clause keyword would be parsed as the missing name."""
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
-"""The units of sizes. KB is 1000 bytes and KiB 1024 bytes, as in DuckDB."""
+"""The units of sizes. KB is 1000 bytes and KiB is 1024 bytes, as in DuckDB."""
 
 _SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", re.ASCII)
 
 
 def size(text: str) -> int | None:
-    """Return the bytes of a size such as '2GB' or '1.5 GiB', or None if the text is not a size or exceeds 64 bits.
+    """Return the bytes in a size such as '2GB' or '1.5 GiB', or None if the text is not a size or exceeds 64 bits.
 
     >>> size("2GB"), size("1.5 kib"), size("2")
     (2000000000, 1536, None)
@@ -321,7 +321,7 @@ def size(text: str) -> int | None:
 
 
 def bytes_of(name: str, given: int | str | None) -> int | None:
-    """Return the bytes of a Python argument, which is a number or the text of a size.
+    """Return the bytes specified by a Python argument, which is a number or a size as text.
 
     Raises:
         ValueError: The text is not a size.
@@ -346,12 +346,12 @@ def time_fragment(tree: Tree, source: str) -> SqlFragment:
 
 
 class Reader(NamedTuple):
-    """The parsers for statements inside a statement."""
+    """The parsers for statements nested in another statement."""
 
     statement: Callable[[Leaf], Statement]
-    """Parses the statement of a leaf with the grammar of its family."""
+    """Parses the statement in a leaf with the grammar of its family."""
     script: Callable[[str], tuple[Statement, ...]]
-    """Parses all statements of a text."""
+    """Parses all statements in a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,9 +359,9 @@ class Family:
     """The statements that one grammar parses, and the builders that convert its trees into statements."""
 
     grammar: str
-    """The name of the file in snapdb_grammar, without its suffix."""
+    """The file name in snapdb_grammar, without its extension."""
     builders: Mapping[str, Callable[[Tree, Place], Statement]]
-    """Grammar rule → the builder of its statement."""
+    """Grammar rule → the builder of the statement."""
     nesting: Mapping[str, Callable[[Tree, Place, Reader], Statement]] = field(default_factory=dict)
     """Grammar rule → the builder of a statement that contains other statements."""
     fragments: Finder = no_fragments

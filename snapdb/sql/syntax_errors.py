@@ -1,4 +1,4 @@
-"""Errors of Lark for unexpected tokens, as messages with the expected tokens, the actual token, and a hint."""
+"""Lark's errors for unexpected tokens, as messages with the expected tokens, the actual token, and a hint."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,7 +26,7 @@ _READABLE = {
 }
 
 _LONG = 80
-"""The length from which a list of expected tokens is omitted if a word is only misspelt."""
+"""The length from which a list of expected tokens is omitted if a word is merely misspelt."""
 
 _STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
 """Words that usually begin a statement where the grammar does not expect them."""
@@ -47,7 +47,7 @@ _REFRESHED_BY = {
 """Parts of a clause that are easily mistaken for clauses, or for parts of another strategy."""
 
 _ROOMS = (["IN", "MEMORY"], ["IN", "FILE"])
-"""The words before the size of a cache."""
+"""The words before a cache size."""
 
 
 def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
@@ -110,7 +110,7 @@ def _is_spelled(terminal: str, parser: Lark) -> bool:
 
 
 def _plain(terminal: str, parser: Lark) -> str:
-    """Return the text of a keyword or mark, or else the name of the terminal."""
+    """Return the text of a keyword or mark, otherwise the name of the terminal."""
     return parser.get_terminal(terminal).pattern.value.upper() if _is_spelled(terminal, parser) else terminal
 
 
@@ -120,7 +120,7 @@ def _written(terminal: str, parser: Lark) -> str:
 
 
 def _hint(token: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """Return a hint at what was probably meant, for the end of the message."""
+    """Return a hint at the likely intent, to be appended to the message."""
     terminals = set(accepted)
     if token.kind == "parameter":
         return "; parameters are allowed only in queries and conditions, write the value here"
@@ -176,7 +176,7 @@ def _share(before: Token) -> str:
 
 
 def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """Return a hint that the previous word was read as an alias, if it may have been meant as a keyword."""
+    """Return a hint that the previous word was parsed as an alias, if it may have been meant as a keyword."""
     known = _keywords((terminal.name for terminal in parser.terminals), parser)
     misspelt = before.kind == "word" and before.word not in known
     hint = did_you_mean(before.text, _keywords(accepted, parser)) if misspelt else ""

@@ -79,7 +79,7 @@ class Update(Statement):
     table: Name
     alias: Name | None
     assignments: tuple[tuple[Name, SqlFragment], ...]
-    """The assignments of SET, each a column and its value."""
+    """The assignments in SET, each a column and its value."""
     others: SqlFragment | None
     """The text after FROM: tables, subqueries and joins."""
     where: SqlFragment | None
@@ -316,7 +316,7 @@ def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
     started = False
     for index in top:
         word, before = tokens[index].word, tokens[index - 1].word
-        # FROM may also be part of a value, as in IS DISTINCT FROM, and a column may have the name where.
+        # FROM can also be part of a value, as in IS DISTINCT FROM, and a column can be named where.
         if started and word in {"FROM", "WHERE"} and before not in {".", "DISTINCT", ","}:
             return
         if index < 3 or before not in ({","} if started else {"SET"}):
@@ -332,7 +332,7 @@ def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
 
 
 def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
-    """Raise for ALTER TABLE with changes other than of its columns, and with several changes at once."""
+    """Raise for ALTER TABLE with changes to anything but columns, or with several changes at once."""
     action = 5 if says(tokens, 2, "IF", "EXISTS") else 3
     place = tokens[action].span if action < len(tokens) else tokens[-1].span
     if says(tokens, action, "RENAME", "TO") and not says(tokens, action + 2, "TO"):
@@ -379,7 +379,7 @@ def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
 
 
 def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
-    """Return whether ON CONFLICT is the clause and not a join on a column of that name."""
+    """Return whether ON CONFLICT is the clause rather than a join on a column with that name."""
     return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
 
 
@@ -421,7 +421,7 @@ def _names_columns(inside: Sequence[Token]) -> bool:
     names, commas = inside[::2], inside[1::2]
     if all(token.kind in ("word", "quoted") for token in names) and all(token.word == "," for token in commas):
         return True
-    # Anything that does not begin like a query is left to the grammar, which then reports an invalid name.
+    # Anything that does not begin like a query is parsed by the grammar, which then reports an invalid name.
     return inside[0].word not in (*READS, "(")
 
 
@@ -470,7 +470,7 @@ def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
 
 
 def _has_message(tokens: Sequence[Token]) -> bool:
-    # Only the last two tokens count, because a query may contain a column with the name message.
+    # Only the last two tokens are checked, because a query can contain a column named message.
     return says(tokens[-2:-1], 0, "MESSAGE") and tokens[-1].kind == "string"
 
 

@@ -22,13 +22,13 @@ from snapdb.sql.lexer import (
 )
 
 PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
-"""The placeholders of a task body, each with a sample of the value that a run inserts."""
+"""The placeholders in a task body, each with a sample of the value that a run inserts."""
 
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
 class _Rendered(NamedTuple):
-    """Statements or a condition with resolved placeholders and paths."""
+    """Statements, or a condition, with resolved placeholders and paths."""
 
     text: str
     places: tuple[str, ...]
@@ -37,17 +37,17 @@ class _Rendered(NamedTuple):
 
 
 def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
-    """Fill the placeholders of a body or condition, and make its paths absolute. The rest is unchanged.
+    """Fill in the placeholders of a body or condition, and make its paths absolute. The other text is unchanged.
 
     Args:
         text: The body or condition.
         values: The values of `date`, `time`, `version` and `run`.
-        folder: The directory to which relative paths refer.
+        folder: The directory that relative paths refer to.
 
     >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
     _Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
     """
-    # Placeholders are filled first, because paths may contain them.
+    # Placeholders are filled in first, because paths can contain them.
     body = filled(text, values).text
     named = named_paths(body)
     moved = [(path.span, path.absolute(folder)) for path in named if path.absolute(folder) != path.path]
@@ -127,13 +127,13 @@ _ENDS = frozenset(
         "WITH",
     )
 )
-"""The words that end a list of tables, so that a comma after them separates something else."""
+"""The words that end a list of tables. A comma after them separates something else."""
 
 _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
 """The words other than FROM and JOIN that precede a table."""
 
 _HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
-"""Functions with FROM before a value in their parentheses."""
+"""Functions whose parentheses contain FROM before a value."""
 
 WORDS_BEFORE_FILES = frozenset(word.lower() for word in {"FROM", "JOIN", "USING", *_SHOWS}) | _OPENERS
 """A query without any of these words opens no file."""
@@ -162,14 +162,14 @@ class _NamedPath(NamedTuple):
         '/data/[[]1]/in/*.csv'
         """
         start, rest = self._start(folder)
-        # Only the base is escaped: a directory may have wildcard characters in its name, but the rest may be a glob.
+        # Only the base is escaped: its name can contain wildcard characters, whereas the relative path can be a glob.
         return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
 
     def place(self, folder: str) -> str:
         """Return the file, or a directory with a trailing slash, that contains every file of the path.
 
-        Files are written under a temporary name beside their path first, so a written path requires its directory. A
-        glob requires the last directory before its first wildcard.
+        Files are first written under a temporary name in the same directory, so a written path requires its directory.
+        A glob requires the last directory before its first wildcard.
 
         >>> [_NamedPath(Span(0, 0), path, False).place("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
         ['/data/in/', '/a/b.csv', '/data/']
@@ -182,7 +182,7 @@ class _NamedPath(NamedTuple):
         return os.path.join(os.path.dirname(place), "") if marked else place
 
     def _start(self, folder: str) -> tuple[str, str]:
-        """Split a path into its base and the rest. The base of an absolute path is ''."""
+        """Split a path into its base and the part after it. The base of an absolute path is ''."""
         if self.path.startswith("/") or _LOCAL.match(self.path):
             return "", self.path
         db_dir, _, rest = self.path.partition("/")
@@ -195,7 +195,7 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
     """Return the paths in the statements of a text, in order.
 
     Raises:
-        ParseError: A path is on another machine, or would give access to all files of this machine.
+        ParseError: A path is on another machine, or would give access to all files on this machine.
 
     >>> text = "COPY t FROM 'a.csv'; SELECT 'x' FROM read_csv(['b.csv'], delim = ';') WHERE c IN ('d.csv', 'e.csv')"
     >>> [named.path for named in named_paths(text)]
@@ -223,7 +223,7 @@ def named_paths(text: str) -> tuple[_NamedPath, ...]:
 def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
     """Yield the arguments that a query opens as files: strings or quoted names as tables, and arguments of readers.
 
-    `query` and `query_table` count as readers, because their argument is a query or replaces a table.
+    `query` and `query_table` count as readers, because their argument is a query or a table name.
 
     >>> from snapdb.sql.lexer import scan
     >>> text = "SELECT 'a' FROM 'b.csv', read_text('c' || $x, size => 1) WHERE d = 'e'"
@@ -279,7 +279,7 @@ class _Bracket:
 def _tables(
     tokens: Sequence[Token], pairs: dict[int, int], *, deletes: bool, readers: frozenset[str] = _READERS
 ) -> Iterator[Token]:
-    """Yield the strings in place of a table, and the strings in the arguments of readers in such places."""
+    """Yield the strings that are used as tables, and the strings in the arguments of readers used as tables."""
     # A small state machine: FROM and JOIN expect a table, and a comma continues the list in the innermost open bracket.
     expected = False
     around = [_Bracket("", lists=False)]
@@ -331,7 +331,7 @@ def _given(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> Itera
     else:
         stop = next((index for index in top_level(tokens[:stop], pairs, first) if tokens[index].word == ","), stop)
     for index in top_level(tokens[:stop], pairs, first):
-        # A string beside an operator is only a part of a path, which is known at run time only.
+        # A string next to an operator is only part of a path, which is known only at run time.
         beside = {tokens[index - 1].text, tokens[index + 1].text}
         if tokens[index].kind == "string" and beside <= {"(", "[", ",", "]", ")"}:
             yield tokens[index]
@@ -341,7 +341,7 @@ class _Changed(NamedTuple):
     """changed('graph') in a condition: the number of rows added and removed since the last successful run."""
 
     name: str
-    """The name of the graph as written."""
+    """The graph name as written."""
     span: Span
     """The span from the word to the closing parenthesis."""
 
@@ -374,7 +374,7 @@ def changed_graphs(condition: str) -> tuple[_Changed, ...]:
 
 
 def with_counts(condition: str, counts: Mapping[str, int]) -> str:
-    """Replace changed('graph') in a condition by numbers, using the names as written in the condition.
+    """Replace changed('graph') in a condition with numbers, using the names as written in the condition.
 
     >>> with_counts("changed('shop') > 10 OR CHANGED ( 'bank' ) > 0", {"shop": 12, "bank": 0})
     '12 > 10 OR 0 > 0'

@@ -55,7 +55,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class TaskOption:
-    """An item of WITH or SET of a task."""
+    """An item in a task's WITH or SET clause."""
 
     name: Literal["timeout", "retries", "overlap", "catch_up"]
     value: str | int
@@ -92,7 +92,7 @@ class AlterTask(Statement):
     name: Name
     action: Literal["SUSPEND", "RESUME", "SET"]
     options: tuple[TaskOption, ...]
-    """The options of SET, at least one."""
+    """The options in SET. There is at least one."""
 
     def to_sql(self) -> str:
         options = f" {_print_options(self.options)}" if self.options else ""
@@ -247,7 +247,7 @@ def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> No
 
 
 def _inside(body: Leaf) -> tuple[int, str]:
-    """Return where the statements of a body start in the source, and their text without dollar quotes."""
+    """Return the start of a body's statements in the source, and their text without dollar quotes."""
     span = span_of(body)
     if body.type != "STRING":
         return span.start, str(body)
@@ -289,7 +289,7 @@ def _check_statements(statements: Sequence[Statement]) -> None:
     begun: Span | None = None
     for statement in statements:
         inner = statement
-        # EXPLAIN ANALYZE runs the statement that it contains, so that one is checked.
+        # EXPLAIN ANALYZE runs the statement inside it, so that statement is checked.
         while isinstance(inner, Explain):
             inner = inner.statement
         match inner:
@@ -324,17 +324,17 @@ def _placed(span: Span, sample: Rewritten, start: int) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a cron line, with its range of values."""
+    """A cron field, with its range of values."""
 
     name: str
     least: int
     most: int
     words: tuple[str, ...] = ()
-    """The names of its first values."""
+    """The names of the field's first values."""
     bounds: str = ""
-    """The description of its values, or '' for a range of numbers."""
+    """A description of the field's values, or '' for a range of numbers."""
     more: str = ""
-    """A pattern of further valid items."""
+    """A pattern for additional valid items."""
     example: str = "1-5"
 
 
@@ -420,7 +420,7 @@ def _bad(message: str, span: Span) -> ParseError:
 
 
 def _fits(item: str, field: _Field) -> bool:
-    """Return whether an item of a field denotes values within its bounds."""
+    """Return whether an item of a field denotes values within the field's bounds."""
     if field.more and re.fullmatch(field.more, item):
         return True
     match = _ITEM.fullmatch(item)
@@ -453,7 +453,7 @@ def _zones() -> frozenset[str]:
 
 
 def _check_days(line: str, span: Span) -> None:
-    """Raise for a line whose days do not exist in any year."""
+    """Raise for a cron line whose days do not exist in any year."""
     # CronSim searches the next 50 years from the given date. The year 2000 has a 29th of February.
     try:
         next(CronSim(line, datetime(2000, 1, 1)))

@@ -144,7 +144,7 @@ def unknown_refreshed(token: Token) -> ParseError:
 
 
 def unknown_altered(token: Token) -> ParseError:
-    """Return the error for an invalid word after ALTER, and for changes of a graph other than its retention."""
+    """Return the error for an invalid word after ALTER, or for changes to a graph other than its retention."""
     if token.word in {"GRAPH", "PROPERTY", "SNAPSHOT", "TAG", "SAMPLER", "CACHE"}:
         kind = "PROPERTY GRAPH" if token.word in {"GRAPH", "PROPERTY"} else token.word
         reason = "it is replaced as a whole"
@@ -191,7 +191,7 @@ def _described(tokens: Sequence[Token]) -> str | None:
 
 
 def refuse_mixed(tokens: Sequence[Token]) -> None:
-    """Raise at the first ? of a statement that also has named parameters, because the two kinds cannot be mixed."""
+    """Raise at the first ? in a statement that also has named parameters, because the two kinds cannot be mixed."""
     marks = [token for token in tokens if token.kind == "parameter"]
     if len({token.text[0] for token in marks}) > 1:
         mark = next(token for token in marks if token.text[0] == "?")

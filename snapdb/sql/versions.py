@@ -180,7 +180,7 @@ def _diff_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     stop = len(tokens) - 1 if tokens[-1].word in last else len(tokens)
     named = 4 if says(tokens, 1, "PROPERTY", "GRAPH") else 3
     starts = [index for index in top_level(tokens[:stop], pairs, named) if tokens[index].word in {"FROM", "TO"}]
-    # An end reaches up to the next one, because its value may be any expression.
+    # Each end extends to the next one, because its value can be any expression.
     for start, end in zip(starts, [*starts, stop][1:], strict=True):
         yield Run("EXPRESSION", start + 2, end)
 
