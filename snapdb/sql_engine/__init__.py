@@ -1,4 +1,4 @@
-"""The SQL engine: DuckDB, which only this package imports. Queries over Parquet, types, and errors with a span."""
+"""The SQL engine: DuckDB, which only this package imports. Runs queries over Parquet, and maps types and errors."""
 
 from snapdb.sql_engine.engine import Conjunct, Parameters, SqlEngine, SqlSession
 from snapdb.sql_engine.sources import (

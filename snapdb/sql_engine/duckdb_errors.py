@@ -1,4 +1,4 @@
-"""DuckDB's errors as errors of snapdb: class, message, remedy, code, and the position in the query."""
+"""DuckDB errors as snapdb errors, with a class, message, remedy, code, and position in the query."""
 
 import json
 import re
@@ -24,20 +24,20 @@ _KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (
 )
 _ARROW = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 _REFUSED = re.compile(r"\.?; (\* SET |Please try installing).*", re.DOTALL)
-"""Advice of DuckDB that does not apply in snapdb."""
+"""DuckDB's hints that do not apply to snapdb."""
 _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
 
 
 @contextmanager
 def translated(space: str, query: str, offset: int, place: Place, own: str) -> Iterator[None]:
-    """Run the block, and convert errors of DuckDB to a SnapdbError whose span refers to `query`.
+    """Run the block, and convert DuckDB errors to SnapdbErrors whose spans refer to `query`.
 
     Args:
         space: The name space of the session, which is removed from messages.
         query: The user's part of the SQL.
         offset: The number of characters before the user's part.
         place: Called with the query and the error before the error is raised.
-        own: The database directory. A file in it that cannot be read is a CorruptError.
+        own: The database directory. If a file in it cannot be read, the error is a CorruptError.
     """
     try:
         yield
@@ -50,8 +50,8 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
 
 
 def _failure(error: Exception, space: str, query: str, offset: int, own: str) -> SnapdbError | None:
-    """Return the SnapdbError for an error of DuckDB, or of Arrow reading from DuckDB, or None for other errors."""
-    if isinstance(error, UnicodeDecodeError):  # a message of DuckDB contains bytes of a damaged file
+    """Return the SnapdbError for an error from DuckDB, or from Arrow reading from DuckDB, or None for other errors."""
+    if isinstance(error, UnicodeDecodeError):  # a DuckDB message contains bytes of a damaged file
         return CorruptError(
             "a file that the statement reads is damaged; CHECK DATABASE lists damaged files of the database",
             code="damaged-file",
@@ -76,7 +76,7 @@ def _failure(error: Exception, space: str, query: str, offset: int, own: str) ->
 
 
 def _not_in_arrow(error: Exception) -> QueryError:
-    """Return the error for a result of DuckDB that Arrow, the format of results, cannot represent."""
+    """Return the error for a DuckDB result that Arrow, the result format, cannot represent."""
     if "Recursion level" in str(error):
         words = "a column has lists, structs or maps nested more than 62 levels deep, the limit of Arrow"
     else:
@@ -167,7 +167,7 @@ def _one_line(message: str) -> str:
 
 
 def _translate_message(message: str, query: str = "", span: Span | None = None) -> SnapdbError | None:
-    """Return snapdb's error for a one-line message of DuckDB, or None if DuckDB's own text is good enough.
+    """Return snapdb's error for a one-line DuckDB message, or None if DuckDB's own text is good enough.
 
     >>> _translate_message('Referenced table "q" not found!; Candidate tables: "p"').message
     'table "q" is not in the FROM clause; available: p'
@@ -232,7 +232,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def _near(name: str, known: list[str], otherwise: str) -> str:
-    """Return the nearest known name, or else the known names."""
+    """Return the nearest known name, otherwise all known names."""
     shown = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
     return did_you_mean(name, known) or (f"; {otherwise} {shown}" if known else "")
 
@@ -282,7 +282,7 @@ def _overflow(match: _Match) -> str:
 
 
 def _unexpected(word: str, before: str, after: str) -> str:
-    """Return the message for an unexpected word. The word before may be a misspelt keyword that was read as a name."""
+    """Return the message for an unexpected word. The previous word may be a misspelt keyword parsed as a name."""
     if word.upper() in _OPENING and not after.strip(" \n;)"):
         return f'syntax error at end of input after "{word}": the clause is incomplete'
     earlier = (re.findall(r"\w+", before) or [""])[-1]
@@ -303,7 +303,7 @@ def _unexpected(word: str, before: str, after: str) -> str:
 
 
 def _elsewhere(word: str, earlier: str, before: str, ended: bool) -> str:
-    """The remedy for syntax that only other databases accept."""
+    """Return the remedy for syntax that only other databases accept."""
     if word.upper() in _NUMBERED:
         return _NUMBER_ROWS
     if earlier.upper() == "TOP" and word.isdecimal():
@@ -316,7 +316,7 @@ def _elsewhere(word: str, earlier: str, before: str, ended: bool) -> str:
 
 _JOINED = re.compile(r"\b((?:CROSS\s+|NATURAL\s+)?JOIN|ON|USING)\b", re.IGNORECASE)
 _AFTER_JOIN = frozenset({"GROUP", "HAVING", "LIMIT", "ORDER", "UNION", "WHERE", ";", ")"})
-"""What can follow a join."""
+"""The parts that can follow a join."""
 _TRAVEL = re.compile(
     r"\b(?:FOR\s+(?:SYSTEM_TIME|SYSTEM_VERSION|TIMESTAMP|VERSION)|AS\s+OF\s+(?:TAG|VERSION)"
     r"|(?:TIMESTAMP|VERSION)\s+AS\s+OF|AT\"?\s+(?:TAG|VERSION))\b|\w@\w",

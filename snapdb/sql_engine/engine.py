@@ -28,16 +28,16 @@ from snapdb.sql_engine.values import EXACT, empty, marked
 from snapdb.types import Column
 
 _IDLE = 8
-"""The number of name spaces that are kept for reuse, because creating one takes milliseconds."""
+"""The number of name spaces kept for reuse, because creating one takes milliseconds."""
 
 _PULSE = 0.2
-"""The seconds between two reads of a query's progress."""
+"""The interval in seconds at which a query's progress is read."""
 
 _FUNCTIONS = """
     SELECT DISTINCT function_name FROM duckdb_functions()
     WHERE regexp_full_match(function_name, '[a-z][a-z0-9_]*') ORDER BY 1
 """
-"""A query for the names of functions. Operators are functions too, but have no such names."""
+"""A query for function names. Operators are functions too, but have no such names."""
 
 _VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
 
@@ -56,14 +56,14 @@ _LOCKED = (
     "SET GLOBAL lock_configuration = true",
 )
 """Prevent queries from changing settings, as functions such as enable_logging do: logging writes files, and DuckDB
-terminates the process if it is not allowed to. Only sessions themselves set the three allowed settings."""
+terminates the process if it may not write them. Only sessions themselves set the three allowed settings."""
 
 _ABANDONED: list[Any] = []
-"""Engines with a statement that never ends. They are kept, because closing one would wait for the statement."""
+"""Engines with a statement that never ends. They are kept because closing one would wait for the statement."""
 
 
 def _clock_macros(moment: datetime) -> tuple[str, ...]:
-    """Return statements that make every clock function return a fixed time, in the name space in which they run.
+    """Return statements that make every clock function in the current name space return a fixed time.
 
     Each session has a separate DuckDB transaction, whose clock starts with the transaction. Macros take precedence over
     DuckDB's functions.
@@ -98,7 +98,7 @@ class SqlEngine:
         """Open the engine.
 
         Args:
-            own: The database directory. A file in it that cannot be read is corrupt, and not an error of the user.
+            own: The database directory. A file in it that cannot be read is corrupt, rather than a user error.
             threads: The maximum number of threads, or None for one per core.
             folders: Absolute paths of the only directories and files that may be read and written in addition to those
                 of the tables, or None for no restriction.
@@ -141,11 +141,11 @@ class SqlEngine:
 
     @contextmanager
     def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[SqlSession]:
-        """Open a cursor with a separate name space. It is removed after the block, unless its names are lasting.
+        """Open a cursor with a separate name space, which is removed after the block unless its names are lasting.
 
         Args:
             names: The names that the SQL may use.
-            place: Called with each error of DuckDB and its query before the error is raised. The error's span refers to
+            place: Called with each DuckDB error and its query before the error is raised. The error's span refers to
                 that query.
         """
         names = names or Names()
@@ -165,7 +165,7 @@ class SqlEngine:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Run the block in one thread at a time, then release the sessions that ended meanwhile."""
+        """Run the block in one thread at a time, then release the sessions that have ended in the meantime."""
         try:
             with self._guard:
                 yield
@@ -173,7 +173,7 @@ class SqlEngine:
             self._release_ended()
 
     def _acquire(self, views: tuple[str, ...]) -> _Namespace:
-        """Return a name space with these views, or else an empty one. Its cursor counts as open."""
+        """Return a name space with these views, otherwise an empty one. Its cursor counts as open."""
         with self._guarded():
             idle = (one for wanted in (views, ()) for one in self._idle if one.views == wanted)
             namespace = next(idle, None)
@@ -192,9 +192,9 @@ class SqlEngine:
         self._release_ended()
 
     def _release_ended(self) -> None:
-        """Release the sessions that ended, unless another thread holds the guard, which then releases them.
+        """Release the sessions that have ended. If another thread holds the guard, that thread releases them.
 
-        This method never blocks. The garbage collector may end the session of an unread result in any thread and at any
+        This method never blocks. The garbage collector can end the session of an unread result in any thread and at any
         time, even in the thread that holds the guard.
         """
         while self._ended and self._guard.acquire(blocking=False):
@@ -213,7 +213,7 @@ class SqlEngine:
             return None
         if namespace.cursor in self._stuck:
             return None
-        if self._closed:  # an unread result may outlive its database
+        if self._closed:  # an unread result can outlive its database
             namespace.cursor.close()
             return None
         if not kept:
@@ -223,7 +223,7 @@ class SqlEngine:
 
     def _started(self) -> duckdb.DuckDBPyConnection:
         root = duckdb.connect(":memory:", config=self._config)
-        # Results must not depend on the time zone of the machine.
+        # Results must not depend on the machine's time zone.
         root.execute("SET GLOBAL TimeZone = 'UTC'")
         create_bitmap_function(root)
         for setting in (*(() if self._folders is None else self._folders.settings), *_LOCKED):
@@ -257,7 +257,7 @@ class SqlEngine:
     def interrupt(self) -> None:
         """Interrupt the running queries of all sessions. Each of them raises QueryError with code 'interrupted'."""
         self.stopped.set()
-        # Without the guard, because a signal handler may run in the thread that holds it. Copying a set is atomic under
+        # Without the guard, because a signal handler can run in the thread that holds it. Copying a set is atomic under
         # the GIL.
         for cursor in self._open.copy():
             with suppress(duckdb.ConnectionException):  # the cursor was closed just now
@@ -323,7 +323,7 @@ class SqlSession:
         return self._batches(query, reader, reader.schema)
 
     def exact_reader(self, query: str, parameters: Parameters = None) -> Generator[pa.RecordBatch, None, None]:
-        """Like `reader`, but lossless for types of DuckDB that Arrow lacks (see `sql_engine.values`)."""
+        """Like `reader`, but lossless for DuckDB types that Arrow lacks (see `sql_engine.values`)."""
         reader = None
         self.cursor.execute(f"SET SESSION {EXACT} = true")
         try:
@@ -341,7 +341,7 @@ class SqlSession:
     def _batches(
         self, query: str, reader: pa.RecordBatchReader, schema: pa.Schema
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield the batches of the reader in a schema with more detail on the same types."""
+        """Yield the reader's batches in a schema that describes the same types in more detail."""
         read = False
         while (batch := self._next(query, reader)) is not None:
             read = True
@@ -354,14 +354,14 @@ class SqlSession:
         return self._fetch(before, query, after, parameters)
 
     def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
-        """Run a COPY … TO, and return the number of rows that it wrote. Spans of errors refer to `query`."""
+        """Run a COPY … TO, and return the number of rows written. The spans of errors refer to `query`."""
         with self._reading(before, query):
             rows = _run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
             return int(rows[0][0])
 
     @contextmanager
     def watched(self, report: Callable[[float | None], None]) -> Iterator[None]:
-        """Call `report` with the progress of the running query, a few times per second, during the block."""
+        """Call `report` with the running query's progress a few times per second during the block."""
         self.cursor.execute("SET enable_progress_bar = true")
         self.cursor.execute("SET enable_progress_bar_print = false")
         done = threading.Event()
@@ -383,7 +383,7 @@ class SqlSession:
         try:
             return self.cursor.sql(query, **_bound(parameters))
         except duckdb.Error:
-            # Errors of a relation have no position, in contrast to errors of execute.
+            # Errors from a relation have no position, unlike errors from execute.
             self.describe(query, parameters)
             raise
 
@@ -406,7 +406,7 @@ class SqlSession:
         return translated(self.space, query, len(before), self.place, self.own)
 
     def conjuncts(self, condition: str) -> list[Conjunct]:
-        """Return the parts of a condition that top-level ANDs join, or the condition itself without them."""
+        """Return the parts of a condition that top-level ANDs join, or the whole condition if there are none."""
         statement = self._parse(f"SELECT 1 WHERE {condition}")
         where = statement["statements"][0]["node"]["where_clause"]
         if where["type"] != "CONJUNCTION_AND":
@@ -434,7 +434,7 @@ class SqlSession:
         return [_order_key(order["expression"]) for order in orders]
 
     def files_behind(self, path: str) -> tuple[str, ...]:
-        """Return the names of the files that a path or glob matches, in order, or none if it matches no file.
+        """Return the names of the files that a path or glob matches, in order. There may be none.
 
         Raises:
             InputError: A file name cannot be written in SQL.
@@ -471,14 +471,14 @@ def _detach(namespace: _Namespace) -> None:
     namespace.cursor.close()
 
 
-# DuckDB writes the row groups of a file in tasks. An interrupt may lose a task, for which DuckDB then waits forever,
-# whereas an error in the query does not. The session must remain usable, so COPY … TO runs in a separate thread, which
-# is abandoned if an interrupt does not end it.
+# DuckDB writes a file's row groups in tasks. An interrupt can lose a task, for which DuckDB then waits forever, whereas
+# an error in the query cannot. The session must remain usable, so COPY … TO runs in a separate thread, which is
+# abandoned if an interrupt does not end it.
 
 _PATIENCE = 3.0
 """The seconds within which a statement normally ends after an interrupt."""
 _WRITER_POLL = 0.05
-"""The seconds between two checks for an interrupt. The end of the statement wakes the thread immediately."""
+"""The interval in seconds between checks for an interrupt. The end of the statement wakes the thread immediately."""
 
 
 def _run_apart(
@@ -498,7 +498,7 @@ def _run_apart(
         abandon: Called if the statement does not end. The statement and the cursor must not be used again.
 
     Raises:
-        InterruptException: A stop was requested. Other errors of the statement are raised too.
+        InterruptException: A stop was requested. Other errors from the statement are also raised.
     """
     done = threading.Event()
     rows: list[Any] = []
@@ -528,7 +528,7 @@ def _run_apart(
 
 
 def _end(cursor: duckdb.DuckDBPyConnection, done: threading.Event, abandon: Callable[[], None]) -> bool:
-    """Return whether the statement ends. It is interrupted repeatedly, as interrupts before its start are ignored."""
+    """Return whether the statement ends. Interrupts before its start are ignored, so it is interrupted repeatedly."""
     last = time.monotonic() + _PATIENCE
     while not done.is_set() and time.monotonic() < last:
         cursor.interrupt()
@@ -543,11 +543,11 @@ class Conjunct(NamedTuple):
 
     sql: str
     node: dict[str, Any]
-    """The tree of DuckDB's parser."""
+    """The syntax tree from DuckDB's parser."""
 
     @property
     def references(self) -> set[tuple[str, ...]]:
-        """The columns that the part references, each as its dotted parts.
+        """The columns that the part references, each as a tuple of its dotted parts.
 
         Raises:
             BindError: The part has a subquery, whose rows would not be pinned.

@@ -1,4 +1,4 @@
-"""Sources of queries as SQL: quoted names and literals, tables by name, Arrow objects, and files by path or glob."""
+"""Query sources as SQL: quoted names and literals, tables by name, Arrow objects, and files by path or glob."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def text_literal(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that the SQL of a session may use."""
+    """The names that a session's SQL can use."""
 
     views: Mapping[str, str] = field(default_factory=dict)
     """Table name → SELECT."""
@@ -73,7 +73,7 @@ class Names:
     sources: Mapping[str, object] = field(default_factory=dict)
     """Name → Arrow table, for data that the caller registered."""
     lasting: bool = False
-    """Whether the views read only immutable data, so that they can be kept for the next session with the same names."""
+    """Whether the views read only immutable data and can be kept for the next session with the same names."""
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class Names:
 
 
 def together(parts: Iterable[Names]) -> Names:
-    """Return all names of several parts of one query. They are lasting if those of every part are.
+    """Return the combined names of several parts of one query. They are lasting if the names of every part are.
 
     >>> together([Names({"a": "SELECT 1"}), Names({"b": "SELECT 2"})]).views
     {'a': 'SELECT 1', 'b': 'SELECT 2'}
@@ -105,7 +105,7 @@ def together(parts: Iterable[Names]) -> Names:
 
 
 def no_rows(columns: Iterable[Column]) -> str:
-    """Return a SELECT with the names and types of these columns and without rows. It reads no files.
+    """Return a SELECT with the names and types of these columns but no rows. It reads no files.
 
     >>> no_rows([Column("a", "INTEGER"), Column("b c", "DATE")])
     'SELECT CAST(NULL AS INTEGER) AS "a", CAST(NULL AS DATE) AS "b c" WHERE false'
@@ -113,7 +113,7 @@ def no_rows(columns: Iterable[Column]) -> str:
     return f"SELECT {', '.join(f'CAST(NULL AS {c.type}) AS {quote(c.name)}' for c in columns)} WHERE false"
 
 
-# Data of the caller as Arrow, so that SQL can read it. No other function accepts Python values.
+# The caller's data as Arrow, so that SQL can read it. No other function accepts Python values.
 
 
 _CPU = 1
@@ -122,7 +122,7 @@ _CPU = 1
 
 @dataclass(slots=True)
 class Stream:
-    """Batches that can be read once, while they are produced. They do not have to fit in memory."""
+    """Batches that can be read only once, while they are produced. They do not have to fit in memory."""
 
     batches: pa.RecordBatchReader
     started: bool = False
@@ -158,7 +158,7 @@ def as_arrow(data: object) -> pa.Table:
         table = _table(data)
     except InputError:
         raise
-    except Exception as error:  # reading attributes of another library's objects may raise anything
+    except Exception as error:  # reading attributes of another library's objects can raise anything
         raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
         raise InputError("cannot read data without columns as a table", code="not-a-table")
@@ -198,7 +198,7 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
         return pa.chunked_array(values)
     if hasattr(values, "__arrow_array__") or hasattr(values, "to_numpy"):
         return pa.array(values)
-    if hasattr(values, "edge_index") or hasattr(values, "edge_types"):  # Data and HeteroData of PyG
+    if hasattr(values, "edge_index") or hasattr(values, "edge_types"):  # PyG's Data and HeteroData
         raise InputError(
             f"cannot read {type(values).__name__}, which holds several arrays, as a table; register a table at a time "
             'as a mapping of columns, e.g. {"src": data.edge_index[0], "dst": data.edge_index[1]}',
@@ -212,12 +212,12 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _speaks_arrow(data: object) -> bool:
-    """Return whether data of any library has Arrow's C interface, or is of a type that pyarrow itself converts."""
+    """Return whether data from any library has Arrow's C interface, or a type that pyarrow itself converts."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def _on_host(values: Any) -> Any:
-    """Return the tensor of any library as an array, copied from its device if necessary, and other values unchanged."""
+    """Return any library's tensor as an array, copied from its device if necessary, and other values unchanged."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         return values.detach().cpu().numpy()
@@ -231,19 +231,19 @@ _LINKS = 40
 """The maximum number of links in a path, as in Linux."""
 
 _OWN = ("tables", "ids", "snapshots", "topology", "features")
-"""The directories of a database in which DuckDB may read and write. The others are excluded, because opening and
-closing the catalog as a file would release the POSIX locks that SQLite holds on it."""
+"""The directories of a database in which DuckDB may read and write. Others are excluded, because opening and closing
+the catalog as a file would release the POSIX locks that SQLite holds on it."""
 
 
 class _Bound(NamedTuple):
-    """A marker in a path: the parts before it, from the target of a link, must not lead out of this directory."""
+    """A marker in a path: the parts before it, which come from a link's target, must not lead out of this directory."""
 
     folder: str
     """The directory of the link, with a trailing slash."""
 
 
 class Folders(NamedTuple):
-    """Directories with everything in them, and single files."""
+    """Directories with all of their contents, and single files."""
 
     paths: tuple[str, ...]
     """The directories as absolute paths without links. Each has a trailing slash, so that in/ does not match
@@ -296,7 +296,7 @@ class Folders(NamedTuple):
 
 
 def resolved(path: str) -> str | None:
-    """Return the absolute path without links, or None if a link leads out of its directory or there are too many.
+    """Return the absolute path without links, or None if a link leads out of its directory or there are too many links.
 
     Otherwise a user with write access to a directory on the path could redirect a reader to any other file. A trailing
     slash is preserved, and the parts do not have to exist.
@@ -331,7 +331,7 @@ def absolute_paths(paths: Sequence[str | Path] | None) -> list[str] | None:
 
 
 def _within(folder: str | Path) -> str:
-    """Return the prefix of the paths of everything in a directory, with links resolved."""
+    """Return the common path prefix of everything in a directory, with links resolved."""
     return os.path.join(os.path.realpath(folder), "")
 
 
@@ -347,7 +347,7 @@ def outside(path: str) -> str:
 def is_hidden(name: str, path: str) -> bool:
     """Return whether a matched file or directory starts with a dot that the glob does not spell out.
 
-    Files whose names start with a dot are temporary or hidden, for snapdb and other programs. Shells skip them too.
+    snapdb, like shells and other programs, treats files whose names start with a dot as temporary or hidden.
 
     >>> [is_hidden(name, "./.in/*") for name in (".in/a.csv", ".in/.a.csv.x7", ".in/.b/a.csv")]
     [False, True, True]
@@ -373,7 +373,7 @@ def file_literal(name: str) -> str:
 
 
 def files_literal(names: Sequence[str]) -> str:
-    """Return file names as SQL for a reader of several files.
+    """Return file names as SQL for a reader that accepts several files.
 
     >>> files_literal(["a.csv", "b.csv"])
     "['a.csv', 'b.csv']"

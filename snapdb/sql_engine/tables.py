@@ -1,4 +1,4 @@
-"""The SELECT of a table at a version from its segments, and the types in which Parquet stores its columns."""
+"""The SELECT that reads a table at a version from its segments, and the types in which Parquet stores its columns."""
 
 import re
 from collections import OrderedDict
@@ -45,7 +45,7 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool
         every = table_rows(replace(table, deletes=()), root, row_ids=True)
         removed = deleted_rows(table.deletes, root)
         return f"SELECT {shown} FROM ({every}) WHERE {quote(ROW_ID)} NOT IN ({removed})"
-    # Only scans, filters and UNION ALL are used, which preserve the order of files and rows for any number of threads.
+    # Only scans, filters and UNION ALL are used. They preserve the order of files and rows for any number of threads.
     groups = [list(group) for _, group in groupby(table.segments, key=lambda s: s.columns or table.columns)]
     return " UNION ALL ".join(_live(table, group, root, row_ids) for group in groups)
 
@@ -56,7 +56,7 @@ def _live(table: Table, segments: Sequence[Segment], root: Path, row_ids: bool) 
     files, columns = parquet_files(segments, root), f"{_columns(table, segments)}{row_id}"
     if (condition := _live_condition(segments, table.deletes, table.next_row, root)) is None:
         return f"SELECT {columns} FROM {files}"
-    # The condition is above the scan, because DuckDB takes twice as long to evaluate such a condition inside it.
+    # The condition is above the scan, because DuckDB needs twice as long to evaluate it inside the scan.
     return f"SELECT {columns} FROM (SELECT *, file_index, file_row_number FROM {files}) WHERE {condition}"
 
 
@@ -82,7 +82,7 @@ def key_rows(segments: Sequence[Segment], columns: Sequence[Column], root: Path)
 
 
 def key_bounds(segments: Iterable[Segment], root: Path) -> str:
-    """Return a SELECT of file, least, greatest: the bounds of an integer key `k0`, from the footers of the files."""
+    """Return a SELECT of file, least, greatest: the bounds of an integer key `k0`, from the files' footers."""
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
     bounds = "min(TRY_CAST(stats_min_value AS HUGEINT)), max(TRY_CAST(stats_max_value AS HUGEINT))"
     return f"SELECT file_name, {bounds} FROM parquet_metadata([{paths}]) WHERE path_in_schema = 'k0' GROUP BY file_name"
@@ -96,14 +96,14 @@ def parquet_files(segments: Iterable[Segment], root: Path) -> str:
 
 
 def _columns(table: Table, segments: Sequence[Segment]) -> str:
-    """Return the table's columns, from files that may have been written with other columns than the current ones."""
+    """Return the table's columns, from files that may have been written with columns other than the current ones."""
     then = segments[0].columns or table.columns
     written = {c.field: c for c in then}
     return ", ".join(f"{_value(c, written.get(c.field))} AS {quote(c.name)}" for c in table.columns)
 
 
 def _value(column: Column, written: Column | None) -> str:
-    """Return a column with its declared type, from the name that it had when the file was written."""
+    """Return a column with its declared type, using the name it had when the file was written."""
     if written is None:
         return default_value(column)
     if is_plain(column.type):
@@ -119,7 +119,7 @@ def _row_id(segments: Sequence[Segment]) -> str:
     return f"([{firsts}]::BIGINT[])[(file_index + 1)::BIGINT] + file_row_number::BIGINT"
 
 
-# The live rows of files, as a condition on the file and the position of a row.
+# The live rows in files, as a condition on a row's file and position.
 #
 # A filter preserves the order of a scan, but a join does not, so reading after a DELETE needs no sort. The deleted
 # positions are a tree of CASE over ranges, with a bitmap at each leaf. The SQL only names the bitmaps: DuckDB's
@@ -128,15 +128,15 @@ def _row_id(segments: Sequence[Segment]) -> str:
 
 
 _BITMAP = "snapdb deleted rows"
-"""The SQL function that returns a bitmap. Its name has blanks, so that users do not call it by accident."""
+"""The SQL function that returns a bitmap. Its name contains blanks, so that users do not call it by accident."""
 _LEAF = 1 << 20
-"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows that it evaluates, 128 KB in 10 us.
-Smaller bitmaps lead to a deeper tree, which costs as much per row, and to more calls per query. With 100M rows, a
-selective query took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, and a whole scan 3.1 s and 3.5 s."""
+"""The number of rows per bitmap. DuckDB copies a constant for every 2,048 rows it evaluates, 128 KB in 10 us. Smaller
+bitmaps need a deeper tree, which costs as much per row, and more calls per query. With 100M rows, a selective query
+took 0.04 s of CPU time with 2**20 and 0.23 s with 2**17, and a whole scan took 3.1 s and 3.5 s."""
 _FEW = 4
 """The maximum number of deleted rows that are compared one by one."""
 _SETS = 4096
-"""The maximum number of cached sets of deletes. Views of idle sessions refer to them, and there are few of those."""
+"""The maximum number of cached sets of deletes. Only the views of idle sessions refer to them, and these are few."""
 
 
 class _Deletes(NamedTuple):
@@ -153,7 +153,7 @@ _guard = Lock()
 
 
 class _File(NamedTuple):
-    """The rows of a file that are not live."""
+    """A file's rows that are not live."""
 
     file: int
     """The index of the file in the list of files."""
@@ -249,7 +249,7 @@ def _deleted_ids(deletes: _Deletes) -> Int64s:
 
 
 def _by_file(files: Sequence[_File], count: int) -> str:
-    """Return the condition for rows in `count` files. All rows of files that are not in `files` are live."""
+    """Return the condition for rows in `count` files. All rows in files that are not in `files` are live."""
 
     def leaf(low: int, high: int) -> str | None:
         some = [f for f in files if low <= f.file < high]
@@ -277,7 +277,7 @@ def _in_file(file: _File) -> str:
 
 
 def _positions(file: _File, removed: Int64s, low: int, high: int) -> str | None:
-    """Return the condition for positions low ≤ p < high, or None if they are too many for one bitmap."""
+    """Return the condition for positions low ≤ p < high, or None if there are too many for one bitmap."""
     if not removed.size:
         return "true"
     if removed.size <= _FEW:
@@ -289,7 +289,7 @@ def _positions(file: _File, removed: Int64s, low: int, high: int) -> str | None:
 
 
 def _tree(name: str, low: int, high: int, leaf: Callable[[int, int], str | None]) -> str:
-    """Return nested CASE over low ≤ name < high. Ranges without a condition from `leaf` are split at a power of two."""
+    """Return a nested CASE over low ≤ name < high. Ranges for which `leaf` returns None are split at a power of two."""
     if (known := leaf(low, high)) is not None:
         return known
     middle = low + (1 << (high - low - 1).bit_length() - 1)
@@ -311,7 +311,7 @@ _FORMS = (
 )
 """Types that Parquet would change → the types that are written instead."""
 _CHANGED = re.compile(r"\[|\b(ENUM|TIMESTAMP_M?S)\b")
-"""The types, also inside other types, that Parquet reads back as different types."""
+"""The types that Parquet reads back as different types, even when nested in other types."""
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 _REFUSED = {
     "UNION": "store its members as columns of a STRUCT",
@@ -320,12 +320,12 @@ _REFUSED = {
     "GEOMETRY": "cast it to BLOB (well-known binary)",
 }
 _TAKEN = ("file_index", "file_row_number", ROW_ID)
-"""Names that have a meaning in the scan of a table's files."""
+"""Names that have a special meaning in the scan of a table's files."""
 _REFUSED_WORD = re.compile(r"\b(" + "|".join(_REFUSED) + r")\b")
 
 
 def parquet_form(type_: str) -> str:
-    """Return the type in which a column of `type_` is written to Parquet. For most types, it is the same.
+    """Return the type in which a column of `type_` is written to Parquet, which is the same for most types.
 
     >>> parquet_form("BIGINT"), parquet_form("STRUCT(n HUGEINT)")
     ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
@@ -336,7 +336,7 @@ def parquet_form(type_: str) -> str:
 
 
 def is_plain(type_: str) -> bool:
-    """Return whether Parquet preserves a type, so that no cast is needed.
+    """Return whether Parquet preserves a type without a cast.
 
     >>> is_plain("VARCHAR"), is_plain("FLOAT[2]"), is_plain("HUGEINT")
     (True, False, False)
@@ -345,7 +345,7 @@ def is_plain(type_: str) -> bool:
 
 
 def default_value(column: Column) -> str:
-    """Return the value of a column in rows without a value, as SQL.
+    """Return a column's value in rows that have none, as SQL.
 
     >>> default_value(Column("a", "INTEGER", default="3")), default_value(Column("b", "DATE"))
     ("CAST('3' AS INTEGER)", 'CAST(NULL AS DATE)')

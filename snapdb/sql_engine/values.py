@@ -1,8 +1,8 @@
 """Lossless values: types that plain Arrow lacks, as Arrow extension types, and their conversion to Arrow or Python.
 
-For Arrow, DuckDB converts HUGEINT to DECIMAL(38, 0), drops the zone of a time of day, and so on.
+By default, DuckDB's Arrow results convert HUGEINT to DECIMAL(38, 0), drop the zone of a time of day, and so on.
 `SqlSession.exact_reader` returns such columns in DuckDB's own extension types, with DuckDB's type in their metadata.
-DuckDB itself converts them for users, so that tables and Python values are those of its Python client.
+DuckDB itself converts them for users, so tables and Python values are the same as those of its Python client.
 """
 
 import atexit
@@ -31,7 +31,7 @@ _UTC = ZoneInfo("UTC")
 
 
 def marked(schema: pa.Schema, types: Sequence[object]) -> pa.Schema:
-    """Return the schema of exact values, with DuckDB's type in the metadata of each column that is not plain Arrow.
+    """Return the schema of exact values, with the DuckDB type in the metadata of each column that is not plain Arrow.
 
     Args:
         schema: The schema of the batches.
@@ -45,7 +45,7 @@ def marked(schema: pa.Schema, types: Sequence[object]) -> pa.Schema:
 
 
 def empty(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch without rows. pyarrow's own functions support neither extension types in lists nor unions."""
+    """Return a batch without rows. pyarrow's own functions do not support unions or extension types in lists."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
@@ -55,10 +55,10 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch in types that every Arrow reader supports, or the same batch if it already is.
+    """Return the batch in types that every Arrow reader supports, or the same batch if it already has such types.
 
     Raises:
-        QueryError: A UHUGEINT exceeds Arrow's integers, which end at 2^127.
+        QueryError: A UHUGEINT exceeds the range of Arrow's integers, which ends at 2^127.
     """
     columns, fields = list(batch.columns), list(batch.schema)
     for i, field in enumerate(fields):
@@ -85,13 +85,13 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     """Return the rows as DuckDB's Python client does, with the same Python type for each SQL type.
 
-    Times with a zone are in UTC, even if the package from which DuckDB takes zones is missing.
+    Times with a zone are in UTC, even if the package that provides DuckDB's zones is missing.
 
     Raises:
         QueryError: DuckDB's client has no Python value for a column, such as a map whose keys are BIGNUM.
         InputError: The package is missing, and a UNION or VARIANT has times with a zone.
     """
-    if all(_is_alike(field) for field in table.schema):  # rows by position, as two columns may have the same name
+    if all(_is_alike(field) for field in table.schema):  # rows by position, because two columns may have the same name
         return list(zip(*map(_alike_values, table.columns), strict=True))
     wanted = [_noted(field) if _TYPE in (field.metadata or {}) else None for field in table.schema]
     relation = _cast(table, [None if kind is None else str(kind) for kind in wanted])
@@ -140,7 +140,7 @@ def _is_alike(field: pa.Field) -> bool:
 
 _HUGEINT = "extension<arrow.opaque[storage_type=fixed_size_binary[16], type_name=hugeint, vendor_name=DuckDB]>"
 _SIMPLE = ("extension<arrow.bool8>", _HUGEINT)
-"""The types of comparisons and sums, and therefore of many small results. They are converted here, without a query."""
+"""The types of comparisons and sums, which many small results have. They are converted here, without a query."""
 
 
 def _alike_values(column: pa.ChunkedArray) -> list[Any]:
@@ -165,7 +165,7 @@ def _noted(field: pa.Field) -> Any:
 
 @cache
 def _engine(process: int) -> Any:
-    """Return a DuckDB with one thread for conversions. There is one per process, because it does not survive a fork."""
+    """Return a single-threaded DuckDB for conversions. There is one per process, because it does not survive a fork."""
     engine = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
     engine.execute("SET GLOBAL TimeZone = 'UTC'")
     atexit.register(_engine.cache_clear)  # otherwise DuckDB reports it on stderr as leaked at exit
@@ -173,7 +173,7 @@ def _engine(process: int) -> Any:
 
 
 def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
-    """Return DuckDB's relation of a table, with a cast of each column for which `types` has a type."""
+    """Return DuckDB's relation for a table, with a cast of each column for which `types` has a type."""
     names = [f"c{i}" for i in range(table.num_columns)]
     columns = []
     for column in table.columns:
@@ -188,7 +188,7 @@ def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
 
 
 def _decoded(kind: pa.DataType, within: bool = False) -> pa.DataType:
-    """Replace dictionaries inside fixed-size lists by their value types, because DuckDB would read the codes."""
+    """Replace dictionaries inside fixed-size lists with their value types, because DuckDB would read the codes."""
     if pa.types.is_dictionary(kind):
         return kind.value_type if within else kind
     if pa.types.is_fixed_size_list(kind):
@@ -221,7 +221,7 @@ _Change = Callable[[Any], Any]
 
 
 def _zoning(kind: Any) -> _Change | None:
-    """Return the function that adds the zone to times in values of a type, or None if the type has none."""
+    """Return the function that adds the zone to times in values of a type, or None if there are no such times."""
     if kind.id == _ZONED:
         return _in_utc
     if kind.id in {"list", "array"}:
@@ -249,7 +249,7 @@ def _zoning_fields(inner: Sequence[_Change | None]) -> _Change | None:
 
 
 def _zoning_map(key: _Change | None, item: _Change | None) -> _Change | None:
-    """Return that function for a map. A map whose keys cannot be hashed is a list of keys and a list of values."""
+    """Return the same function for a map. A map whose keys cannot be hashed is a list of keys and a list of values."""
     if key is None and item is None:
         return None
     keys, items = key or _same, item or _same
