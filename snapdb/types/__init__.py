@@ -1,4 +1,4 @@
-"""Frozen value types that packages pass to each other, without I/O and without the SQL engine."""
+"""Frozen value types that the packages exchange. They depend on neither I/O nor the SQL engine."""
 
 from snapdb.types.graph import (
     Column,

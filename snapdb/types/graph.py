@@ -8,16 +8,16 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A declared column of a table."""
+    """A declared table column."""
 
     name: str
     type: str
-    """DuckDB's name of the type, e.g. `FLOAT[128]`. Parquet files may store another type (see sql_engine.tables)."""
+    """DuckDB's name for the type, e.g. `FLOAT[128]`. Parquet files may store another type (see sql_engine.tables)."""
     nullable: bool = True
     field: int = 0
     """The field id, which survives renames and is never reused. It is 0 for a column that belongs to no table."""
     default: str | None = None
-    """The value, as text, of rows that were inserted without a value and of rows older than the column."""
+    """The value, as text, for rows that were inserted without one and rows older than the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class Segment:
     rows: int
     """The number of rows."""
     bytes: int
-    """The size of the file."""
+    """The file size."""
     sha256: str
     """The hash of the file, in hexadecimal."""
     first: int = 0
-    """The row id of the first row; the following rows have consecutive ids. In a file of deletes, it is the oldest
-    version. It is 0 in a file that belongs to no version yet."""
+    """The row id of the first row. The following rows have consecutive ids. For a file of deletes, this is the oldest
+    version. It is 0 for a file that does not belong to a version yet."""
     columns: tuple[Column, ...] | None = None
     """The table's columns when the file was written, or None if they have not changed since."""
     until: int | None = None
-    """In a file of deletes, the last version whose deletes count, because a merged file also has later ones. None if
-    all count."""
+    """For a file of deletes, the last version whose deletes apply, because a merged file also contains later ones. None
+    if all deletes apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Table:
     next_row: int
     """The id of the next appended row. Rows in `segments` with this id or a greater one belong to later versions."""
     fields: int
-    """The number of columns that the table ever had, which is also the last field id."""
+    """The number of columns the table has ever had, which is also the last field id."""
 
     @property
     def folder(self) -> str:
@@ -68,7 +68,7 @@ class Table:
         return f"tables/{self.id}" if self.id > 0 else "tables"
 
     def column(self, name: str) -> Column | None:
-        """The column with that name, ignoring case, or None."""
+        """Return the column with that name, ignoring case, or None."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
 
@@ -108,14 +108,14 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties that an element shows in addition to its required columns."""
+    """An element's properties in addition to its required columns."""
 
     named: tuple[Property, ...] = ()
     excepted: tuple[str, ...] | None = None
-    """The columns that ALL COLUMNS EXCEPT omits, or None if only the named columns are shown."""
+    """The columns omitted by ALL COLUMNS EXCEPT, or None if only the named columns are shown."""
 
     def shown(self, columns: Iterable[str], needed: Iterable[str]) -> list[tuple[str, str]]:
-        """The shown columns and their names, in column order. Required columns are always shown.
+        """Return the shown columns and their names, in column order. Required columns are always shown.
 
         >>> Properties((Property("b", "c"),)).shown(["id", "a", "b"], ["ID"])
         [('id', 'id'), ('b', 'c')]
@@ -125,8 +125,8 @@ class Properties:
         taken = {p.name.lower() for p in self.named}
         shown = []
         for column in columns:
-            # A column is shown under its own name if it is required, or if ALL COLUMNS includes it and no property
-            # takes the name.
+            # A column is shown under its own name if it is required, or if ALL COLUMNS includes it and no property has
+            # that name.
             own = column.lower()
             whole = self.excepted is not None and own not in hidden and own not in taken
             if own in always or whole:
@@ -137,7 +137,7 @@ class Properties:
         return shown
 
     def __str__(self) -> str:
-        """The clause of the graph definition.
+        """Return the properties as a clause of the graph definition.
 
         >>> str(Properties((Property("b", "c"),))), str(Properties()), str(Properties(excepted=("a",)))
         ('b AS c', 'none', 'all columns except a')
@@ -160,29 +160,29 @@ class EdgeType(NamedTuple):
     destination: str
 
     def type_hash(self, direction: Direction) -> int:
-        """The 64-bit hash of an edge type and direction, a part of every draw key (ET in the sampling contract).
+        """Return the 64-bit hash of an edge type and direction, part of every draw key (ET in the sampling contract).
 
         >>> hex(EdgeType("customer", "bought", "product").type_hash("IN"))
         '0x860da7d90bdd38f6'
         """
-        # The byte order is fixed, so batches are the same on every machine.
+        # The byte order is fixed, so that batches are the same on every machine.
         return int.from_bytes(sha256(self.type_text(direction)).digest()[:8], "little")
 
     def type_text(self, direction: Direction) -> bytes:
-        """The text that `type_hash` hashes. Within a hop, edge types are sampled in the byte order of this text."""
-        # NUL separates the parts, because no name contains it: ("a", "bc") and ("ab", "c") must not hash alike.
+        """Return the text that `type_hash` hashes. Edge types in a hop are sampled in byte order of this text."""
+        # NUL, which no name contains, separates the parts, so that ("a", "bc") and ("ab", "c") have different hashes.
         return "\0".join((self.source.lower(), self.edge.lower(), self.destination.lower(), direction)).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureHistory:
-    """The history of a feature whose values change over time: a table with one row per change."""
+    """The history of a feature whose values change over time, as a table with one row per change."""
 
     table: str
     key: tuple[str, ...]
-    """The columns that refer to the element's key, in the order of the key."""
+    """The columns that refer to the element's key, in key order."""
     event_time: str
-    """The column with the time from which the values of a row are valid."""
+    """The column with the time from which a row's values are valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,22 +191,22 @@ class FeatureSpec:
 
     name: str
     columns: tuple[str, ...]
-    """The columns of the element's table, or of the history's table. A sparse feature has a column of index lists and,
+    """The columns of the element's table or the history table. A sparse feature has a column of index lists and,
     unless all values are 1, a column of value lists."""
     default: float | None = None
-    """The value that replaces NULL, NaN and missing rows. If it is None, these are an error."""
+    """The value that replaces NULL, NaN and missing rows. If None, these are errors."""
     dtype: str = "float32"
     """The numpy name of the dtype in which the feature is stored and delivered."""
     sparse: bool = False
     """Whether rows are stored as (index, value) pairs and delivered as a torch CSR tensor."""
     width: int | None = None
-    """The declared width of a sparse feature; if None, it is the greatest index plus one."""
+    """The declared width of a sparse feature, or None for the greatest index plus one."""
     history: FeatureHistory | None = None
     """The table of the feature's values if they change over time."""
 
 
 def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:
-    """Return the columns of the element's own table that its features use."""
+    """Return the columns in the element's own table that its features use."""
     return [column for spec in specs if spec.history is None for column in spec.columns]
 
 
@@ -235,8 +235,7 @@ class VertexElement:
     properties: Properties | None = None
     """The properties that are shown, or None for all columns."""
     classes: tuple[str, ...] | None = None
-    """All values of a text target in the order of their codes. If None, codes are assigned in the order of appearance.
-    """
+    """All values of a text target in code order. If None, codes are assigned in order of appearance."""
 
     @property
     def needed(self) -> list[str]:
@@ -252,7 +251,7 @@ class VertexElement:
 
 @dataclass(frozen=True, slots=True)
 class EdgeElement:
-    """An edge type of a graph; edges point from source to destination."""
+    """An edge type of a graph. Edges point from source to destination."""
 
     name: str
     table: str
@@ -308,21 +307,21 @@ class PropertyGraph:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables that the graph reads, without duplicates: those of its elements and of histories."""
+        """The names of the tables that the graph reads, without duplicates: element tables and history tables."""
         named = [e.table for e in self.elements]
         named += [spec.history.table for v in self.vertices for spec in v.features if spec.history is not None]
-        # The dictionary removes names that differ only in case, and preserves the order.
+        # The dictionary removes names that differ only in case and preserves the order.
         return tuple({name.lower(): name for name in named}.values())
 
     def labelled(self, name: str) -> list[VertexElement | EdgeElement]:
-        """The elements that a name denotes: the element with that name, or else all elements with that label."""
+        """Return the elements that a name denotes: the element with that name, or else all elements with that label."""
         own = [e for e in self.elements if e.name.lower() == name.lower()]
         return own or [e for e in self.elements if name.lower() in {label.lower() for label in e.labels}]
 
     def vertex(self, name: str) -> VertexElement | None:
-        """The vertex type with that name, ignoring case, or None."""
+        """Return the vertex type with that name, ignoring case, or None."""
         return next((v for v in self.vertices if v.name.lower() == name.lower()), None)
 
     def edge(self, name: str) -> EdgeElement | None:
-        """The edge type with that name, ignoring case, or None."""
+        """Return the edge type with that name, ignoring case, or None."""
         return next((e for e in self.edges if e.name.lower() == name.lower()), None)

@@ -25,7 +25,7 @@ _PAIRS = (
 BATCH_NAMES = frozenset((*_NODES, *_EDGES, *_PAIRS))
 
 FULL = -1
-"""The fanout that includes every neighbour."""
+"""The fanout value that includes every neighbour."""
 
 RNG_SCHEME = "snapdb-1"
 """The name of the random number scheme, which is recorded with every sampler, batch and export."""
@@ -80,16 +80,16 @@ class Fanout:
     edge: EdgeType
     direction: Direction
     counts: tuple[int, ...]
-    """The number of neighbours per hop, starting at the seeds. FULL takes all, and 0 skips the type at that hop."""
+    """The number of neighbours per hop, starting at the seeds. FULL samples all, and 0 skips the type at that hop."""
 
     @property
     def sort_key(self) -> bytes:
-        """The sort key of edge types within a hop, which defines the order of sampling."""
+        """The sort key of edge types within a hop, which defines the sampling order."""
         return self.edge.type_text(self.direction)
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """The traversals of the type. BOTH between different vertex types becomes one IN and one OUT traversal."""
+        """The type's traversals. BOTH between different vertex types becomes one IN and one OUT traversal."""
         if self.direction == "BOTH" and self.edge.source != self.edge.destination:
             return (Relation(self.edge, "IN"), Relation(self.edge, "OUT"))
         return (Relation(self.edge, self.direction),)
@@ -107,24 +107,24 @@ class Drawing:
     weighted: bool = False
     """Whether weights are used, by WEIGHT BY, TOPK or PRIORITY."""
     dependent: int = 1
-    """LABOR: the number of batches in which each neighbour's variate is redrawn once. With 1, every batch redraws all
-    of them."""
+    """LABOR: the number of batches in which each neighbour's random variate is redrawn once. With 1, every batch
+    redraws all of them."""
     zero_weight: ZeroWeight = "NEVER"
     """When edges of weight 0 are delivered under WEIGHT BY and PRIORITY. NEVER: not at all. WITH ALL: if a node has at
-    most as many edges as the fanout, which is the rule of lineages that record no other."""
+    most as many edges as the fanout, which is the rule for lineages that do not record one."""
 
     def scores_edges(self, relation: Relation) -> bool:
-        """Whether sampling a relation reads edge ids, either to hash them or to order edges with equal scores."""
+        """Return whether sampling a relation reads edge ids, to hash them or to order edges with equal scores."""
         if self.weighted or self.method not in ("UNIFORM", "FULL", "LATEST"):
             return True
-        # Under BOTH, LATEST merges the rows of the two directions, and orders edges of equal time by id.
+        # Under BOTH, LATEST merges the rows of the two directions and orders edges with equal times by id.
         return self.method == "LATEST" and relation.direction == "BOTH"
 
 
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """The TEMPORAL clause: each seed has its own tree, without edges and nodes later than the seed's time."""
+    """The TEMPORAL clause: each seed has a separate tree, without edges and nodes later than the seed's time."""
 
     inclusive: bool
     """Whether a tree includes edges at the seed's own time: TEMPORAL <= instead of TEMPORAL <."""
@@ -134,17 +134,17 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Negatives:
-    """Negative samples: destinations that are not neighbours, drawn for each seed edge."""
+    """Negative sampling of destinations that are not neighbours, for each seed edge."""
 
     count: int
     """The number of negatives per positive edge."""
     weight: str | None
     """The weight column of the destination's table, or DEGREE. None draws uniformly."""
     known: Literal["EVER", "BEFORE", "AT"] | None
-    """EXCLUDE KNOWN: whether existing destinations of the source are excluded at any time (EVER), before the seed's
-    time (BEFORE) or at it (AT). None excludes none."""
+    """EXCLUDE KNOWN: whether the source's existing destinations are excluded at any time (EVER), before the seed's time
+    (BEFORE) or at that time (AT). None excludes none."""
     among: tuple[EdgeType, ...] = ()
-    """The edge types of EXCLUDE KNOWN … IN, which define existing destinations. If empty, the seeds' own type."""
+    """The edge types in EXCLUDE KNOWN … IN, which define existing destinations. If empty, the seeds' own type does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Link:
     negatives: Negatives | None
     exclude: Literal["NONE", "PAIR", "BOTH"]
     """The edges of the seeds' type that a batch hides from all of its seeds: none, those that connect the two ends of a
-    seed, or also the reverse ones."""
+    seed, or those and the reverse edges."""
 
     @property
     def known_types(self) -> tuple[EdgeType, ...]:
@@ -169,13 +169,13 @@ class Link:
 class Refresh:
     """REFRESH: sample a row of AMPLIFY * fanout edges per node once, and let many batches draw from it.
 
-    A row's key contains its round, a number that increases with the batches. Batches of the same round share the row.
-    The strategies are those of GraphSnapShot; in snapdb, a row is in addition a pure function of its key. FBL resamples
-    in every batch, and has no Refresh.
+    A row's key contains its round, a number that increases over the batches. Batches of the same round share the row.
+    The strategies are those of GraphSnapShot. In snapdb, a row is also a pure function of its key. FBL resamples in
+    every batch and has no Refresh.
     """
 
     strategy: Literal["FCR", "OTF"]
-    """FCR (full refresh) resamples all rows at once. OTF (rolling refresh) resamples some of the rows at every batch.
+    """FCR (full refresh) resamples all rows at once. OTF (rolling refresh) resamples some of the rows in every batch.
     """
     every: int | None
     """The period in batches, or None for AUTO until the number of batches per epoch is known."""
@@ -184,14 +184,14 @@ class Refresh:
     amplify: Fraction = Fraction(2)
     """The size of a row as a multiple of the fanout, at least 1. The product is rounded up."""
     fetch: Fraction | None = None
-    """The share of the fanout that is drawn from the row; the rest is drawn from the other neighbours. None draws all
-    of it from the row."""
+    """The share of the fanout that is drawn from the row. The remainder is drawn from the other neighbours. None draws
+    the whole fanout from the row."""
     visited: bool = False
-    """OTF: whether to resample only the rows that batches accessed, all at once."""
+    """OTF: whether to resample only the rows that batches have accessed, all at once."""
     shared: bool = False
     """Whether a node has a single row for all hops, sized for the largest fanout."""
     above: int = 0
-    """The maximum degree of nodes without a row. Batches draw from all edges of such nodes."""
+    """The maximum degree of a node without a row. Batches draw from all edges of such nodes."""
 
     @property
     def period(self) -> int:
@@ -207,7 +207,7 @@ class Refresh:
         >>> Refresh("OTF", 50, share=Fraction("0.15")).turned
         644245094
         """
-        # Fixed point, as kernels compare it with 32-bit hashes of nodes. Adding a half rounds to the nearest unit.
+        # Fixed point, because kernels compare it with 32-bit node hashes. Adding a half rounds to the nearest unit.
         return math.floor(self.share * 2**32 + Fraction(1, 2))
 
     @property
@@ -216,7 +216,7 @@ class Refresh:
         return self.strategy == "FCR" or self.visited
 
     def size(self, fanout: int) -> int:
-        """The number of edges in a row for a fanout.
+        """Return the number of edges in a row for a fanout.
 
         >>> Refresh("FCR", 50, amplify=Fraction("1.5")).size(5)
         8
@@ -226,11 +226,11 @@ class Refresh:
         return math.ceil(self.amplify * fanout)
 
     def row_size(self, fanout: Fanout, count: int) -> int:
-        """The number of edges in the row of a hop with a finite count."""
+        """Return the number of edges in the row of a hop with a finite count."""
         return self.size(max(fanout.counts) if self.shared else count)
 
     def kept(self, fanout: int) -> int:
-        """The number of edges of a fanout that are drawn from the row.
+        """Return the number of edges in a fanout that are drawn from the row.
 
         >>> Refresh("OTF", 50, fetch=Fraction("0.6")).kept(5)
         3
@@ -249,17 +249,17 @@ class SampleSpec:
     fanouts: tuple[Fanout, ...]
     batch_size: int
     seed: int
-    """The number of REPEATABLE, 0 ≤ seed < 2^64."""
+    """The number in REPEATABLE, 0 ≤ seed < 2^64."""
     order: SeedOrder
     text: str
-    """The text of the statement, which the lineage of every batch records."""
+    """The statement text, which every batch's lineage records."""
     drawing: Drawing = Drawing()  # frozen, so sharing the default is safe
     temporal: Temporal | None = None
     link: Link | None = None
     subset: Fraction | None = None
     """The share of the seeds per epoch, 0 < share ≤ 1, or None for all seeds."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """NODES: a hop expands the nodes that the previous hop discovered. BLOCKS: it expands all nodes of the batch so
+    """NODES: a hop expands the nodes discovered by the previous hop. BLOCKS: a hop expands all of the batch's nodes so
     far."""
     reuse_hops: bool = False
     """Whether a node's draws are the same at every hop."""
@@ -268,15 +268,15 @@ class SampleSpec:
     device: str | None = None
     """The device on which batches are built, e.g. 'cuda:0', or None for the CPU."""
     backend: Backend | None = None
-    """The back end, or None for the default: torch on a GPU, else numba."""
+    """The back end, or None for the default: torch on a GPU, otherwise numba."""
     memory: int | None = None
-    """The maximum number of bytes of a stream, or None for as many as its threads need."""
+    """The maximum number of bytes that a stream uses, or None for as many as its threads need."""
     ids: IdType = "int64"
-    """The dtype of node ids in the batches of a stream. SAMPLE returns rows with the user's keys instead."""
+    """The dtype of node ids in a stream's batches. SAMPLE returns rows with the user's keys instead."""
     refresh: Refresh | None = None
     """The neighbor pool, or None (FBL) if every batch resamples."""
     generation: int = 0
-    """The generation of the rows of a named sampler. REFRESH CACHE starts a new one, which resamples all rows."""
+    """The generation of a named sampler's rows. REFRESH CACHE starts a new one, which resamples all rows."""
 
     @property
     def hops(self) -> int:
@@ -303,26 +303,26 @@ class ExecutionHints:
     """Whether the thread that samples a batch also reads its features, while the node ids are in the CPU cache.
     Otherwise features are read when the batch is delivered."""
     idle: frozenset[Relation] = frozenset()
-    """The relations that cannot be reached from the seeds, which are not opened."""
+    """The relations that cannot be reached from the seeds. They are not opened."""
     meets: frozenset[str] | None = None
-    """The vertex types that a batch may contain, or None for all. The birth times of other types are not read."""
+    """The vertex types that a batch can contain, or None for all. The birth times of other types are not read."""
     reads: frozenset[str] | None = None
     """The elements whose features and targets are opened, or None for all."""
     drawing: Drawing | None = None
     """A cheaper equivalent of the statement's sampling method, or None to use the statement's."""
     backend: Backend | None = None
-    """The back end if the statement names none. None selects torch on a GPU, else numba."""
+    """The back end if the statement does not name one. None selects torch on a GPU, otherwise numba."""
 
     def applied(self, spec: SampleSpec) -> SampleSpec:
-        """The spec with these hints applied."""
+        """Return the spec with these hints applied."""
         return replace(spec, drawing=self.drawing or spec.drawing, backend=spec.backend or self.backend)
 
     def may_meet(self, vertex: str) -> bool:
-        """Whether a batch may contain vertices of a type."""
+        """Return whether a batch can contain vertices of a type."""
         return self.meets is None or vertex in self.meets
 
     def opens(self, element: str) -> bool:
-        """Whether the features of a vertex or edge type are opened."""
+        """Return whether the features of a vertex or edge type are opened."""
         return self.reads is None or element in self.reads
 
 
@@ -335,16 +335,16 @@ PLAIN_HINTS = ExecutionHints(threads=1, fused=False, backend="numba")
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """A named SAMPLE statement, with the properties that lists show."""
+    """A named SAMPLE statement, with the properties that SHOW lists."""
 
     id: int
     name: str
     text: str
     """The complete statement, SAMPLE FROM …, as the user wrote it. SAMPLE USING is already resolved."""
     snapshot: str
-    """The name of the snapshot. A later statement may replace the snapshot under this name."""
+    """The snapshot name. A later statement can replace the snapshot with this name."""
     seeds: str
-    """The vertex type or the edge type of the seeds."""
+    """The vertex type or edge type of the seeds."""
     edges: bool
     """Whether the seeds are edges."""
     batch: int
@@ -359,12 +359,12 @@ class Sampler:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The location and size of the cached rows of a named sampler. Caches never change a batch."""
+    """The location and size of a named sampler's cached rows. Caches never change a batch."""
 
     id: int
     name: str
     sampler: str
-    """The name of the sampler. A later statement may replace the sampler under this name."""
+    """The sampler name. A later statement can replace the sampler with this name."""
     place: Literal["MEMORY", "FILE"]
     room: int | None
     """The maximum number of bytes, or None for enough to cache all rows."""
@@ -376,7 +376,7 @@ class Cache:
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """The fill level of a stream's cache, and its effect since the stream was opened."""
+    """The contents of a stream's cache, and its effect since the stream was opened."""
 
     bytes: int = 0
     """The total size of its arrays in bytes."""
@@ -385,15 +385,15 @@ class CacheStats:
     filled: int = 0
     """The number of rows in the cache."""
     edges: int = 0
-    """The number of edges in these rows."""
+    """The number of edges in the cached rows."""
     hits: int = 0
     """The number of row lookups that were cache hits."""
     misses: int = 0
     """The number of row lookups that were cache misses."""
     bytes_read: int = 0
-    """The bytes of neighbours that were read from the topology, on cache misses and to fill the cache."""
+    """The bytes of neighbours read from the topology, both on cache misses and to fill the cache."""
     bytes_filled: int = 0
-    """The part of `bytes_read` that filled the cache."""
+    """The part of `bytes_read` that was read to fill the cache."""
     bytes_saved: int = 0
     """The bytes of neighbours that batches read from the cache instead of the topology."""
     refills: int = 0
@@ -405,12 +405,12 @@ class CacheStats:
     age: float | None = None
     """The average age of the cached rows in batches, or None if the cache is empty."""
     batch: int | None = None
-    """The global number of the batch that was started last."""
+    """The global number of the most recently started batch."""
     error: str | None = None
-    """The error that stopped the filling of the cache, or None."""
+    """The error that stopped filling the cache, or None."""
 
     @property
     def hit_rate(self) -> float | None:
-        """The share of row lookups that were cache hits, or None without lookups."""
+        """The share of row lookups that were cache hits, or None if there were no lookups."""
         looked = self.hits + self.misses
         return self.hits / looked if looked else None

@@ -13,8 +13,8 @@ from snapdb.types.task import Period
 TimeUnit = Literal["timestamp", "integer"]
 
 Form = Literal["full", "ends", "bitmap", "materialized"]
-"""The on-disk encoding of an edge type of a snapshot: nothing (full), an end offset per node (ends), a bit per edge
-(bitmap), or the rows themselves (materialized). All of them deliver the same samples."""
+"""The on-disk encoding of a snapshot's edge type: nothing (full), an end offset per node (ends), a bit per edge
+(bitmap), or the rows themselves (materialized). All encodings deliver the same samples."""
 
 FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
 """The encodings, from the smallest to the largest on disk."""
@@ -23,14 +23,14 @@ FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The event times of a snapshot: start ≤ t < stop, in microseconds since 1970 UTC or in integers of the column."""
+    """A snapshot's event times: start ≤ t < stop, in microseconds since 1970 UTC or in the column's integers."""
 
     start: int | None = None
     """The first event time, or None if unbounded."""
     stop: int | None = None
     """The exclusive end, or None if unbounded."""
     closed: bool = False
-    """Whether the statement included the last time (AS OF, BETWEEN, WINDOW), which is then stop - 1."""
+    """Whether the statement includes the last time (AS OF, BETWEEN, WINDOW), which is then stop - 1."""
 
     @property
     def until_after(self) -> int | None:
@@ -50,7 +50,7 @@ class Filter:
 
     element: str
     condition: str
-    """DuckDB SQL over the element's columns, which may be qualified with the element's name."""
+    """DuckDB SQL over the element's columns, which can be qualified with the element's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Pin:
     tag: str | None = None
     """The tag that the snapshot follows, or None."""
     window: str | None = None
-    """The length of a window that ends at the latest event, as SQL: an INTERVAL or an integer. It is None for a
-    fixed window."""
+    """The length of a window that ends at the latest event, as SQL (an INTERVAL or an integer), or None for a fixed
+    window."""
 
     @property
     def moves(self) -> bool:
@@ -77,7 +77,7 @@ PINNED = Pin()
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An immutable record of a pinned graph that CREATE SNAPSHOT or REFRESH SNAPSHOT published."""
+    """An immutable record of a pinned graph, published by CREATE SNAPSHOT or REFRESH SNAPSHOT."""
 
     id: int
     name: str
@@ -93,14 +93,14 @@ class Snapshot:
     nodes: int
     edges: int
     bytes: int
-    """The number of bytes on disk that only this snapshot uses, without shared topologies."""
+    """The number of bytes on disk that only this snapshot uses, excluding shared topologies."""
     created: int
     """Microseconds since 1970 UTC."""
     path: str
     """The snapshot's directory, relative to the database directory."""
     pin: Pin = PINNED
     layout: str | None = None
-    """The encoding that WITH (layout = …) requested, or None for the cheapest."""
+    """The encoding requested by WITH (layout = …), or None for the cheapest."""
     refreshed: int | None = None
     """The time of the last refresh in microseconds since 1970 UTC, or None if it was never refreshed."""
 
@@ -126,22 +126,22 @@ class Published:
     time: datetime
     """The time of creation or of the refresh, in UTC."""
     id: int
-    """An id that increases with each snapshot that is created or refreshed in the database."""
+    """An id that increases each time a snapshot is created or refreshed in the database."""
     content: str
     """A digest of the pinned data. Equal digests mean that nothing changed."""
 
     def newer_than(self, other: Published | int | datetime | None) -> bool:
         """Return whether this publication is newer than another publication, a version or a time.
 
-        Publications of one snapshot with equal content are never newer than each other. Every publication is newer than
-        None.
+        Two publications of one snapshot with equal content are never newer than each other. Every publication is newer
+        than None.
         """
         match other:
             case None:
                 return True
             case Published():
                 same = (self.name.lower(), self.content) == (other.name.lower(), other.content)
-                # A new id does not imply new data: CREATE OR REPLACE may publish the same content again.
+                # A new id does not imply new data: CREATE OR REPLACE can publish the same content again.
                 return self.id > other.id and not same
             case int():
                 return self.version > other
@@ -154,7 +154,7 @@ Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A retention rule: keep all snapshots younger than a length, or the last one of each day, week, month or year."""
+    """A retention rule: keep all snapshots up to a maximum age, or the last one of each day, week, month or year."""
 
     keeps: Keeps
     length: Period
@@ -162,7 +162,7 @@ class Rule:
     """The length as the user wrote it, such as 7 days."""
 
     def __str__(self) -> str:
-        """The rule as an item of SET RETENTION."""
+        """Return the rule as an item of SET RETENTION."""
         quoted = self.text.replace("'", "''")
         return f"{self.keeps} '{quoted}'"
 
@@ -176,7 +176,7 @@ class Retention:
     """Whether snapshots of tagged versions are kept."""
 
     def __str__(self) -> str:
-        """The retention as the items of SET RETENTION.
+        """Return the retention as the items of SET RETENTION.
 
         >>> str(Retention((Rule("all", Period(0, 3, 0), "3 days"),), keep_tagged=True))
         "all '3 days', keep_tagged"

@@ -11,7 +11,7 @@ RunState = Literal["running", "ok", "failed", "timeout", "missed"]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A length of time in calendar units. Months differ in length, and days are UTC days."""
+    """A duration in calendar units. Months differ in length, and days are UTC days."""
 
     months: int
     days: int
@@ -23,7 +23,7 @@ class Schedule:
     """The schedule of a task: a cron line in a time zone, or a fixed interval counted from an anchor."""
 
     text: str
-    """The clause of the statement, such as USING CRON 0 3 * * * UTC or EVERY INTERVAL '2 seconds'."""
+    """The statement's clause, such as USING CRON 0 3 * * * UTC or EVERY INTERVAL '2 seconds'."""
     cron: str | None
     """The five fields of a cron line, or None for a fixed interval."""
     zone: str
@@ -47,7 +47,7 @@ class Task:
     body: str
     """The statements without dollar quotes. Placeholders such as {date} are not filled in."""
     folder: str
-    """The absolute path to which relative paths in the body refer: the working directory at creation."""
+    """The absolute path that relative paths in the body refer to, which is the working directory at creation."""
     timeout: int | None
     """The maximum duration of a run in microseconds, or None if unlimited."""
     retries: int
@@ -67,9 +67,9 @@ class TaskRun:
     name: str
     """The name of the task at the time of the run."""
     run: int
-    """The number of the run, counted from 1 for each task. All attempts of a scheduled run share it."""
+    """The run number, starting at 1 for each task. All attempts of a scheduled run share it."""
     attempt: int
-    """The number of the attempt, counted from 1 for each run."""
+    """The attempt number, starting at 1 for each run."""
     cause: Cause
     state: RunState
     holder: str | None
@@ -80,7 +80,7 @@ class TaskRun:
     version: int
     """The head version when the first attempt started."""
     step: int
-    """The number of completed statements over all attempts. The next attempt continues after them."""
+    """The number of statements completed over all attempts. The next attempt continues after them."""
     published: tuple[int, ...]
     """The versions that the run committed."""
     retry: int | None
@@ -91,9 +91,9 @@ class TaskRun:
     """The total size in bytes of the files that the run published."""
     error: str | None
     log: str
-    """The log, with one line per executed statement and further messages."""
+    """The log, with one line per executed statement and additional messages."""
     replaced: bool = False
-    """Whether the task was replaced during the run, so that the run's body is not the current one."""
+    """Whether the task was replaced during the run, in which case the run's body is not the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class RunExport:
     """A directory outside the database that a statement of a run is about to publish."""
 
     statement: int
-    """The number of the statement in the body, counted from 1."""
+    """The number of the statement in the body, starting at 1."""
     path: str
     """The absolute path of the directory."""
     sha256: str

@@ -41,7 +41,7 @@ class Head(NamedTuple):
 
 
 class Markup(str):
-    """HTML that a table includes unchanged, without escaping."""
+    """HTML that a table includes without escaping."""
 
     __slots__ = ()
 
@@ -51,11 +51,11 @@ _BAR, _HEIGHT = 7, 28
 
 
 def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Markup:
-    """A small SVG chart with a bar for each count, in the colour of the surrounding text.
+    """Return a small SVG bar chart with one bar per count, in the colour of the surrounding text.
 
     Args:
         counts: The heights of the bars. The tallest bar fills the height of the chart.
-        title: The description of the chart, for tooltips and screen readers.
+        title: A description of the chart for tooltips and screen readers.
         bars: The descriptions of the bars.
 
     >>> bar_chart([1, 2], "edges")[:70]
@@ -65,10 +65,10 @@ def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Ma
     width = _BAR * len(counts)
     drawn = []
     for place, count in enumerate(counts):
-        # A nonzero count gets at least one pixel, so that it stays visible beside much larger ones.
+        # A nonzero count gets at least one pixel, so that it is visible next to much larger ones.
         high = max(round(count * (_HEIGHT - 1) / most), 1 if count else 0)
         text = f"<title>{escape(bars[place])}</title>" if bars else ""
-        # The transparent rectangle makes the whole column of a bar show its tooltip.
+        # With the transparent rectangle, the tooltip is shown over a bar's whole column.
         ground = f'<rect x="{place * _BAR}" width="{_BAR}" height="{_HEIGHT}" fill-opacity="0"/>'
         bar = f'<rect x="{place * _BAR}" y="{_HEIGHT - high}" width="{_BAR - 1}" height="{high}"/>'
         drawn.append(f"<g>{text}{ground}{bar}</g>")
@@ -79,7 +79,7 @@ def bar_chart(counts: Sequence[int], title: str, bars: Sequence[str] = ()) -> Ma
 
 
 def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], footer: str = "") -> str:
-    """An HTML table with a footer. None is shown as NULL.
+    """Return an HTML table with a footer. None is shown as NULL.
 
     >>> html_table([Head("n")], [["<b>"]])[-40:]
     'lt;b&gt;</td></tr></tbody></table></div>'
@@ -92,7 +92,7 @@ def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], foot
 
 
 def block(text: str) -> str:
-    """Preformatted text in a fixed-width font; long lines scroll."""
+    """Return preformatted text in a fixed-width font. Long lines scroll."""
     return f'<pre style="font-family:monospace;white-space:pre;overflow-x:auto">{escape(text)}</pre>'
 
 
@@ -109,13 +109,13 @@ def _cell(text: str | None, head: Head) -> str:
 
 
 _SHORT = 5
-"""The length from which a name counts as long."""
+"""The length from which a name is considered long."""
 _LONGEST = 200
 """The maximum length of a name that is compared, because comparing longer names takes seconds."""
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """A suggestion of the nearest candidate for the end of an error message, ignoring case; '' if none is similar.
+    """Return a suggestion of the nearest candidate, ignoring case, to append to a message, or '' if none is similar.
 
     >>> did_you_mean("Bougt", ["bought", "viewed"])
     '; did you mean "bought"?'
@@ -129,7 +129,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate with the most similar spelling, ignoring case, or None if none is similar.
+    """Return the candidate with the most similar spelling, ignoring case, or None if none is similar.
 
     >>> nearest("Bougt", ["bought", "viewed"])
     'bought'
@@ -140,7 +140,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         near = [folded]
     elif len(folded) > _LONGEST:
         near = []
-    elif len(folded) < _SHORT:  # short names are similar by chance
+    elif len(folded) < _SHORT:  # short names can be similar by chance
         alike = [known for known in by_folded if abs(len(known) - len(folded)) <= 1]
         swapped = [known for known in alike if sorted(known) == sorted(folded)]
         # A transposition, such as nmae for name, takes precedence over a name that merely shares most letters.
