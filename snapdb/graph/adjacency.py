@@ -1,4 +1,4 @@
-"""Adjacencies of a snapshot: IN rows in each encoding, and OUT and BOTH rows, built on first use and cached."""
+"""A snapshot's adjacencies: IN rows in each encoding, and OUT and BOTH rows, built on first use and cached."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ class AdjacencyOpener:
     node_counts: Mapping[str, int]
     """Vertex type → the number of dense ids."""
     outgoing: Mapping[EdgeType, Callable[[], Adjacency]] = field(default_factory=dict)
-    """Edge type → a function that opens its OUT rows, for the types whose OUT rows are on disk too."""
+    """Edge type → a function that opens its OUT rows, for the types whose OUT rows are also on disk."""
     _opened: dict[Relation, Adjacency] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -48,15 +48,15 @@ class AdjacencyOpener:
             return self._open(relation)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state for spawned DataLoader workers. A lock cannot be pickled, and rows are built again."""
-        # Built rows are not pickled either: they may be gigabytes, and the worker maps the files anyway.
+        """Return the state for spawned DataLoader workers, without built rows and the lock, which cannot be pickled."""
+        # Built rows are not pickled because they can be gigabytes, and the worker maps the files anyway.
         return {"incoming": self.incoming, "node_counts": self.node_counts, "outgoing": self.outgoing}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _opened={}, _guard=threading.Lock())
 
     def _open(self, relation: Relation) -> Adjacency:
-        """Return the rows of a relation, which are built at the first call. The caller must hold the lock."""
+        """Return the rows of a relation, building them on the first call. The caller must hold the lock."""
         if relation not in self._opened:
             self._opened[relation] = self._build(relation)
         return self._opened[relation]
@@ -67,7 +67,7 @@ class AdjacencyOpener:
             return self.incoming[relation.edge]()
         if relation.direction == "OUT" and (opened := self.outgoing.get(relation.edge)):
             return opened()
-        # A snapshot stores only IN rows, because sampling follows edges in reverse. The others are derived from them.
+        # A snapshot stores only IN rows, because sampling follows edges in reverse. Other rows are derived from them.
         incoming = self._open(Relation(relation.edge, "IN"))
         if relation.direction == "OUT":
             expands, reaches = (self.node_counts[name] for name in (relation.expands, relation.reaches))
@@ -76,12 +76,12 @@ class AdjacencyOpener:
 
 
 class WithoutIdle(NamedTuple):
-    """Opens relations, with empty rows for idle ones."""
+    """Opens relations. Idle relations have empty rows."""
 
     reader: EdgeReader
     """Opens the other relations."""
     idle: frozenset[Relation]
-    """The relations with edges that no draw can reach."""
+    """The relations whose edges no draw can reach."""
     graph: PropertyGraph
     """The graph of the snapshot."""
     node_counts: Mapping[str, int]
@@ -107,7 +107,7 @@ class WithoutIdle(NamedTuple):
 
 
 def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
-    """Open the rows of a topology, memory-mapped, with its delta if any. A missing column is detected when it is read.
+    """Open a topology's rows, memory-mapped, with its delta if any. A missing column is detected when it is read.
 
     Raises:
         CorruptError: An array is missing, or its dtype or length does not match the others.
@@ -123,7 +123,7 @@ def rows_adjacency(
     nodes: int | None = None,
     outward: Bools | None = None,
 ) -> Adjacency:
-    """Convert rows to the form that samplers read, with an optional delta.
+    """Convert rows, with an optional delta, to the form that samplers read.
 
     Args:
         rows: The rows of the base.
@@ -142,19 +142,19 @@ def rows_adjacency(
 
 
 def _columns(rows: AdjacencyRows | LazyRows, behind: Mapping[str, Source]) -> dict[str, EdgeColumn]:
-    """Return the columns of rows by name, each with the column of their delta."""
+    """Return the rows' columns by name, each with the delta's column."""
     sources: Mapping[str, Source] = rows.columns
     return {name: EdgeColumn(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
 
 
 def _tails(patch: Patch[AdjacencyRows] | Patch[LazyRows], nodes: int, root: AdjacencyRows | LazyRows) -> DeltaArrays:
-    """Return the rows of a delta in the form that kernels read."""
+    """Return a delta's rows in the form that kernels read."""
     rows = patch.rows
     return delta_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
 
 
 def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adjacency:
-    """Return the same edges in rows of their sources, sorted by (time, edge id)."""
+    """Return the same edges in one row per source, sorted by (time, edge id)."""
     flat = incoming.flat()
     # IN rows are expanded to edges and sorted by source (radix sort), like the transpose of a sparse matrix.
     check_rows(flat.indptr[:-1], flat.indptr[1:], flat.indices, nodes, what)
@@ -177,10 +177,10 @@ def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
 
 
 def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nodes: int) -> Adjacency:
-    """Open the IN rows of an edge type, memory-mapped. An index out of range raises an error when it is read.
+    """Open an edge type's IN rows, memory-mapped. An out-of-range index raises an error when it is read.
 
     Args:
-        root: The database directory, to which paths of the layout are relative.
+        root: The database directory. The layout's paths are relative to it.
         directory: The snapshot's directory.
         index: The number of the edge type in the snapshot's layout.
         edge: The layout of the edge type.
@@ -190,7 +190,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
         CorruptError: A file is missing, or its dtype or length does not match the others.
     """
     own = PublishedDir(directory)
-    # A materialized encoding has separate rows. The others restrict the rows of a topology that snapshots share.
+    # A materialized encoding has separate rows. The other encodings restrict the rows of a shared topology.
     if edge.form == "materialized":
         return rows_adjacency(open_rows(own, f"rows-{index}-"), nodes=nodes)
     whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, nodes)
@@ -202,7 +202,7 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
         path = directory / f"live-{index}.npy"
         words = own.array(path.name)
         held = rows.indices.size + rows.delta.indices.size
-        # Checked here, because kernels would read beyond the end of a bitmap that is too short.
+        # Checked here, because kernels would read past the end of a bitmap that is too short.
         if words.dtype != np.uint64 or words.shape != ((held + 63) // 64,):
             raise damaged_file(path)
         return replace(whole, rows=rows._replace(live=live_arrays(words)))
@@ -224,7 +224,7 @@ def _with(whole: Adjacency, path: Path, degrees: Array) -> Adjacency:
 
 
 def _degrees(path: Path, values: Array, rows: RowArrays) -> Array:
-    """Return the number of edges of each row. Older databases store the end of each row instead."""
+    """Return the number of edges in each row. Older databases store the end of each row instead."""
     if values.dtype == np.int64 and values.shape == (rows.indptr.size - 1,):
         values = values - rows.indptr[:-1]
         if values.size and not 0 <= int(values.min()) <= int(values.max()) < 2**32:
@@ -235,17 +235,17 @@ def _degrees(path: Path, values: Array, rows: RowArrays) -> Array:
 
 
 def serves_outgoing(edge: EdgeLayout) -> bool:
-    """Return whether an edge type can use the topology's OUT rows: it selects all edges, or all before a time.
+    """Return whether an edge type can use the topology's OUT rows: it selects all edges, or all edges before a time.
 
-    In time-sorted rows, the later edges are last, in either direction.
+    In time-sorted rows of either direction, the later edges are last.
     """
     return edge.form == "full" or (edge.form == "ends" and edge.before is not None)
 
 
 def outgoing_artifact(edge: EdgeLayout) -> ArtifactSpec:
-    """Return the artifact of the OUT rows of an edge type's topology."""
-    # The family names the directory from which the rows are derived. Garbage collection keeps the rows while a snapshot
-    # uses that directory.
+    """Return the artifact of the topology's OUT rows for an edge type."""
+    # The family is the directory from which the rows are derived. Garbage collection keeps the rows as long as a
+    # snapshot uses that directory.
     newest = edge.patch or edge.topology
     return ArtifactSpec(
         kind="topology",
@@ -263,18 +263,18 @@ def write_outgoing(
     directory: Path,
     report: Callable[[float], None] | None = None,
 ) -> Metadata:
-    """Sort the edges of a topology by source, in bounded memory. Returns metadata for a manifest.
+    """Sort a topology's edges by source in bounded memory. Returns metadata for a manifest.
 
     Args:
         root: The database directory.
-        edge: The layout, which names the topology.
-        counts: The number of dense ids of the sources and of the destinations.
-        directory: The directory of the arrays.
+        edge: The layout, which specifies the topology.
+        counts: The number of dense ids of sources and destinations.
+        directory: The directory for the arrays.
         report: Called with the share of completed work.
     """
     sources, destinations = counts
     whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, destinations)
-    # Only the dtype of the ids depends on this bound, and it must not change.
+    # This bound only determines the dtype of the ids, which must not change.
     last = 2**31 - 1 if whole.edge_id.dtype == np.int32 else 2**63 - 1
     return build_rows(
         _batches(whole), sources, destinations, whole.edges, last, directory, outgoing=True, report=report
@@ -282,7 +282,7 @@ def write_outgoing(
 
 
 def open_outgoing(directory: Path, nodes: int, before: int | None) -> Adjacency:
-    """Open the rows that `write_outgoing` wrote, each truncated to the edges before a time.
+    """Open the rows written by `write_outgoing`, each truncated to the edges before a time.
 
     Raises:
         CorruptError: A file is missing, or its dtype or length does not match the others.
@@ -290,7 +290,7 @@ def open_outgoing(directory: Path, nodes: int, before: int | None) -> Adjacency:
     whole = rows_adjacency(open_rows(PublishedDir(directory)), nodes=nodes)
     if before is None or whole.time is None:
         return whole
-    # OUT rows are sorted by time too, so a snapshot needs no files for them. A binary search per row finds its end.
+    # OUT rows are also sorted by time, so a snapshot needs no files for them: a binary search finds each row's end.
     degrees = prefix_degrees(whole.rows, whole.time, before)
     return Adjacency(
         whole.rows._replace(degrees=plain_array(degrees, np.uint32)),

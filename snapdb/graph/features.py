@@ -1,4 +1,4 @@
-"""Features of a snapshot: a single array, an array with newer rows, sparse rows, or values with a history."""
+"""A snapshot's features: a single array, an array with newer rows, sparse rows, or values with a history."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -44,16 +44,16 @@ class SparseReader(Feature, Protocol):
     """A feature that batches return as a sparse tensor. `read` still returns its rows as dense rows."""
 
     def read_sparse(self, ids: Array) -> Csr:
-        """Return the rows of ids as new CSR arrays with int64 indices."""
+        """Return the rows of these ids as new CSR arrays with int64 indices."""
 
 
 class ArrayFeature(NamedTuple):
     """The rows of a single array, which is often memory-mapped."""
 
     array: Array
-    """[ids] or [ids, width] the rows by id."""
+    """[ids] or [ids, width]: the rows by id."""
     scarce: bool = False
-    """Whether the array is mapped, and does not fit in memory together with the other arrays that batches read."""
+    """Whether the array is mapped and does not fit in memory together with the other arrays that batches read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ class ArrayFeature(NamedTuple):
 
 @dataclass(frozen=True)
 class _Marks:
-    """The ids with a newer row, as a bitmap that is built on first use and shared by all features of an element."""
+    """The ids with a newer row, as a bitmap that is built on first use and shared by all of an element's features."""
 
     ids: Int64s
     """The ids in ascending order."""
@@ -84,17 +84,17 @@ class _Marks:
 
 @dataclass(frozen=True, slots=True)
 class _PatchedFeature:
-    """The rows of an array, newer rows of some ids, and a fill value for ids with neither."""
+    """The rows of an array, newer rows for some ids, and a fill value for ids with neither."""
 
     base: Array
     newer: Array
-    """[newer, …] the newer rows, by rank among the marked ids."""
+    """[newer, …]: the newer rows, by rank among the marked ids."""
     marks: _Marks
     """The ids with a newer row."""
     fill: Any
     """The value in the rows of all other ids."""
     scarce: bool = False
-    """Whether the arrays are mapped, and memory cannot hold them beside the other arrays that batches read."""
+    """Whether the arrays are mapped and do not fit in memory together with the other arrays that batches read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,14 +112,14 @@ class _PatchedFeature:
 
 @dataclass(frozen=True, slots=True)
 class _SparseFeature:
-    """Rows of (index, value) pairs, and newer rows of some ids. Other ids have empty rows."""
+    """Rows of (index, value) pairs, and newer rows for some ids. Other ids have empty rows."""
 
     base: Csr
     newer: Csr
     marks: _Marks | None
     """The ids with a newer row, or None if there are none."""
     width: int
-    """The number of columns of the dense form."""
+    """The number of columns in dense form."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -143,21 +143,21 @@ class _SparseFeature:
 
 
 class HistoryFeature(NamedTuple):
-    """A feature with a history, read as of a time: the last value of each id before that time (as-of join)."""
+    """A feature with a history. A read returns the last value of each id before a time (as-of join)."""
 
     arrays: HistoryArrays
     """The values and their times, by vertex."""
     name: str
     stop: int | None
-    """The time from which values are never read, or None without a limit."""
+    """The time from which values are never read, or None for no limit."""
     default: float | None
-    """The value of ids without an earlier value. If it is None, a missing value is an error."""
+    """The value for ids without an earlier value. If None, a missing value is an error."""
     element: str
     """The vertex type, for messages."""
     keys: KeyReader | None = None
     """The keys of the vertex type, for messages."""
     scarce: bool = False
-    """Whether the arrays are mapped, and memory cannot hold them beside the other arrays that batches read."""
+    """Whether the arrays are mapped and do not fit in memory together with the other arrays that batches read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -186,11 +186,10 @@ class HistoryFeature(NamedTuple):
             missing = np.unique(np.asarray(ids)[without])
             shown = missing[:3].tolist() if self.keys is None else self.keys.read(missing[:3]).to_pylist()
             raise missing_values(self.element, self.name, missing.size, shown)
-        # If no id has a value, there may be no row that could be read in place of the missing ones.
+        # If no id has a value, there may be no row to read instead of the missing ones.
         if without.size == where.size:
             return np.full((where.size, self.shape[1]), fill_value(self.dtype.name, self.default), self.dtype)
-        # Ids without a value read any valid row, which is then overwritten, so that a single gather needs no branch per
-        # id.
+        # For ids without a value, any valid row is read and then overwritten, so the gather needs no branch per id.
         where[without] = where.max()
         out = gather_mapped(self.arrays.rows, where) if self.scarce else gather(self.arrays.rows, where)
         out[without] = fill_value(self.dtype.name, self.default)
@@ -204,7 +203,7 @@ def open_features(base: Path, patch: Path | None, names: Sequence[str]) -> dict[
         CorruptError: A file is missing, or does not match the others.
     """
     root, newer = PublishedDir(base), None if patch is None else PublishedDir(patch)
-    # One bitmap serves all features of the element, because a delta has the same ids for each of them.
+    # All of the element's features share one bitmap, because a delta has the same ids for each of them.
     marks = None if newer is None else _marks(newer)
     return {name: _feature(root, newer, name, marks) for name in names}
 
@@ -238,13 +237,13 @@ def open_history(
     element: str = "the element",
     keys: KeyReader | None = None,
 ) -> HistoryFeature:
-    """Open a feature with a history, as of the end of a window.
+    """Open a feature with a history as of the end of a window.
 
     Args:
         directory: The published directory.
-        name: The name of the feature.
-        stop: The exclusive end of the window, or None without an end.
-        default: The value of ids without a value. If it is None, they are an error.
+        name: The feature name.
+        stop: The exclusive end of the window, or None for no end.
+        default: The value for ids that have none. If None, such ids are an error.
         element: The vertex type, for messages.
         keys: The keys of the vertex type, for messages.
 
@@ -308,7 +307,7 @@ def _newer(patch: PublishedDir, file: str, rows: Array, marks: _Marks) -> Array:
 
 
 def _number(directory: PublishedDir, *names: str) -> int:
-    """Return the number under these nested keys of a manifest. Old databases may lack it.
+    """Return the number under these nested keys of a manifest. It may be missing in old databases.
 
     Raises:
         CorruptError: The manifest has no such number.
@@ -325,14 +324,14 @@ def _number(directory: PublishedDir, *names: str) -> int:
 
 
 def _default(directory: PublishedDir, name: str) -> float | None:
-    """Return the DEFAULT of a feature in a manifest, or None."""
+    """Return a feature's DEFAULT in a manifest, or None."""
     defaults = directory.manifest.get("defaults")
     default = defaults.get(name) if isinstance(defaults, dict) else None
     return default if isinstance(default, int | float) else None
 
 
 def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int) -> GraphView:
-    """Return the view for batches over these relations. If memory cannot hold it, files are read page by page.
+    """Return the view for batches over these relations. If it does not fit in memory, files are read page by page.
 
     In that case, the system does not read ahead, and the pages of many feature rows are requested together.
 
@@ -344,12 +343,12 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
     arrays = []
     for relation in relations:
         rows = view.adjacency(relation).rows
-        # The arrays that batches read at random. Edge columns hardly count, because they are read only for sampled
+        # The arrays that batches read at random. Edge columns are negligible, because they are read only for sampled
         # edges.
         arrays += [rows.indptr, rows.indices, rows.delta.indices]
     for named in view.node_features.values():
         arrays += [array for feature in named.values() for array in _arrays(feature)]
-    if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models need the remaining quarter
+    if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models need the other quarter
         return view
     features = {
         kind: {name: _read_ahead(feature) for name, feature in named.items()}
@@ -359,7 +358,7 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
 
 
 def _read_ahead(feature: Feature) -> Feature:
-    """Return the feature with reads that request the pages of many rows together. Sparse ones are read page by page."""
+    """Return the feature with reads that request many rows' pages together. Sparse features are read page by page."""
     if isinstance(feature, ArrayFeature | HistoryFeature):
         return feature._replace(scarce=True)
     return replace(feature, scarce=True) if isinstance(feature, _PatchedFeature) else feature

@@ -15,7 +15,7 @@ Codings = Mapping[str, Mapping[str, object]]
 """`classes` and `widths` by vertex type, as recorded in a lineage."""
 
 _LISTED = 1000
-"""The maximum number of classes whose names a lineage lists. For more, it has only their number and digest."""
+"""The maximum number of classes whose names a lineage lists. For more, it has only the number and digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class EdgeLayout:
     bytes: int = 0
     """The size of its files in the snapshot's directory, in bytes."""
     before: int | None = None
-    """Under 'ends': the snapshot contains exactly the edges before this time, or None if another condition decides."""
+    """Under 'ends': the snapshot contains exactly the edges before this time. None if another condition applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLayout:
-    """All elements of a snapshot, in the order of the graph."""
+    """All elements of a snapshot, in graph order."""
 
     vertices: tuple[VertexLayout, ...]
     edges: tuple[EdgeLayout, ...]
@@ -95,7 +95,7 @@ class SnapshotLayout:
 
 
 def classes_of(db_dir: DatabaseDir, layout: VertexLayout) -> tuple[str, ...] | None:
-    """Return the text of each code of a vertex type's target, or None for a number or without a target."""
+    """Return the text of each code of a vertex type's target, or None if it is a number or there is no target."""
     return _classes(_manifest_of(db_dir, layout)) if layout.target else None
 
 
@@ -115,7 +115,7 @@ def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -
 
 
 def _manifest_of(db_dir: DatabaseDir, layout: VertexLayout) -> dict[str, Any]:
-    """Return the manifest that applies to the type: that of its delta if there is one, else of its features."""
+    """Return the manifest that applies to the type: its delta's if there is one, otherwise its features'."""
     directory = layout.features if layout.patch is None else layout.patch
     return {} if directory is None else PublishedDir(db_dir.inside(directory)).manifest
 
@@ -128,7 +128,7 @@ def _classes(manifest: dict[str, Any]) -> tuple[str, ...] | None:
 
 def _class_summary(names: Sequence[str]) -> dict[str, Any]:
     """Return the number and digest of classes, and their names if there are few."""
-    # A lineage is part of every batch, and would grow too large with the names of many classes.
+    # A lineage is part of every batch, and would be too large with the names of many classes.
     listed = {"names": list(names)} if len(names) <= _LISTED else {}
     return {"count": len(names), "digest": digest_of("classes", list(names)), **listed}
 

@@ -1,4 +1,4 @@
-"""Opens a published snapshot as a GraphView: memory-mapped, and protected against removal by kernel locks."""
+"""Opens a published snapshot as a GraphView, memory-mapped and protected against removal by kernel locks."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class OpenSnapshot(NamedTuple):
 
 @dataclass(frozen=True)
 class _TableKeys:
-    """The keys of an id map, which are read from Parquet on first use."""
+    """An id map's keys, which are read from Parquet on first use."""
 
     id_map: IdMap
     db_dir: DatabaseDir
@@ -50,19 +50,19 @@ class _TableKeys:
     """The vertex type, for messages."""
 
     def read(self, ids: Int64s) -> pa.Array:
-        """Return the user's ids for dense ids: one array of the key's type, or structs for a composite key."""
+        """Return the user's keys for dense ids: one array of the key's type, or structs for a composite key."""
         return self._keys.take(pa.array(ids))
 
     @cached_property
     def _keys(self) -> pa.Array:
-        """All keys in the order of dense ids."""
+        """All keys in dense id order."""
         root = self.db_dir.path
         with raise_if_replaced(root):
             check_files(self.db_dir, f"the id map of {self.vertex}", self.id_map.segments)
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
         # The engine is closed here. If the garbage collector closed it later, it would crash a DataLoader worker that
-        # was forked meanwhile.
+        # was forked in the meantime.
         with closing(SqlEngine(root)) as sql_engine, raise_if_replaced(root), sql_engine.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
@@ -73,7 +73,7 @@ _V = TypeVar("_V")
 
 
 class _DeferredErrors(Mapping[str, _V]):
-    """Values by name, opened immediately, so that they outlive the directory. Errors are raised on access.
+    """Values by name. They are opened immediately, so they outlive the directory, but errors are raised on access.
 
     >>> squares = _DeferredErrors({"seven": lambda: 49})
     >>> "seven" in squares, squares["seven"]
@@ -81,8 +81,8 @@ class _DeferredErrors(Mapping[str, _V]):
     """
 
     def __init__(self, openers: Mapping[str, Callable[[], _V]]) -> None:
-        """Store openers. They must be picklable if the mapping is sent to DataLoader workers."""
-        # An open file survives the removal of its directory, so a stream outlives the drop of its snapshot.
+        """Call the openers. They must be picklable if the mapping is sent to DataLoader workers."""
+        # An open file survives the removal of its directory, so a stream remains usable after its snapshot is dropped.
         self._openers = dict(openers)
         self._opened: dict[str, _V] = {}
         for name, opener in self._openers.items():
@@ -102,7 +102,7 @@ class _DeferredErrors(Mapping[str, _V]):
         return len(self._openers)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle without the opened values, because another process maps the files itself."""
+        """Pickle without the opened values, because the other process maps the files itself."""
         return _DeferredErrors, (self._openers,)
 
 
@@ -122,7 +122,7 @@ def open_snapshot(
     Raises:
         CorruptError: A required manifest, or a feature of a vertex type, is missing or damaged. Other files raise it
             when they are first read.
-        CommitConflict: The snapshot was replaced or dropped meanwhile (code 'moved').
+        CommitConflict: The snapshot was replaced or dropped in the meantime (code 'moved').
     """
     with raise_if_snapshot_replaced(catalog_db, snapshot):
         return _opened(catalog_db, snapshot, opens)
@@ -130,7 +130,7 @@ def open_snapshot(
 
 @contextmanager
 def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
-    """Report files that are missing because the snapshot was replaced or dropped as a conflict instead of damage.
+    """Report a conflict instead of damage if files are missing because the snapshot was replaced or dropped.
 
     Raises:
         CommitConflict: The snapshot was replaced or dropped (code 'moved').
@@ -162,12 +162,12 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
     reverse = _reversed(catalog_db, layout)
     parts = [directory, *(db_dir.inside(d) for d in layout.directories), *reverse.values()]
     maps = {v.name: IdMaps(catalog_db).read(v.map_id) for v in layout.vertices}
-    # Keys are read on first use, perhaps hours later. Without a lease on their directories, a VACUUM could have merged
+    # Keys are read on first use, perhaps hours later. Without a lease on their directories, VACUUM could have merged
     # their files by then.
     folders = {db_dir.inside(s.path).parent for m in maps.values() for s in m.segments}
     lease = Lease(parts, folders, partial=True)
     try:
-        # The snapshot may have been dropped between the read of its row and the acquisition of the lease.
+        # The snapshot may have been dropped after its row was read and before the lease was acquired.
         if lease.missing and not catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise CorruptError(
                 f"{lease.missing[0]} does not exist any more; create the snapshot again", code="missing-file"
@@ -179,7 +179,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
 
 
 def _reversed(catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
-    """Return edge type → the directory of its OUT rows, for the types whose OUT rows were built before."""
+    """Return the directory of OUT rows by edge type, for the types whose OUT rows were built before."""
     wanted = {e.name: outgoing_artifact(e).digest for e in layout.edges if serves_outgoing(e)}
     paths = {name: locate_artifact(catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
@@ -226,14 +226,14 @@ def _view(
 
 
 def _alive(directory: Path, index: int, vertex: VertexLayout) -> Bools | None:
-    """Return [dense ids] whether each is in the snapshot, or None if all of them are."""
+    """Return a [dense ids] mask of the ids in the snapshot, or None if all of them are."""
     return None if vertex.nodes == vertex.count else PublishedDir(directory).array(f"alive-{index}.npy")
 
 
 def _vertex_features(
     db_dir: DatabaseDir, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader
 ) -> dict[str, Feature]:
-    """Return the features of a vertex type in the order of the graph."""
+    """Return the features of a vertex type in graph order."""
     element = snapshot.graph.vertex(vertex.name)
     specs = {spec.name: spec for spec in element.features} if element is not None else {}
     _check_names(vertex.feature_names + vertex.history_names)
@@ -243,7 +243,7 @@ def _vertex_features(
         features = open_features(db_dir.path / vertex.features, _path(db_dir, vertex.patch), own)
     for name, directory in zip(vertex.history_names, vertex.history, strict=True):
         default, stop = specs[name].default if name in specs else None, snapshot.window.stop
-        # Values from the end of the window on are never read, because the snapshot does not contain them.
+        # Values at or after the end of the window are never read, because the snapshot does not contain them.
         features[name] = open_history(db_dir.path / directory, name, stop, default, vertex.name, keys)
     order = [*specs, *features]
     return dict(sorted(features.items(), key=lambda item: order.index(item[0])))
@@ -277,7 +277,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 _SHOWN = ("labels", "properties")
-"""The fields of a graph's elements that only affect SQL, and never change a batch."""
+"""The fields of a graph's elements that affect only SQL and never change a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class Pinned:
     graph: PropertyGraph
     """The graph, reduced to the elements of the snapshot."""
     filters: tuple[Filter, ...]
-    """The filters of edges and vertices."""
+    """The filters on edges and vertices."""
     unit: TimeUnit | None
     """The unit of the window's times."""
 
@@ -323,18 +323,18 @@ def published(snapshot: Snapshot) -> Published:
         window=window,
         time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=snapshot.built_at),
         id=snapshot.id,
-        # The fingerprint: publications with the same definition, version and window have the same content.
+        # The content fingerprint: publications with the same definition, version and window have the same content.
         content=digest_of(definition, snapshot.version, window.start, window.stop),
     )
 
 
 def definition_digest(plain: object) -> str:
-    """Return a digest of a `Pinned` as plain values, without the fields that only affect SQL."""
+    """Return a digest of a `Pinned` as plain values, without the fields that affect only SQL."""
     return digest_of(_unshown(plain))
 
 
 def _unshown(plain: Any) -> Any:
-    """Return plain values without the fields that only affect SQL."""
+    """Return plain values without the fields that affect only SQL."""
     match plain:
         case dict():
             return {name: _unshown(value) for name, value in plain.items() if name not in _SHOWN}

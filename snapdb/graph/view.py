@@ -1,4 +1,4 @@
-"""The GraphView of a snapshot: adjacency per edge type and direction, features per type, keys per vertex type."""
+"""A snapshot's GraphView: adjacency per edge type and direction, features per type, and keys per vertex type."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ Source: TypeAlias = Array | Callable[[], Array]
 
 @dataclass(frozen=True, eq=False)
 class EdgeColumn:
-    """Edge values by physical position: those of a base, then those of its delta, if any. Opened on first use."""
+    """Edge values by physical position: a base, followed by its delta, if any. Opened on first use."""
 
     base_source: Source
     """The values of the base."""
@@ -29,7 +29,7 @@ class EdgeColumn:
     """The values of the delta, or None."""
 
     @cached_property
-    # Opened on first use, so a sampler without time bounds never maps the file of event times.
+    # Opened on first use, so a sampler without time bounds never maps the event-time file.
     def base(self) -> Array:
         """The values of the base. Raises CorruptError if the file is missing or damaged."""
         return self.base_source() if callable(self.base_source) else self.base_source
@@ -56,7 +56,7 @@ class EdgeColumn:
 class Adjacency:
     """The rows of a relation in any encoding. Each row is sorted by (event time, edge id).
 
-    Columns are read by physical position, which sampling returns. They also contain edges outside of the snapshot.
+    Columns are read by physical position, which sampling returns. They also contain edges that are not in the snapshot.
     """
 
     rows: RowArrays
@@ -70,8 +70,8 @@ class Adjacency:
     until: EdgeColumn | None = None
     """The times at which edges end, or None if the edge type has none."""
     outward: Bools | None = None
-    """[positions] for direction BOTH, whether the edge is traversed from source to destination (each row has IN edges,
-    followed by OUT edges). It is None for other directions."""
+    """[positions] for direction BOTH: whether the edge is traversed from source to destination (each row has IN edges,
+    followed by OUT edges). None for other directions."""
 
     @property
     def nodes(self) -> int:
@@ -84,11 +84,11 @@ class Adjacency:
         return int(self.degrees().sum())
 
     def degrees(self) -> Int64s:
-        """Return [nodes] the number of edges per node. Raises CorruptError if a row exceeds its arrays."""
+        """Return [nodes], the number of edges per node. Raises CorruptError if a row exceeds its arrays."""
         return degrees_of(self.rows)
 
     def flat(self) -> AdjacencyRows:
-        """Return the logical rows as contiguous arrays. They are views if the rows are already contiguous.
+        """Return the logical rows as contiguous arrays, which are views if the rows are already contiguous.
 
         Raises:
             CorruptError: A row exceeds its arrays.
@@ -97,7 +97,7 @@ class Adjacency:
         return rows_of(indptr, _flat(self.rows, indptr, plain, self._columns()))
 
     def flatten(self) -> LazyRows:
-        """Return the same rows, with columns that are computed when they are read.
+        """Return the same rows with columns that are computed when they are read.
 
         Raises:
             CorruptError: A row exceeds its arrays.
@@ -113,18 +113,18 @@ class Adjacency:
         return {name: column for name, column in named.items() if column is not None} | {"indices": indices}
 
     def _bounds(self) -> tuple[Int64s, bool]:
-        """Return [nodes + 1] the start of each logical row, and whether the rows are already contiguous."""
+        """Return [nodes + 1], the start of each logical row, and whether the rows are already contiguous."""
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
-        # The offsets are compared too, because the rows of a base without a delta may still have gaps between them.
+        # The offsets are also compared, because even without a delta, a base can have gaps between its rows.
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
 def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, EdgeColumn]) -> dict[str, Array]:
-    """Return the values of columns in the order of the logical rows, as views if they already are in that order."""
+    """Return column values in the order of the logical rows, as views if they are already in that order."""
     if plain:
         return {name: column.base[: indptr[-1]] for name, column in columns.items()}
     values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
-    # In parts, because a list of all positions would take as much memory as the edges.
+    # In parts, because a list of all positions would need as much memory as the edges.
     for part in logical_parts(rows):
         for name, column in columns.items():
             values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
@@ -132,7 +132,7 @@ def _flat(rows: RowArrays, indptr: Int64s, plain: bool, columns: Mapping[str, Ed
 
 
 def _flat_column(rows: RowArrays, indptr: Int64s, plain: bool, column: EdgeColumn) -> Array:
-    """Return the values of one column in the order of the logical rows."""
+    """Return one column's values in the order of the logical rows."""
     return _flat(rows, indptr, plain, {"": column})[""]
 
 
@@ -151,7 +151,7 @@ class Feature(Protocol):
 
 
 class KeyReader(Protocol):
-    """Reads the user's ids of a vertex type."""
+    """Reads the user's keys of a vertex type."""
 
     def read(self, ids: Int64s) -> pa.Array:
         """Return the keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
@@ -165,14 +165,14 @@ class EdgeReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """A snapshot that is open for reading. Types are always mapping keys, even if there is only one type."""
+    """A snapshot that is open for reading. Types are always mapping keys, even if there is only one."""
 
     node_counts: Mapping[str, int]
     """Vertex type → the number of dense ids, 0 ≤ id < count. Some of them may not be in the snapshot (see `alive`)."""
     alive: Mapping[str, Bools | None]
-    """Vertex type → [dense ids] whether each is in the snapshot, or None if all of them are."""
+    """Vertex type → [dense ids] mask of the ids in the snapshot, or None if all of them are."""
     edge_types: tuple[EdgeType, ...]
-    """The edge types in the order of the graph."""
+    """The edge types in graph order."""
     adjacency: EdgeReader
     """Opens a relation. OUT and BOTH rows are built on first use and cached."""
     node_features: Mapping[str, Mapping[str, Feature]]
@@ -182,13 +182,13 @@ class GraphView:
     targets: Mapping[str, Feature]
     """Vertex type → target by dense id: int64 (strings as codes, NULL as -1) or float32."""
     keys: Mapping[str, KeyReader]
-    """Vertex type → the reader of the user's ids."""
+    """Vertex type → the reader of the user's keys."""
     weights: Mapping[str, Float64s] = field(default_factory=dict)
-    """Name of the edge type → [edge ids] weights, for the types where a sampler's WEIGHT BY names another column than
-    WEIGHT of the graph."""
+    """Name of the edge type → [edge ids] weights, for the types where a sampler's WEIGHT BY names a column other than
+    the graph's WEIGHT."""
     born: Mapping[str, Int64s] = field(default_factory=dict)
-    """Vertex type → [dense ids] the time from which each vertex exists (-2^63: always), for the types that a sampler
-    needs."""
+    """Vertex type → [dense ids] the time from which each vertex exists (-2^63 means always), for the types that a
+    sampler needs."""
     destination_weights: Float64s | None = None
     """[dense ids] weights of the seed edges' destinations for weighted negatives, or None."""
     lineage: Mapping[str, object] = field(default_factory=dict)
