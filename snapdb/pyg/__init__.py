@@ -1,4 +1,4 @@
-"""PyTorch Geometric over snapdb: threaded loaders, and the stores and sampler of a snapshot."""
+"""PyTorch Geometric over snapdb: threaded loaders, and a snapshot's stores and sampler."""
 
 from snapdb.loading import pyg_package
 

@@ -1,4 +1,4 @@
-"""A graph with PyG's names of its parts, from a snapshot, or from a Data or HeteroData in memory."""
+"""A graph with PyG's names for its parts, from a snapshot, or from a Data or HeteroData in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PygGraph:
     relations: Mapping[EdgeType, Relation]
     """PyG's edge type → the sampled relation."""
     single: bool
-    """Whether PyG uses no types: for a Data, or a snapshot with one vertex type and one edge type."""
+    """Whether PyG uses no types, as for a Data or a snapshot with one vertex type and one edge type."""
     node_time: Mapping[str, Tensor] = field(default_factory=dict)
     """Node type → [nodes] int64, the time from which each node exists, for the types with times."""
 
@@ -52,7 +52,7 @@ class PygGraph:
         return any(self.view.adjacency(relation).time is not None for relation in self.relations.values())
 
     def relation(self, edge_type: tuple[str, str, str] | None) -> Relation:
-        """Return the relation of PyG's edge type, or the only relation if it is None."""
+        """Return the relation for PyG's edge type, or the only relation if it is None."""
         if edge_type is None and len(self.relations) == 1:
             return next(iter(self.relations.values()))
         relation = None if edge_type is None else self.relations.get(EdgeType(*edge_type))
@@ -62,12 +62,12 @@ class PygGraph:
         return relation
 
     def alive(self, node_type: str) -> Tensor | None:
-        """Return the dense ids of a type's nodes in the graph, or None if all ids below the count are."""
+        """Return the dense ids of a type's nodes in the graph, or None if all ids below the count are in it."""
         alive = self.view.alive[node_type]
         return None if alive is None else torch.from_numpy(np.flatnonzero(alive))
 
     def timeless(self) -> PygGraph:
-        """Return the same graph without times, in which all nodes and edges always exist."""
+        """Return the same graph without times, so that all nodes and edges always exist."""
         view = replace(self.view, adjacency=partial(_timeless, self.view.adjacency), born={})
         return replace(self, view=view, node_time={})
 
@@ -99,13 +99,13 @@ _EDGE = EdgeType(_NODE, "to", _NODE)
 
 
 def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str | None) -> PygGraph:
-    """Return the graph of `data`. As in PyG's e_id, the id of an edge is its position in `edge_index`.
+    """Return the graph of `data`. As in PyG's e_id, an edge's id is its position in `edge_index`.
 
-    As in PyG's samplers, the time of a node is also the time of its outgoing edges.
+    As in PyG's samplers, a node's time is also the time of its outgoing edges.
 
     Raises:
         DataError: An edge refers to a node that does not exist.
-        InputError: `data` is neither of the two, or its edges, times or weights have an unsupported form.
+        InputError: `data` is neither a Data nor a HeteroData, or its edges, times or weights have an unsupported form.
     """
     if not isinstance(data, Data | HeteroData):
         raise InputError(
@@ -145,7 +145,7 @@ def _adjacency_of(rows: Mapping[Relation, Adjacency], relation: Relation) -> Adj
 
 
 class _Numbers:
-    """The keys of nodes whose only ids are their numbers."""
+    """The keys of nodes that are identified only by their numbers."""
 
     def read(self, ids: Int64s) -> pa.Array:
         return pa.array(ids)
@@ -186,7 +186,7 @@ def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
 def _times(
     data: Any, nodes: Mapping[str, Any], edges: Mapping[EdgeType, Any], name: str | None
 ) -> tuple[dict[str, Tensor], dict[EdgeType, Int64s]]:
-    """Return the times of nodes, or those of edges, by type."""
+    """Return the times of nodes or edges by type."""
     if name is None:
         return {}, {}
     of_nodes = {kind: store for kind, store in nodes.items() if name in store}

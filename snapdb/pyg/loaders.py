@@ -1,4 +1,4 @@
-"""PyG's NeighborLoader and LinkNeighborLoader over snapdb. Threads prefetch batches, and a seed determines them."""
+"""PyG's NeighborLoader and LinkNeighborLoader over snapdb. Threads prefetch batches, which a seed determines."""
 
 import copy
 from abc import abstractmethod
@@ -35,7 +35,7 @@ _KNOWN = frozenset(
         torch.float64,
     }
 )
-"""The dtypes that numpy supports too."""
+"""The dtypes that numpy also supports."""
 
 
 class _Gathered(Tensor):
@@ -92,7 +92,7 @@ def loader(
     input_time: Tensor | None = None,
     **options: Unpack[LoaderOptions],
 ) -> NeighborLoader:
-    """Return a NeighborLoader that samples with snapdb, with the same arguments and the same fields in batches.
+    """Return a NeighborLoader that samples with snapdb. Its arguments and the fields of its batches are PyG's.
 
     The same `seed` produces the same batches with any number of threads. Each iteration is one epoch.
 
@@ -101,8 +101,8 @@ def loader(
         num_neighbors: The number of neighbours per hop, or a mapping of edge types to numbers. -1 includes all
             neighbours.
         input_nodes: The seeds: a mask, node indices, or (node type, mask or indices). None uses all nodes.
-        input_time: [seeds] the times of the seeds. None uses the times of the nodes. As in PyG, edges at the seed's
-            time are included.
+        input_time: [seeds] the seeds' times. None uses the times of the nodes. As in PyG, edges at the seed's time are
+            included.
         options: Other arguments of NeighborLoader, and `seed` (see `snapdb.pyg.options.LoaderOptions`).
 
     Returns:
@@ -131,7 +131,7 @@ def link_loader(
     neg_sampling: NegativeSampling | str | None = None,
     **options: Unpack[LoaderOptions],
 ) -> LinkNeighborLoader:
-    """Return a LinkNeighborLoader that samples with snapdb, with the same arguments and the same fields in batches.
+    """Return a LinkNeighborLoader that samples with snapdb. Its arguments and the fields of its batches are PyG's.
 
     Negatives are drawn as in PyG: from any two nodes or any destination, including true neighbours. They differ from
     epoch to epoch, and depend only on the seed. As in PyG, batches also sample the seed edges.
@@ -159,7 +159,7 @@ def link_loader(
 
 
 class _Threaded:
-    """A loader of PyG whose batches are built ahead by threads. The number of a batch determines its samples."""
+    """A PyG loader whose batches are built ahead by threads. A batch's number determines its samples."""
 
     batch_size: int | None
     batch_sampler: Any
@@ -173,7 +173,7 @@ class _Threaded:
     def __init__(
         self, options: ParsedOptions, data: Data | HeteroData | SnapshotGraph, seeds: Any, **labels: Any
     ) -> None:
-        """Initialize the loader. `labels` are the arguments of PyG's loader that are specific to its kind of seeds."""
+        """Initialize the loader. `labels` are the arguments that are specific to PyG's loader for this kind of seed."""
         sampling, passed, stores = options.sampling, dict(options.passed), data
         if isinstance(data, SnapshotGraph):
             draws, stores = data.drawing(sampling, options.seed), data.data
@@ -254,7 +254,7 @@ class _Links(_Threaded, LinkNeighborLoader):  # type: ignore[misc]  # PyG's clas
 
 
 def _then(first: Callable[[Any], Any], second: Callable[[Any], Any] | None, batch: Any) -> Any:
-    """Apply the first function to the batch, and then the second one if there is one."""
+    """Apply the first function to the batch, and then the second function, if any."""
     changed = first(batch)
     return changed if second is None else second(changed)
 

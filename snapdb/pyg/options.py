@@ -61,7 +61,7 @@ class SamplingOptions:
 
     @property
     def counts(self) -> NumNeighbors:
-        """The fanouts in PyG's form. The object is always new, because PyG's object caches its first result."""
+        """The fanouts in PyG's form. Each call returns a new object, because PyG's object caches its first result."""
         given = self.num_neighbors
         return NumNeighbors(given.values, given.default) if isinstance(given, NumNeighbors) else NumNeighbors(given)
 
@@ -143,7 +143,7 @@ class LoaderOptions(TypedDict, total=False):
     custom_cls: Any
     neg_sampling_ratio: float | None
     persistent_workers: bool
-    """Ignored, or raises an error, like the arguments below."""
+    """Ignored or raises an error, like the arguments below."""
     filter_per_worker: bool | None
     timeout: float
     in_order: bool

@@ -1,4 +1,4 @@
-"""A sampler for PyG's loaders with snapdb's draws, which depend on a number from torch or from the caller."""
+"""A sampler for PyG's loaders. Its draws depend on a number from torch or from the caller."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes 
         Args:
             options: PyG's options.
             generator: The generator of the draws, or None for torch's default.
-            there: 'src' and 'dst' → the nodes that may be drawn at that end, or None for all.
+            there: 'src' and 'dst' → the nodes that can be drawn at that end, or None for all.
         """
         super().__init__(options.mode, options.amount, options.src_weight, options.dst_weight)
         self._generator, self._there = generator, there
 
     def sample(self, num_samples: int, endpoint: Literal["src", "dst"], num_nodes: int | None = None) -> Tensor:
-        """Draw [num_samples] nodes of one end, by their weights if there are any."""
+        """Draw [num_samples] nodes for one end, by weight if there are weights."""
         weight = self.src_weight if endpoint == "src" else self.dst_weight
         there = self._there[endpoint]
         if weight is None:
@@ -74,13 +74,13 @@ class _KeyedNegatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes 
 
 @dataclass(frozen=True)
 class NeighborhoodSampler:
-    """Samples neighbourhoods in a graph as a pure function of the seeds and a number. Threads may share it."""
+    """Samples neighbourhoods in a graph as a pure function of the seeds and a number. Threads can share it."""
 
     graph: PygGraph
     options: SamplingOptions
     seed: int
     _open: dict[str, tuple[NeighborSampler, deque[Any]]] = field(default_factory=dict)
-    """Seed type → a sampler, and its scratch buffers that are not in use."""
+    """Seed type → a sampler and its unused scratch buffers."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**64:
@@ -94,7 +94,7 @@ class NeighborhoodSampler:
         return self._open[seed_type]
 
     def draw(self, entry: SamplerInput, number: int) -> Subgraph:
-        """Sample the neighbourhood of the seeds. In draw keys, `number` replaces the number of the batch."""
+        """Sample the neighbourhood of the seeds. In draw keys, `number` is used instead of the batch number."""
         sampler, idle = self.opened(entry.groups[0].type)
         for group in entry.groups:
             if group.type not in sampler.node_types:
@@ -108,7 +108,7 @@ class NeighborhoodSampler:
         except IndexError:
             scratch = sampler.scratch()
         subgraph = sampler.sample(entry, number, scratch)
-        idle.append(scratch)  # not in a `finally`: after a failure, the buffer may be half-written and is dropped
+        idle.append(scratch)  # not in a `finally`: after a failure, the buffer may be half-written, and is dropped
         return subgraph
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -119,7 +119,7 @@ class NeighborhoodSampler:
 @document_attributes
 @dataclass(frozen=True)
 class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no type hints
-    """A BaseSampler of PyG that samples with snapdb. It is an argument of PyG's NodeLoader or LinkLoader.
+    """A PyG BaseSampler that samples with snapdb. Pass it to PyG's NodeLoader or LinkLoader.
 
     Its draws depend on `torch.manual_seed`, like those of PyG's own sampler. `keyed` makes them depend on a number
     instead.
@@ -128,7 +128,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
     neighbourhoods: NeighborhoodSampler
     """Samples neighbourhoods in the graph as a pure function of the seeds and a number."""
     number: int | None = None
-    """The number that determines the draws. If it is None, each call draws a number from torch's generator."""
+    """The number that determines the draws. If None, each call draws a number from torch's generator."""
 
     @property
     def num_neighbors(self) -> NumNeighbors:
@@ -141,7 +141,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
         return self.neighbourhoods.options.trees
 
     def open_for(self, seeds: str | tuple[str, str, str] | None) -> None:
-        """Open the sampler for seeds of a type. Raises an error now if it cannot sample from them."""
+        """Open the sampler for seeds of a type. Raises an error immediately if it cannot sample from them."""
         types = self.neighbourhoods.graph.node_types
         self.neighbourhoods.opened(types[0] if seeds is None else seeds if isinstance(seeds, str) else seeds[0])
 
@@ -168,7 +168,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
     def sample_from_edges(
         self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> SamplerOutput | HeteroSamplerOutput:
-        """Sample the neighbourhoods of the ends of edges and of their negatives, which are drawn as in PyG.
+        """Sample the neighbourhoods of the edges' ends and of their negatives, which are drawn as in PyG.
 
         Args:
             inputs: The seed edges, in the form that PyG's loaders pass.
@@ -187,7 +187,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
         return self._whole(edge_sample(inputs, self._drawn, graph.num_nodes, self.disjoint, node_time, neg_sampling))
 
     def _negatives(self, options: NegativeSampling, input_type: tuple[str, str, str] | None) -> _KeyedNegatives:
-        """Return PyG's negative sampling keyed by this number, among the nodes that exist."""
+        """Return PyG's negative sampling, keyed by this number, over the existing nodes."""
         graph, generator = self.neighbourhoods.graph, None
         if self.number is not None:
             key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
@@ -196,7 +196,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes have no t
         return _KeyedNegatives(options, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
 
     def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
-        """Return the output, with the reverse edges added if the options require it."""
+        """Return the output, with reverse edges added if the options require it."""
         both = SubgraphType(self.neighbourhoods.options.subgraph_type) == SubgraphType.bidirectional
         return out.to_bidirectional(keep_orig_edges=False) if both else out
 

@@ -1,4 +1,4 @@
-"""A snapshot opened for PyG: its stores, its sampler, and the mapping between the user's ids and PyG's node numbers."""
+"""A snapshot opened for PyG: its stores, its sampler, and the mapping between user keys and PyG's node numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph
         db: The database.
         snapshot: The name of the snapshot.
         reverse: Whether to add the reverse of each edge type, as (destination, 'rev_' + edge, source). ToUndirected
-            does the same to a HeteroData, but here the features of edges are not copied.
+            does the same to a HeteroData, but here edge features are not copied.
 
     Returns:
         The snapshot. Close it, or use it as a context manager.
@@ -68,26 +68,26 @@ def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph
 @document_attributes
 @dataclass(frozen=True)
 class SnapshotGraph:
-    """A snapshot for PyG. Nodes have dense ids: `find` converts your own keys to dense ids, `ids` converts back."""
+    """A snapshot for PyG. Nodes have dense ids: `find` converts your own keys to dense ids, and `ids` converts back."""
 
     graph: PygGraph
-    """The snapshot as arrays, with PyG's names of its types."""
+    """The snapshot as arrays, with PyG's names for its types."""
     _lease: Lease | None
     """The lock on the files, or None if another process holds it."""
 
     @cached_property
     def feature_store(self) -> SnapshotFeatures:
-        """The features, as a FeatureStore of PyG."""
+        """The features, as a PyG FeatureStore."""
         return SnapshotFeatures(self.graph)
 
     @cached_property
     def graph_store(self) -> SnapshotEdges:
-        """The edges, as a GraphStore of PyG."""
+        """The edges, as a PyG GraphStore."""
         return SnapshotEdges(self.graph)
 
     @property
     def data(self) -> tuple[SnapshotFeatures, SnapshotEdges]:
-        """(feature store, graph store): the argument `data` of PyG's loaders."""
+        """(feature store, graph store): the `data` argument of PyG's loaders."""
         return self.feature_store, self.graph_store
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class SnapshotGraph:
         return SnapSampler(NeighborhoodSampler(graph, words, seed))
 
     def with_edge_features(self, batch: Data | HeteroData) -> Data | HeteroData:
-        """Return the batch with the features of its edges, which PyG's loaders omit. Pass it as `transform`."""
+        """Return the batch with its edge features, which PyG's loaders omit. Pass this method as `transform`."""
         for key in self.graph.relations:
             group = None if self.graph.single else tuple(key)
             store = batch if group is None else batch[group]
@@ -134,7 +134,7 @@ class SnapshotGraph:
         return batch
 
     def ids(self, nodes: Tensor, node_type: str | None = None) -> pa.Array:
-        """Return your own keys of nodes, such as those of a batch's `n_id`.
+        """Return your own keys of nodes, such as the nodes in a batch's `n_id`.
 
         Args:
             nodes: [n] dense ids.
@@ -219,7 +219,7 @@ class SnapshotGraph:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for spawned DataLoader workers. The process that opened the files keeps them locked."""
+        """Return the state for spawned DataLoader workers. The files remain locked by the process that opened them."""
         return {"graph": self.graph, "_lease": None}
 
     def _type(self, node_type: str | None) -> str:
@@ -255,7 +255,7 @@ class SnapshotGraph:
 
 
 _TARGET = "y"
-"""PyG's name of a node's target."""
+"""PyG's name for a node's target."""
 
 
 def _raise_read_only(store: object, *args: object) -> NoReturn:
@@ -265,11 +265,11 @@ def _raise_read_only(store: object, *args: object) -> NoReturn:
 
 
 class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes have no type hints
-    """A FeatureStore of PyG: node features by dense id, targets as `y`, and edge features by edge id (`e_id`).
+    """A PyG FeatureStore: node features by dense id, targets as `y`, and edge features by edge id (`e_id`).
 
     Edges also have `edge_time` and `edge_weight` if the graph declares them. The first access copies the whole column.
 
-    A group is a node type or an edge type. In a graph with one node type and one edge type, the group is None. It then
+    A group is a node type or an edge type. In a graph with one node type and one edge type, the group is None, which
     denotes the nodes, or the edges for features that only edges have.
     """
 
@@ -295,7 +295,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes hav
         return [label for group, label in self._edges if group == edge_type]
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
-        """Return the features of nodes, which PyG's loaders read for each batch. Edge features are read by name."""
+        """Return the node features, which PyG's loaders read for each batch. Edge features are read by name."""
         return [TensorAttr(group_name=group, attr_name=label) for group, label in self._nodes]
 
     def _get_tensor(self, attr: TensorAttr) -> Tensor:
@@ -325,7 +325,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes hav
 
 @dataclass(frozen=True)
 class _ByEdgeId:
-    """A column that is stored in the order of positions, and read by edge id."""
+    """A column that is stored by position and read by edge id."""
 
     ids: EdgeColumn
     values: EdgeColumn
@@ -353,7 +353,7 @@ class _ByEdgeId:
 
 
 def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
-    """Return the times and weights of an edge type under their names in batches."""
+    """Return an edge type's times and weights under their names in batches."""
     rows = graph.view.adjacency(Relation(edge, "IN"))
     places = rows.rows.indices.size + rows.rows.delta.indices.size
     known = {TIME: rows.time, WEIGHT: rows.weight}
@@ -361,7 +361,7 @@ def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
 
 
 class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes have no type hints
-    """A GraphStore of PyG: the edges of each type as CSC, sorted by (destination, event time, edge id)."""
+    """A PyG GraphStore: the edges of each type as CSC, sorted by (destination, event time, edge id)."""
 
     def __init__(self, graph: PygGraph) -> None:
         super().__init__()
@@ -392,7 +392,7 @@ class SnapshotEdges(GraphStore):  # type: ignore[misc]  # PyG's classes have no 
 
 
 def _ids(index: Any, count: int) -> Int64s:
-    """Return the row numbers of PyG's index into `count` rows.
+    """Return the row numbers for PyG's index into `count` rows.
 
     Raises:
         IndexError: A row number is out of range.
