@@ -1,6 +1,6 @@
 """A small reference trainer in plain torch: two models, a training loop, metrics, and layer-wise inference.
 
-Names are imported on first use, as in `snapdb.loading`, because they import torch.
+Names are imported on first use, as in `snapdb.loading`, because importing them imports torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Exact layer-wise inference: each layer is computed for all nodes from the states of the previous layer.
 
-The multi-hop neighbourhood of a node, which grows with each hop, is never sampled. Instead, a layer reads batches of
-all nodes with all of their neighbours, whose feature `x` is the state after the previous layer. The cost is linear in
-the number of edges and layers.
+A node's multi-hop neighbourhood, which grows with each hop, is never sampled. Instead, a layer reads batches of all
+nodes with all of their neighbours, in which the feature `x` is the state after the previous layer. The cost is linear
+in the number of edges and layers.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,10 +47,10 @@ class Inferred:
     ids: pa.Array
     """[nodes] your own keys, of the key's type, or structs for a composite key."""
     states: Tensor
-    """[nodes, width] or [nodes]: the outputs in the order of `ids`. Large outputs are in a file, which is removed
-    together with the tensor."""
+    """[nodes, width] or [nodes]: the outputs in the order of `ids`. Large outputs are stored in a file, which is
+    removed when the tensor is freed."""
     column: str
-    """The name of the output column in the table."""
+    """The name of the table's output column."""
 
     def __repr__(self) -> str:
         shape = tuple(self.states.shape)
@@ -65,7 +65,7 @@ class Inferred:
         return pa.schema(self._batch(0, 0).schema)
 
     def reader(self) -> pa.RecordBatchReader:
-        """Return the table as a reader of record batches, so that it does not have to fit in memory."""
+        """Return the table as a record batch reader, so that it does not have to fit in memory."""
         starts = range(0, len(self), _ROWS)
         batches: Iterator[pa.RecordBatch] = (self._batch(start, start + _ROWS) for start in starts)
         return pa.RecordBatchReader.from_batches(self.schema, batches)
@@ -86,7 +86,7 @@ class Inferred:
 
 
 def _column(states: Tensor) -> pa.Array:
-    """Return rows of numbers as an Arrow array. Half precision becomes single precision, which SQL supports."""
+    """Return rows of numbers as an Arrow array. Half precision is converted to single precision, which SQL supports."""
     if states.dtype == torch.float16:
         states = states.float()
     values = pa.array(states.reshape(-1).numpy())
@@ -99,43 +99,43 @@ _Features = Mapping[str, Mapping[str, Feature]]
 @document_attributes
 @dataclass(frozen=True)
 class Passes:
-    """Layer-wise inference: one pass over the nodes of a snapshot per layer and node type. `db.infer` runs it."""
+    """Layer-wise inference: one pass over a snapshot's nodes per layer and node type. `db.infer` runs it."""
 
     view: GraphView
     """The snapshot as arrays."""
     spec: SampleSpec
-    """The sampler for the batches of a layer. Its seeds are ignored."""
+    """The sampler for a layer's batches. Its seeds are ignored."""
     layers: Layers
     """The layers of the model."""
     folder: Path
-    """The directory for the state files. The files have no names, and are removed when they are no longer open."""
+    """The directory for the state files, which have no names and are removed when they are no longer open."""
     transform: Callable[[Any], Any] | None
     """A function that is applied to the features before the first layer, or None."""
     threads: int | None
-    """The number of threads that build batches, or None for one per core, with at most `most` threads."""
+    """The number of threads that build batches, or None for one per core, but at most `most` threads."""
     most: int | None
-    """The upper bound of threads if `threads` is None. None means the number of cores."""
+    """The maximum number of threads if `threads` is None. None means the number of cores."""
     device: str | None
     """The device of the batches, or None for the device of the model's weights."""
     step: Callable[[str, float], None]
     """Called with the current step and the share of completed work, from 0 to 1. It may raise an error to stop."""
 
     def states(self, node_type: str) -> Tensor:
-        """Return the last layer's states of all nodes of a type by dense id: [nodes, width] or [nodes].
+        """Return the last layer's states for all nodes of a type, by dense id: [nodes, width] or [nodes].
 
         Raises:
             InputError: The type has no nodes, or a layer does not return one row per seed.
-            DatabaseError: The disk has no space for the states.
+            DatabaseError: The disk does not have enough space for the states.
         """
         plan = self._needed(node_type)
         total = sum(self._batches(kind) for kinds in plan for kind in kinds)
         features: _Features = self.view.node_features
         fresh: dict[str, Array] = {}
         done = 0
-        # Without dropout and gradients, so that inference is deterministic and stores no activations.
+        # No dropout and no gradients, so that inference is deterministic and stores no activations.
         with self.layers.at_rest():
             for number, kinds in enumerate(plan):
-                # The states of earlier layers are freed with their files: a pass reads one layer and writes the next.
+                # Earlier layers' states are freed with their files, because a pass reads one layer and writes the next.
                 fresh = {}
                 for kind in kinds:
                     rows = self._pass(number, kind, features, done, total)
@@ -155,7 +155,7 @@ class Passes:
         return np.arange(self.view.node_counts[kind]) if alive is None else np.flatnonzero(alive)
 
     def _needed(self, node_type: str) -> list[list[str]]:
-        """Return for each layer the node types whose states later layers read."""
+        """Return, for each layer, the node types whose states later layers read."""
         relations = [relation for fanout in self.spec.fanouts for relation in fanout.relations]
         kinds, plan = [node_type], [[node_type]]
         # Backwards from the last layer: a type is needed if a hop from a needed type reaches it.
@@ -167,11 +167,11 @@ class Passes:
         return plan
 
     def _pass(self, number: int, kind: str, features: _Features, done: int, total: int) -> Array | None:
-        """Compute one layer's states of all nodes of a type, or return None if the layer returns none."""
+        """Compute one layer's states for all nodes of a type, or return None if the layer returns none."""
         depth = len(self.layers.functions)
         last, what = number + 1 == depth, f"inferring {kind}, {self._layer(number)}"
         ids = self.nodes(kind)
-        # IN ORDER of ids, so that rows are written sequentially.
+        # In id order, so that rows are written sequentially.
         seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))
         view = replace(self.view, node_features=features, targets={})
         spec = replace(self.spec, seed_type=kind)
@@ -187,13 +187,13 @@ class Passes:
                     size = ids.size if last else self.view.node_counts[kind]
                     rows = _kept((size, *states.shape[1:]), states.dtype, self.folder)
                 self._check_alike(number, batch, rows, states)
-                # The states of the last layer are returned without gaps. States of other layers are looked up by dense
+                # The last layer's states are returned without gaps. The states of other layers are looked up by dense
                 # id.
                 rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = states
         return rows
 
     def _applied(self, number: int, batch: Batch) -> Array | None:
-        """Return a layer's states of the seeds of a batch, or None if it returns none of their type."""
+        """Return a layer's states for a batch's seeds, or None if it returns none for their type."""
         states = self._called(number, batch)
         if isinstance(states, Mapping):
             states = states.get(batch.seed_type)
@@ -209,7 +209,7 @@ class Passes:
         return states[: batch.batch_size].detach().cpu().numpy()
 
     def _called(self, number: int, batch: Batch) -> Any:
-        """Call a layer. An error in it gets a note with the layer and the batch."""
+        """Call a layer. An error in the layer gets a note with the layer and the batch."""
         x = dict(batch.x) if len(batch.n_id) > 1 else batch.x.get(batch.seed_type)
         try:
             if number == 0 and self.transform is not None:
@@ -260,10 +260,10 @@ def _place(batch: Batch) -> str:
 
 
 def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Array:
-    """Return rows of zeros in an unnamed file, which may be larger than memory.
+    """Return rows of zeros in an unnamed file, which can be larger than memory.
 
     Raises:
-        DatabaseError: The disk has no space for them.
+        DatabaseError: The disk does not have enough space for the rows.
     """
     what = f"the states of {shape[0]:,} nodes"
     values = temporary_bytes(

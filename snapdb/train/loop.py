@@ -19,7 +19,7 @@ from snapdb.train.optimizer import Adam
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator for a `with` block, and restore its state afterwards.
+    """Seed torch's CPU generator for a `with` block and restore its state afterwards.
 
     Args:
         seed: The seed of the generator.
@@ -39,10 +39,10 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Set torch's number of threads for a `with` block, and restore the old number afterwards.
+    """Set torch's number of threads for a `with` block and restore the previous number afterwards.
 
-    One thread is best for small networks. The threads of a stream need the cores, and torch's own threads spend more
-    time waiting for each other than working (measured: six times slower with two threads on two busy cores).
+    One thread is best for small networks. The stream's threads need the cores, and torch's own threads spend more time
+    waiting for each other than working (measured: six times slower with two threads on two busy cores).
 
     Args:
         count: The number of threads.
@@ -74,9 +74,9 @@ class History:
     losses: tuple[float, ...]
     """The mean loss over the seeds' labels, one per epoch."""
     scores: tuple[float, ...]
-    """The scores that `validate` returned, one per epoch. They are empty without `validate`."""
+    """The scores returned by `validate`, one per epoch. Empty without `validate`."""
     best: int
-    """The epoch of the model's final weights: the one with the best score, or the last one without `validate`."""
+    """The epoch of the model's final weights: the epoch with the best score, or the last epoch without `validate`."""
     seconds: float
     """The wall-clock time of the run in seconds, including validation."""
 
@@ -84,7 +84,7 @@ class History:
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """The logits of a model for every seed of a stream, in the order of the seed set."""
+    """A model's logits for every seed of a stream, in the order of the seed set."""
 
     input_id: Tensor
     """[seeds] int64: the position of each seed in the stream's seed set, in ascending order."""
@@ -125,11 +125,12 @@ def fit(
         weight_decay: The L2 penalty of Adam.
         validate: Called after each epoch. It returns a score, where higher is better, and the model gets the weights of
             the best epoch. None leaves the weights of the last epoch.
-        patience: The number of epochs without a better score after which training stops, or None to never stop early.
-        seed: The seed of dropout.
+        patience: The number of epochs without a better score after which training stops early, or None to disable
+            early stopping.
+        seed: The seed for dropout.
         weight: The column of SEEDS with the weight of each seed in the mean loss, or None for equal weights.
-        transform: Maps a batch's node features [nodes, width] to the input of the model. None passes no input, and the
-            model reads the features of the batch.
+        transform: Maps a batch's node features [nodes, width] to the model input. None passes no input, and the model
+            reads the batch's features.
 
     Returns:
         The losses, the scores and the best epoch.
@@ -149,7 +150,7 @@ def fit(
                 continue
             scores.append(validate())
             if best < 0 or scores[-1] > scores[best]:
-                # A copy, because state_dict refers to the parameters, which the next step changes.
+                # A copy, because state_dict refers to the parameters, which the next step modifies.
                 best, weights = epoch, deepcopy(model.state_dict())
             if patience is not None and epoch - best >= patience:
                 break
@@ -166,7 +167,7 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform 
     Args:
         model: Called as `model(batch, x)` in evaluation mode. It returns the logits of the seeds.
         stream: A `BatchStream`, or a list of batches.
-        transform: Maps a batch's node features [nodes, width] to the input of the model.
+        transform: Maps a batch's node features [nodes, width] to the model input.
 
     Returns:
         The logits in the order of the seed set.
@@ -182,7 +183,7 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform 
     model.eval()
     with torch.no_grad():
         for batch in batches:
-            if batch.padding:  # its seeds are in another batch too
+            if batch.padding:  # its seeds are also in another batch
                 continue
             order.append(batch.input_id.clone())
             logits.append(model(batch, _transformed(batch, transform)))
@@ -192,7 +193,7 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: _Transform 
     if not order:
         raise InputError("the stream has no batch to predict: its SEEDS query returned no row", code="nothing-to-learn")
     input_id = torch.cat(order)
-    # Batches are in the order of the epoch. Predictions are returned in the order of the seed set.
+    # Batches are in epoch order, whereas predictions are returned in the order of the seed set.
     rows = torch.argsort(input_id)
     y = torch.cat(targets)[rows] if targets else None
     return Predictions(input_id[rows], torch.cat(logits)[rows], y)
@@ -210,7 +211,7 @@ def evaluate(
         transform: See `predict`.
 
     Returns:
-        Name → the value of the metric.
+        Name → metric value.
 
     Raises:
         InputError: The stream has no targets or no batch.
@@ -242,7 +243,7 @@ def _epoch(
 
 
 def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, float]:
-    """Return the summed loss over the seeds' labels and their number, or the weighted sum and the sum of weights."""
+    """Return the summed loss over the seeds' labels and their number, or the weighted sum and the total weight."""
     if batch.y is None:
         raise InputError(_NO_TARGETS, code="targets-missing")
     loss, labelled = _losses(logits, batch.y)
@@ -253,9 +254,9 @@ def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, flo
 
 
 def _losses(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the loss of each label, and which labels exist, both in the shape of y."""
+    """Return the loss of each label and a mask of the existing labels, both in the shape of y."""
     labelled = ~y.isnan() if y.is_floating_point() else y != -1
-    # Missing labels are replaced by any valid class, so that the loss is defined. Their losses are multiplied by 0.
+    # Missing labels are replaced with a valid class, so that the loss is defined. Their losses are multiplied by 0.
     known = torch.where(labelled, y, 0)
     if y.is_floating_point():
         return functional.mse_loss(logits.reshape(y.shape), known, reduction="none"), labelled
@@ -265,12 +266,12 @@ def _losses(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
-    """Set the stream to an epoch, and return it. A plain list of batches is the same in every epoch.
+    """Set the stream to an epoch and return it. A plain list of batches is the same in every epoch.
 
     Raises:
         TypeError: The argument is the name of a sampler, a database, or another object without batches.
     """
-    given: object = stream  # callers without a type checker may pass anything
+    given: object = stream  # callers without a type checker can pass anything
     if isinstance(given, str) or not isinstance(given, Iterable | Dataset):
         name = given if isinstance(given, str) else "train"
         raise TypeError(
@@ -282,5 +283,5 @@ def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
 
 
 def _transformed(batch: Batch, transform: _Transform | None) -> Tensor | None:
-    """Return the transformed features as the input of the model, or None if the model reads those of the batch."""
+    """Return the transformed features as the model input, or None if the model reads the batch's features."""
     return None if transform is None else transform(batch.x[batch.seed_type])

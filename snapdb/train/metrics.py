@@ -1,7 +1,7 @@
 """Metrics: accuracy, area under the ROC curve, average precision, ranks, mean reciprocal rank and hits at k.
 
 Every metric accepts tensors, arrays or lists, with the true targets first, and returns one float. The exception is
-`ranks`: it returns one rank per target, which is the input of `mean_reciprocal_rank` and `hits_at`.
+`ranks`, which returns one rank per target for `mean_reciprocal_rank` and `hits_at`.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ def accuracy(y: Any, logits: Any) -> float:
 
     Args:
         y: [n] classes.
-        logits: [n, classes] logits, the largest of which is the prediction, or [n] predicted classes.
+        logits: [n, classes] logits, where the largest logit is the prediction, or [n] predicted classes.
 
     Examples:
         >>> accuracy([0, 1, 1, 0], [0, 1, 0, 0])
@@ -33,7 +33,7 @@ def accuracy(y: Any, logits: Any) -> float:
 
 
 def roc_auc(y: Any, scores: Any) -> float:
-    """Return the area under the ROC curve: the probability that a positive outscores a negative. A tie counts half.
+    """Return the area under the ROC curve: the probability that a positive outscores a negative. Ties count half.
 
     Args:
         y: [n] targets, 0 or 1.
@@ -77,7 +77,7 @@ def average_precision(y: Any, scores: Any) -> float:
     truth, score = _binary(y, scores)
     order = np.argsort(-score, kind="stable")
     truth, score = truth[order], score[order]
-    # Tied scores form one threshold: only the last row of each tie is a point of the curve.
+    # Tied scores form one threshold: only the last row of each tie is a point on the curve.
     last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
     hits = np.cumsum(truth)[last]
     precision = hits / (last + 1)
@@ -86,13 +86,13 @@ def average_precision(y: Any, scores: Any) -> float:
 
 
 def ranks(target: Any, scores: Any, known: Any = None) -> Float64s:
-    """Return the rank of each target among the candidates of its row, starting at 1. Ties share their middle rank.
+    """Return the rank of each target among the candidates in its row, starting at 1. Ties share their mean rank.
 
     Args:
         target: [n] the columns of the true candidates.
         scores: [n, candidates] scores, where higher is better.
-        known: [2, m] rows and columns of other true candidates, which are excluded for *filtered* ranks. Pairs may be
-            repeated, and a target is never excluded. None excludes no candidate.
+        known: [2, m] rows and columns of other true candidates, which are excluded for *filtered* ranks. Pairs can be
+            repeated, and a target is never excluded. None excludes no candidates.
 
     Returns:
         [n] float64 ranks.
@@ -148,7 +148,7 @@ def hits_at(k: int, ranks: Any) -> float:
 
 
 def _ranks(values: Any) -> Float64s:
-    """Return the ranks as numbers. There must be at least one, and none below 1."""
+    """Return the ranks as numbers. At least one is required, and none may be below 1."""
     ranks = np.asarray(values, dtype=np.float64)
     if not ranks.size or not (ranks >= 1).all():
         what = f"the minimum is {ranks.min()}" if ranks.size else "there are none"
@@ -157,7 +157,7 @@ def _ranks(values: Any) -> Float64s:
 
 
 def _others(known: Any, target: Array, candidates: int) -> tuple[Array, Array]:
-    """Return the rows and columns of known pairs that are not the target of their row, without duplicates."""
+    """Return the rows and columns of known pairs that are not their row's target, without duplicates."""
     both = np.asarray(known, dtype=np.int64)
     _table(both, 2, "known pairs")
     row, column = both
@@ -210,7 +210,7 @@ def _binary(y: Any, scores: Any) -> tuple[Bools, Float64s]:
 
 
 def _same_length(truth: Array, guess: Array) -> None:
-    """Raise InputError unless there is one prediction per target, and at least one target."""
+    """Raise InputError unless there is one prediction per target and at least one target."""
     if len(truth) != len(guess) or not len(truth):
         raise InputError(
             f"a metric needs one prediction per target, and at least one, found {len(guess)} for {len(truth)}",

@@ -1,6 +1,6 @@
-"""Two small graph neural networks in plain torch that read a `Batch`, GraphSAGE and GCN, and layers for `db.infer`.
+"""Two small graph neural networks in plain torch over a `Batch`, GraphSAGE and GCN, and layers for `db.infer`.
 
-Both support batches with one vertex type. Messages of several edge types are summed. They are passed from row 0 of
+Both support batches with one vertex type. Messages over several edge types are summed. They are passed from row 0 of
 `edge_index` to row 1, toward the seeds. Each layer computes only the nodes that later layers need.
 """
 
@@ -22,8 +22,8 @@ from snapdb.loading import Batch
 from snapdb.train.loop import seeded
 
 _Layer = Callable[[Batch, Any], Any]
-"""A layer, called with a batch and the states of its nodes: a tensor for one node type (None without x), else a dict by
-node type. Its result, a tensor or such a dict, begins with the states of the seeds."""
+"""A layer, which is called with a batch and its nodes' states: a tensor for one node type (None without x), otherwise a
+dict by node type. Its result, a tensor or such a dict, begins with the seeds' states."""
 
 _OWN = "layers=[…], one function of (batch, x) per layer that returns the next states of the seeds"
 
@@ -31,20 +31,20 @@ _OWN = "layers=[…], one function of (batch, x) per layer that returns the next
 @document_attributes
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of a model, which layer-wise inference applies to all nodes one after the other."""
+    """A model's layers, which layer-wise inference applies to all nodes one after the other."""
 
     functions: tuple[_Layer, ...]
     """One function of (batch, x) per layer, which returns the next states of the seeds."""
     modules: tuple[nn.Module, ...]
-    """The torch modules with the weights of the layers, as far as they are known."""
+    """The torch modules with the layers' weights, as far as they are known."""
 
     @staticmethod
     def of(model: Any, layers: Sequence[_Layer] | None) -> Layers:
-        """Return these layers, or those of the model's method `layerwise` or of a BasicGNN of PyG.
+        """Return these layers, or those from the model's `layerwise` method or from a PyG BasicGNN.
 
         Args:
             model: The model. Its modules are in evaluation mode during inference.
-            layers: One function of (batch, x) per layer, or None for the layers of the model.
+            layers: One function of (batch, x) per layer, or None for the model's own layers.
 
         Raises:
             InputError: The layers of the model are not known.
@@ -64,7 +64,7 @@ class Layers:
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
-        """Enter evaluation mode without gradients for a `with` block, and restore each module's mode afterwards."""
+        """Enter evaluation mode without gradients for a `with` block and restore each module's mode afterwards."""
         before = [(part, part.training) for module in self.modules for part in module.modules()]
         try:
             for module in self.modules:
@@ -90,7 +90,7 @@ def _of_model(model: Any) -> Layers:
 
 
 def _of_pyg(model: Any) -> tuple[_Layer, ...]:
-    """Return the layers of PyG's BasicGNN. If they are normalized by degree, the first one counts the degrees."""
+    """Return the layers of PyG's BasicGNN. If they are normalized by degree, the first layer counts the degrees."""
     by_degree = [conv for conv in model.convs if type(conv).__name__ == "GCNConv" and conv.normalize]
     odd = f"jk={model.jk_mode!r}, which needs the states of all layers at once"
     if model.jk_mode in (None, "last"):
@@ -110,17 +110,17 @@ def _plain(model: Any, number: int, batch: Batch, x: Any) -> Tensor:
 
 
 def _counted(batch: Batch, x: Any) -> Tensor:
-    """Return the seeds' states with their degrees as counted by GCNConv: edges from other nodes, and one self loop."""
+    """Return the seeds' states with their degrees as counted by GCNConv: edges from other nodes and one self loop."""
     source, target = _edges(batch, x)
     degree = 1 + torch.bincount(target[source != target], minlength=batch.batch_size)
     return torch.cat([x[: batch.batch_size], degree[: batch.batch_size, None]], dim=1)
 
 
 def _by_degree(model: Any, number: int, batch: Batch, x: Tensor) -> Tensor:
-    """Compute one layer of GCNConv, which divides a message by the root of its node's degree in the batch.
+    """Compute one layer of GCNConv, which divides a message by the square root of its node's degree in the batch.
 
-    That degree is correct for the seeds. The other nodes have no edges in a batch of one hop, so their degree is 1, and
-    their states are divided here by the root of the degree that the first pass counted.
+    That degree is correct for the seeds. The other nodes have no edges in a one-hop batch, so their degree is 1, and
+    their states are divided here by the square root of the degree counted by the first pass.
     """
     states, degree = x[:, :-1], x[:, -1:]
     seeds, others = states[: batch.batch_size], states[batch.batch_size :] * degree[batch.batch_size :].rsqrt()
@@ -129,7 +129,7 @@ def _by_degree(model: Any, number: int, batch: Batch, x: Tensor) -> Tensor:
 
 
 def _edges(batch: Batch, x: Any) -> Tensor:
-    """Return the edges of a batch for a model of PyG, which supports one node type and one edge type."""
+    """Return a batch's edges for a PyG model, which supports one node type and one edge type."""
     if len(batch.n_id) == 1 and len(batch.edge_index) == 1 and x is not None:
         edges: Tensor = batch.only.edge_index
         return edges
@@ -175,8 +175,8 @@ class GraphSAGE(nn.Module):
             features: The width of the node feature x.
             classes: The number of logits per seed.
             hidden: The width of the states.
-            layers: The number of rounds, which is the number of hops of the sampler.
-            dropout: The probability of dropout after each round.
+            layers: The number of rounds, which is the sampler's number of hops.
+            dropout: The dropout probability after each round.
             norm: Whether to apply a LayerNorm before each round.
             residual: Whether to add the input of each round to its output.
             seed: The seed of the weights.
@@ -209,7 +209,7 @@ class GraphSAGE(nn.Module):
         return logits
 
     def layerwise(self) -> list[_Layer]:
-        """Return each round as a function of (batch, x), for `db.infer`. The first encodes, and the last reads out."""
+        """Return each round as a function of (batch, x) for `db.infer`. The first encodes, and the last reads out."""
         return [partial(self._layer, i) for i in range(self.depth)]
 
     def _layer(self, i: int, batch: Batch, x: Tensor | None) -> Tensor:
@@ -222,7 +222,7 @@ class GraphSAGE(nn.Module):
         return given
 
     def _round(self, i: int, state: Tensor, edges: _LayerEdges) -> Tensor:
-        """Compute one round: a linear map of a node's own state, plus one of the mean of its neighbours."""
+        """Compute one round: a linear map of a node's own state plus a linear map of its neighbours' mean."""
         normed = self.norm[i](state)
         messages = self.root[i](normed[: edges.receivers]) + self.neighbour[i](edges.mean(normed))
         change: Tensor = self.dropout(torch.relu(messages))
@@ -234,11 +234,11 @@ class GCN(nn.Module):
 
     Kipf and Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017.
 
-    `normalize="symmetric"` weights an edge by 1 / sqrt(degree of source · degree of destination), including self loops.
+    `normalize="symmetric"` weights an edge by 1 / sqrt(source degree · destination degree), including self loops.
     Degrees are counted in the batch. They are exact for nodes whose neighbours were all sampled (FULL), and too small
-    for nodes of the last hop, which are not expanded. With one more hop than layers, the result is exactly that of the
-    whole graph, as in `db.infer`. `normalize="mean"` weights an edge by 1 / degree of the destination, which is always
-    expanded, so the result is exact with as many hops as layers.
+    for nodes in the last hop, which are not expanded. With one more hop than layers, the result is the same as for the
+    whole graph, as in `db.infer`. `normalize="mean"` weights an edge by 1 / destination degree. The destination is
+    always expanded, so the result is exact with as many hops as layers.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class GCN(nn.Module):
             classes: The number of logits per seed.
             hidden: The width of the states between layers.
             layers: The number of layers.
-            dropout: The probability of dropout before each layer.
+            dropout: The dropout probability before each layer.
             normalize: 'symmetric' or 'mean'.
             seed: The seed of the weights.
 
@@ -297,7 +297,7 @@ class GCN(nn.Module):
         return state[: batch.batch_size]
 
     def layerwise(self) -> list[_Layer]:
-        """Return the layers as functions of (batch, x), for `db.infer`. The first one counts degrees."""
+        """Return the layers as functions of (batch, x) for `db.infer`. The first one counts degrees."""
         return [self._counted, *(partial(self._layer, i) for i in range(self.depth))]
 
     def _counted(self, batch: Batch, x: Tensor | None) -> Tensor:
@@ -326,29 +326,29 @@ class GCN(nn.Module):
 
 
 class _LayerEdges(NamedTuple):
-    """The edges and receivers of one layer: those within `reach` hops of the seeds."""
+    """The edges and receivers of one layer, which are those within `reach` hops of the seeds."""
 
     edges: tuple[Tensor, ...]
-    """Per relation, [2, edges] local ids: neighbour, receiver."""
+    """[2, edges] local ids per relation: neighbour, receiver."""
     receivers: int
-    """The number of leading nodes of the batch whose states the layer computes."""
+    """The number of leading nodes in the batch whose states the layer computes."""
 
     @classmethod
     def of(cls, batch: Batch, reach: int) -> _LayerEdges:
-        """Return the edges of a layer that must compute the nodes of the first `reach` hops. The seeds count as one."""
+        """Return the edges of a layer that computes the nodes in the first `reach` hops. The seeds count as one hop."""
         kind = batch.seed_type
         edges = tuple(index[:, : sum(batch.num_sampled_edges[key][:reach])] for key, index in batch.edge_index.items())
         return cls(edges, sum(batch.num_sampled_nodes[kind][:reach]))
 
     def total(self, state: Tensor) -> Tensor:
-        """Return [receivers, width] the sum of the neighbours' states over all relations."""
+        """Return [receivers, width], the sum of the neighbours' states over all relations."""
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             out = out.index_add(0, index[1], state.index_select(0, index[0]))
         return out
 
     def mean(self, state: Tensor) -> Tensor:
-        """Return [receivers, width] the mean of each relation's neighbours (0 without any), summed over relations."""
+        """Return [receivers, width], the mean of each relation's neighbours (0 if none), summed over relations."""
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             count = torch.bincount(index[1], minlength=self.receivers).clamp(min=1).to(state.dtype)
@@ -358,7 +358,7 @@ class _LayerEdges(NamedTuple):
 
 
 def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
-    """Return [nodes within `layers` hops, width] the features of a batch with one vertex type: `x`, or its own."""
+    """Return [nodes within `layers` hops, width], the features of a batch with one vertex type: `x` or its own."""
     kind = batch.seed_type
     if len(batch.num_sampled_nodes) != 1:
         kinds = ", ".join(sorted(batch.num_sampled_nodes))
@@ -378,7 +378,7 @@ def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
 def _degree(batch: Batch) -> Tensor:
     """Return [nodes] float: the number of incoming edges in the batch, plus one for the self loop."""
     nodes = sum(batch.num_sampled_nodes[batch.seed_type])
-    # Degrees in the batch instead of the snapshot: they are exact for nodes whose neighbours were all sampled.
+    # Degrees in the batch rather than in the snapshot. They are exact for nodes whose neighbours were all sampled.
     degree = torch.ones(nodes, device=batch.input_id.device)
     for index in batch.edge_index.values():
         degree += torch.bincount(index[1], minlength=nodes)

@@ -14,7 +14,7 @@ class Adam:
     """Adam (Kingma and Ba, 2015). Its steps equal those of `torch.optim.Adam` bit for bit: torch computes each step.
 
     The constructor of `torch.optim.Adam` imports `torch._dynamo`, which takes two seconds of processor time in each
-    process, and is not needed without torch.compile.
+    process and is not needed without torch.compile.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float = 0.0) -> None:
