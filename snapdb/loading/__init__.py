@@ -1,4 +1,4 @@
-"""Mini-batches: streams that build them on threads, features and targets as tensors, adapters and files.
+"""Mini-batches: streams that build them on threads, features and targets as tensors, adapters, and files.
 
 Names are imported on first use because importing torch takes longer than importing the rest of the engine, and a SELECT
 should not wait for it (docs/adr/0002).
@@ -39,6 +39,6 @@ _HOMES = {
     "save_pyg": ".adapters",
 }
 
-if not TYPE_CHECKING:  # a type checker would accept any name as one of the package's
+if not TYPE_CHECKING:  # a type checker would accept any name as an attribute of the package
     __getattr__ = on_first_use(__name__, _HOMES)
 __dir__ = public_names(__name__)

@@ -1,4 +1,4 @@
-"""Batches and graphs in other libraries' formats: PyG's Data and HeteroData, message-flow blocks, Arrow tables."""
+"""Batches and graphs in other libraries' formats: PyG's Data and HeteroData, message-flow blocks, and Arrow tables."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 _Fields = Mapping[str, Array | Mapping[str, Array]]
-"""Arrays by name. Sparse rows and composite ids consist of several arrays, one per part."""
+"""Arrays by name. Sparse rows and composite keys consist of several arrays, one per part."""
 
 _APART = ("ids", "y_classes")
-"""Fields that PyG's loaders must not slice: they are stored by vertex type, outside the store of the type."""
+"""Fields that PyG's loaders must not slice. They are stored by vertex type, outside the type's own store."""
 
 
 def pyg_package(wish: str) -> Any:
-    """The module `torch_geometric.data`.
+    """Return the `torch_geometric.data` module.
 
     Args:
         wish: The feature that needs PyG, for the error message.
@@ -50,7 +50,7 @@ def pyg_package(wish: str) -> Any:
 def save_pyg(
     path: Path, vertices: Mapping[str, _Fields], counts: Mapping[str, int], edges: Mapping[EdgeType, _Fields]
 ) -> None:
-    """Save a graph as `Data` if it has one vertex type and one edge type, else as `HeteroData`, with `torch.save`.
+    """Save a graph with `torch.save`, as `Data` if it has one vertex type and one edge type, otherwise `HeteroData`.
 
     Args:
         path: The file.
@@ -74,7 +74,7 @@ def save_pyg(
     for apart in _APART:
         if kept_whole := {name: fields[apart] for name, fields in vertices.items() if apart in fields}:
             data[apart] = kept_whole
-    # An open file raises OSError for a full disk, where torch.save on a path raises a RuntimeError.
+    # An open file raises OSError if the disk is full, whereas torch.save to a path raises a RuntimeError.
     with open(path, "wb") as file:
         torch.save(data, file)
 
@@ -86,7 +86,7 @@ def _fill_graph(store: Any, fields: _Fields) -> None:
 
 
 def _sparse(csr: Mapping[str, Array]) -> Tensor:
-    """A coalesced COO tensor, the sparse layout whose rows PyG's loaders can select."""
+    """Return a coalesced COO tensor, which is the sparse layout whose rows PyG's loaders can select."""
     rows = np.repeat(np.arange(csr["indptr"].size - 1), np.diff(csr["indptr"]))
     places = torch.from_numpy(np.stack([rows, csr["indices"]]))
     return torch.sparse_coo_tensor(
@@ -111,17 +111,17 @@ class FlowBlock:
 
 
 def to_blocks(batch: Batch) -> list[FlowBlock]:
-    """Return one block per hop, outermost hop first, in the order in which the layers of a network are applied.
+    """Return one block per hop, outermost hop first, in the order in which a network's layers are applied.
 
-    The edges are views of the batch's edges: the ones that PyG's `trim_to_layer` keeps for that layer or, under LAYOUT
-    BLOCKS, where each hop samples for all its destinations, only the edges of that hop.
+    The edges are views of the batch's edges. A block has the edges that PyG's `trim_to_layer` keeps for its layer.
+    Under LAYOUT BLOCKS, where each hop samples for all of its destinations, it has only the edges of its hop.
     """
     hops = max((len(counts) for counts in batch.num_sampled_edges.values()), default=0)
     return [_block(batch, hops - layer) for layer in range(hops)]
 
 
 def _block(batch: Batch, hops: int) -> FlowBlock:
-    """The block whose sources are the nodes of the first `hops` hops."""
+    """Return the block whose sources are the nodes of the first `hops` hops."""
     first = hops - 1 if batch.layout == "BLOCKS" else 0
 
     def edges(key: EdgeType) -> slice:
@@ -136,16 +136,16 @@ def _block(batch: Batch, hops: int) -> FlowBlock:
 
 
 def to_pyg(batch: Batch) -> Any:
-    """`torch_geometric.data.Data` for one node type and one edge type, else `HeteroData`.
+    """Return `torch_geometric.data.Data` for one node type and one edge type, otherwise `HeteroData`.
 
-    The fields are those of NeighborLoader, except that `y` has the seeds' targets only. For seed edges they are those
-    of LinkNeighborLoader, in binary and in triplet mode. Ids are int64, which PyG's layers require, whatever `ids` the
-    batch has. A batch whose nodes and edges have a feature with the same name does not fit into a Data and becomes a
-    HeteroData.
+    The fields are those of NeighborLoader, except that `y` contains only the seeds' targets. For seed edges, they are
+    those of LinkNeighborLoader, in binary and in triplet mode. Ids are int64, which PyG's layers require, regardless of
+    the batch's `ids`. A batch whose nodes and edges have a feature with the same name does not fit in a Data, and
+    becomes a HeteroData.
 
     Raises:
         InputError: The batch has LAYOUT BLOCKS, whose hops PyG would add up.
-        InputError: A column of the seeds has the same name as a feature that PyG stores in the same place.
+        InputError: A seed column has the same name as a feature that PyG stores in the same place.
         InputError: PyG is not installed.
     """
     if batch.layout == "BLOCKS":
@@ -171,7 +171,7 @@ def to_pyg(batch: Batch) -> Any:
 
 
 def _with_int64(batch: Batch) -> Batch:
-    """The batch with int64 node ids."""
+    """Return the batch with int64 node ids."""
     return replace(
         batch,
         n_id=Held({name: ids.long() for name, ids in batch.n_id.items()}),
@@ -184,12 +184,12 @@ def _with_int64(batch: Batch) -> Batch:
 
 
 def _long(ids: Tensor | None) -> Tensor | None:
-    """The ids as int64, or None if there are none."""
+    """Return the ids as int64, or None if there are none."""
     return None if ids is None else ids.long()
 
 
 def _fits_data(batch: Batch) -> bool:
-    """Whether one PyG store can hold the fields of nodes and edges: one type of each, without a common field name."""
+    """Return whether one PyG store can hold all fields: one node type and one edge type, without common field names."""
     if not len(batch.n_id) == len(batch.edge_index) == 1:
         return False
     (of_nodes,), (of_edges,) = batch.features.values(), batch.edge_features.values()
@@ -203,7 +203,7 @@ def _fill(store: Any, fields: Mapping[str, Any]) -> None:
 
 
 def _add_columns(store: Any, batch: Batch) -> None:
-    """Add the other columns of the seed query to the store of the seeds' type."""
+    """Add the seed query's other columns to the store of the seeds' type."""
     if clash := [name for name in batch.seed_columns if name in store]:
         raise InputError(
             f"column {clash[0]!r} of SEEDS has the name of a feature in PyG's batch; select it AS another name",
@@ -213,7 +213,7 @@ def _add_columns(store: Any, batch: Batch) -> None:
 
 
 def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
-    """The fields that PyG stores with a node type. For the type of the seeds they include the seed fields."""
+    """Return the fields that PyG stores with a node type. For the seeds' type, they include the seed fields."""
     fields: dict[str, Any] = dict(batch.features[name])
     seeds = name == batch.seed_type
     if "x" not in fields:
@@ -226,31 +226,31 @@ def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
 
 
 def _pairs(batch: Batch) -> dict[str, Any]:
-    """The fields that PyG stores with the edge type of seed edges."""
-    # In binary mode without negatives, `edge_label` in PyG is the label that the user gave for the pair.
+    """Return the fields that PyG stores with the edge type of seed edges."""
+    # In binary mode without negatives, PyG's `edge_label` is the user's label for the pair.
     labels = batch.y if batch.dst_neg_index is None and batch.y is not None else batch.edge_label
     fields = {"input_id": batch.input_id, "edge_label_index": batch.edge_label_index, "edge_label": labels}
     return _known(fields | {"edge_label_time": _of_pairs(batch, batch.seed_time), "y": batch.y})
 
 
 def _sources(batch: Batch) -> dict[str, Any]:
-    """The fields that PyG stores with the source type of seed edges."""
+    """Return the fields that PyG stores with the source type of seed edges."""
     return _known({"src_index": batch.src_index, "seed_time": batch.seed_time})
 
 
 def _others(batch: Batch) -> dict[str, Any]:
-    """The fields that PyG stores with the destination type of seed edges."""
+    """Return the fields that PyG stores with the destination type of seed edges."""
     columns = {"dst_pos_index": batch.dst_pos_index, "dst_neg_index": batch.dst_neg_index, "seed_time": batch.seed_time}
     return _known(columns)
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that are not None."""
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
-    """[pairs] values of seed edges for each column of `edge_label_index`. Negatives have the values of their seed."""
+    """Return [pairs] values of seed edges per column of `edge_label_index`. Negatives have their seed's values."""
     if values is None or batch.dst_neg_index is None:
         return values
     drawn = batch.dst_neg_index.reshape(batch.batch_size, -1) >= 0
@@ -258,21 +258,21 @@ def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
 
 
 def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
-    """The fields that PyG stores with an edge type."""
+    """Return the fields that PyG stores with an edge type."""
     fields: dict[str, Any] = {"edge_index": batch.edge_index[key], **batch.edge_features[key]}
     columns = {"edge_time": batch.edge_time, "edge_weight": batch.edge_weight, "e_id": batch.e_id}
     fields |= {name: column[key] for name, column in columns.items() if key in column}
-    if "edge_weight" in fields:  # layers multiply features by weights, and torch requires that both have the same dtype
+    if "edge_weight" in fields:  # layers multiply features by weights, and torch requires equal dtypes
         fields["edge_weight"] = fields["edge_weight"].to(torch.get_default_dtype())
     fields["num_sampled_edges"] = list(batch.num_sampled_edges[key])
     return fields
 
 
 def to_arrow(batch: Batch) -> dict[str | EdgeType, pa.Table]:
-    """Arrow tables by node type (id, n_id, hop, features, y, …) and by edge type (neighbour, seed_side, hop, e_id, …).
+    """Return Arrow tables by node type (id, n_id, hop, features, y, …) and edge type (neighbour, seed_side, e_id, …).
 
-    `neighbour` and `seed_side` are row numbers of the node tables. `y` and `seed_time` are NULL for nodes that are not
-    seeds. Seed edges and negatives are in the table "edge_label" (source, destination, edge_label, input_id, …).
+    `neighbour` and `seed_side` are row numbers in the node tables. `y` and `seed_time` are NULL for nodes that are not
+    seeds. Seed edges and negatives are in the "edge_label" table (source, destination, edge_label, input_id, …).
     """
     tables: dict[str | EdgeType, pa.Table] = {name: pa.table(_node_columns(batch, name)) for name in batch.n_id}
     tables |= {key: pa.table(_edge_columns(batch, key)) for key in batch.edge_index}
@@ -280,7 +280,7 @@ def to_arrow(batch: Batch) -> dict[str | EdgeType, pa.Table]:
 
 
 def _node_columns(batch: Batch, name: str) -> dict[str, pa.Array]:
-    """The columns of a node type's table."""
+    """Return the columns of a node type's table."""
     columns = {"id": batch.ids(name)} if name in batch.user_ids else {}
     columns |= {"n_id": _column(batch.n_id[name]), "hop": _hops(batch.num_sampled_nodes[name])}
     columns |= {label: _column(values) for label, values in batch.features[name].items()}
@@ -293,7 +293,7 @@ def _node_columns(batch: Batch, name: str) -> dict[str, pa.Array]:
 
 
 def _label_columns(batch: Batch) -> dict[str, pa.Array]:
-    """The columns of the table of seed edges and negatives."""
+    """Return the columns of the table with seed edges and negatives."""
     assert batch.edge_label_index is not None
     source, destination = batch.edge_label_index
     columns = {"source": source, "destination": destination, "edge_label": batch.edge_label}
@@ -304,12 +304,12 @@ def _label_columns(batch: Batch) -> dict[str, pa.Array]:
 
 
 def _padded(values: pa.Array, rows: int) -> pa.Array:
-    """The column, padded with NULLs to `rows` rows."""
+    """Return the column, padded with NULLs to `rows` rows."""
     return pa.concat_arrays([values, pa.nulls(rows - len(values), values.type)])
 
 
 def _edge_columns(batch: Batch, key: EdgeType) -> dict[str, pa.Array]:
-    """The columns of an edge type's table."""
+    """Return the columns of an edge type's table."""
     neighbor, seed_side = batch.edge_index[key]
     columns = {"neighbour": _column(neighbor), "seed_side": _column(seed_side)}
     columns |= {"hop": _hops(batch.num_sampled_edges[key]), "e_id": _column(batch.e_id[key])}
@@ -319,9 +319,9 @@ def _edge_columns(batch: Batch, key: EdgeType) -> dict[str, pa.Array]:
 
 
 def _column(values: Tensor) -> pa.Array:
-    """A tensor as an Arrow array.
+    """Return a tensor as an Arrow array.
 
-    Two-dimensional rows become fixed-size lists, sparse rows become structs of two lists.
+    Two-dimensional rows become fixed-size lists, and sparse rows become structs of two lists.
     """
     if values.layout == torch.sparse_csr:
         pairs = (values.col_indices(), values.values())
@@ -334,5 +334,5 @@ def _column(values: Tensor) -> pa.Array:
 
 
 def _hops(counts: list[int]) -> pa.Array:
-    """[rows] int32: the hop of each row."""
+    """Return [rows] int32, the hop of each row."""
     return pa.array(np.repeat(np.arange(len(counts), dtype=np.int32), counts))

@@ -1,4 +1,4 @@
-"""Assembly of a batch from a sampled subgraph: features, targets, edge columns, and the pairs of seed edges."""
+"""Batch assembly from a sampled subgraph: features, targets, edge columns, and seed edge pairs."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def assemble(
 ) -> Batch:
     """Build a batch from a sampler's input and the subgraph that was sampled for it.
 
-    Node features and targets are read here. Edge columns and the user's ids are read at first access: they refer to the
-    arrays of the view, which therefore outlive the stream. Tensors are on the device where they were sampled or read.
+    Node features and targets are read here. Edge columns and the user's keys are read on first access. They refer to
+    the view's arrays, which therefore outlive the stream. Tensors are on the device where they were sampled or read.
     Features that are resident on the transfer's device are not read yet.
     """
     spec = sampler.spec
     edges = {walk.relation.key: (walk.adjacency, subgraph.edges[walk.relation]) for walk in sampler.walks}
-    # The ids are copied from the GPU once, for features and keys alike, and only if they are needed.
+    # The ids are copied from the GPU only once, for both features and keys, and only if they are needed.
     nodes = {name: cache(partial(host, ids)) for name, ids in subgraph.nodes.items()}
     e_id = Lazy({key: partial(_ids, rows.edge_id, drawn.position) for key, (rows, drawn) in edges.items()}, _NO_TYPE)
     batch = Batch(
@@ -95,7 +95,7 @@ def assemble(
 
 
 def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
-    """The targets of the seed query or, for vertices, the graph's TARGET. None if there is neither."""
+    """Return the seed query's targets or, for vertices, the graph's TARGET, or None if there is neither."""
     if seeds.y is not None:
         return tensor_of(seeds.y[ordinals])
     target = view.targets.get(seeds.type)
@@ -105,11 +105,11 @@ def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
 def _features(
     view: GraphView, transfer: DeviceTransfer, entry: SamplerInput, subgraph: Subgraph, nodes: _Nodes
 ) -> dict[str, dict[str, Tensor]]:
-    """The features of all nodes. In disjoint trees, features with a history are read as of the tree's seed time."""
+    """Return the features of all nodes. In disjoint trees, histories are read as of the tree's seed time."""
     found: Held[str, dict[str, Tensor]] = Held()
     for kind in nodes:
         before = None
-        # Reading the newest value instead would leak a seed's future into its features.
+        # Reading the newest value instead would leak the seed's future into its features.
         if subgraph.trees is not None and entry.times is not None:
             before = entry.times[host(subgraph.trees[kind])]
         named = view.node_features.get(kind, {})
@@ -119,19 +119,19 @@ def _features(
 
 
 def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> Mapping[str, Tensor]:
-    """Functions by feature name that read an edge type's features at first access."""
+    """Return functions, by feature name, that read an edge type's features on first access."""
     named = view.edge_features.get(edge, {})
     return Lazy({name: partial(_by_edge, named, name, e_id) for name in named}, _NO_FEATURE)
 
 
 def _times(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
-    """Functions that read event times at first access, for the edge types that have them."""
+    """Return functions that read event times on first access, for the edge types that have them."""
     timed = {key: (rows.time, drawn.position) for key, (rows, drawn) in edges.items() if rows.time is not None}
     return Lazy({key: partial(_column, *where) for key, where in timed.items()}, _NO_TIME)
 
 
 def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
-    """Functions that read weights at first access: the sampler's Horvitz-Thompson weights, else the graph's WEIGHT."""
+    """Return functions that read weights on first access: Horvitz-Thompson weights, otherwise the graph's WEIGHT."""
     readers: dict[EdgeType, Callable[[], Tensor]] = {}
     for key, (rows, drawn) in edges.items():
         if drawn.weight is not None:
@@ -142,29 +142,29 @@ def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeT
 
 
 def _by_edge(named: Mapping[str, Feature], name: str, e_id: Callable[[], Tensor]) -> Tensor:
-    """The rows of an edge feature by edge id."""
+    """Return an edge feature's rows by edge id."""
     return rows_of(named[name], e_id().numpy())
 
 
 def _column(column: EdgeColumn, position: Ints) -> Tensor:
-    """The values of an edge column at sampled positions."""
+    """Return the values of an edge column at sampled positions."""
     return tensor_of(column.read(host(position)))
 
 
 def _ids(column: EdgeColumn, position: Ints) -> Tensor:
-    """Edge ids at sampled positions, as int64."""
+    """Return edge ids at sampled positions, as int64."""
     return tensor_of(column.read(host(position)).astype(np.int64, copy=False))
 
 
 def _keys(reader: KeyReader, nodes: Callable[[], Int64s]) -> pa.Array:
-    """The users' keys of nodes."""
+    """Return the user's keys of nodes."""
     return reader.read(nodes())
 
 
 def _with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) -> Batch:
-    """The batch with the pairs of its seed edges: positives first, then each seed's negatives in slot order.
+    """Return the batch with the pairs of its seed edges: positives first, then each seed's negatives in slot order.
 
-    `entered` has the local ids of sources, destinations and, if the sampler draws them, negatives.
+    `entered` contains the local ids of sources, destinations and, if the sampler draws them, negatives.
     """
     dtype = batch.n_id[batch.seed_type.source].dtype
     source, positive, *others = (tensor_of(ids).to(dtype) for ids in entered)
@@ -172,7 +172,7 @@ def _with_pairs(batch: Batch, entry: SamplerInput, entered: tuple[Ints, ...]) ->
     if entry.negatives is None:
         pairs = torch.stack([source, positive])
         return replace(batch, edge_label_index=pairs, edge_label=ones, src_index=source, dst_pos_index=positive)
-    # A slot without a negative is -1 in `dst_neg_index` and has no pair, so a loss over pairs needs no mask.
+    # A slot without a negative is -1 in `dst_neg_index` and has no pair, so a loss over pairs does not need a mask.
     where = entry.negatives
     seed, slot = (torch.from_numpy(places).to(source.device) for places in np.nonzero(where >= 0))
     drawn = others[0][torch.from_numpy(where[where >= 0]).to(source.device)]

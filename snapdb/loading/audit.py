@@ -1,7 +1,7 @@
-"""Audit of a batch against its own rules: edges and targets beyond a seed's time, the window, or the exclusions.
+"""Batch audit: checks a batch's edges and targets against its own rules for seed times, windows and exclusions.
 
-Only the batch is read: edge times come from the edge columns, trees and pairs from the index tensors. The statement
-AUDIT SAMPLE also reads the tables.
+Only the batch is read: edge times come from the edge columns, and trees and pairs from the index tensors. The AUDIT
+SAMPLE statement also reads the tables.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _SILENT: dict[str, Any] = {"exclude": "NONE", "known": None, "both": [], "lasting": None}
-"""The rules that apply to a batch whose lineage records none."""
+"""The rules for a batch whose lineage does not record any."""
 
 
 class _Walks(Protocol):
-    """The part of a sampler, of either back end, from which rules are read."""
+    """The part of a sampler, with either back end, from which rules are read."""
 
     @property
     def spec(self) -> SampleSpec: ...
@@ -33,12 +33,12 @@ class _Walks(Protocol):
 
 
 def rules(sampler: _Walks) -> dict[str, Any]:
-    """The rules of a sampler's batches except seed times, as plain values for JSON: `rules` in their lineage."""
+    """Return the rules for a sampler's batches, except seed times, as plain JSON values (`rules` in their lineage)."""
     link = sampler.spec.link
     negatives = None if link is None else link.negatives
     return {
         "exclude": "NONE" if link is None else link.exclude,
-        # The known edges that a batch can be checked against are its own seed edges.
+        # A batch can be checked only against its own seed edges.
         "known": negatives.known
         if link is not None and negatives is not None and link.edge in link.known_types
         else None,
@@ -48,7 +48,7 @@ def rules(sampler: _Walks) -> dict[str, Any]:
 
 
 def audit(batch: Batch) -> dict[str, int]:
-    """Count the violations of each rule that the batch itself reveals. In a correct engine all counts are 0.
+    """Count the violations of each rule that can be checked from the batch. In a correct engine, all counts are 0.
 
     'time': edges outside the time bounds of their tree's seed, or between two trees. 'snapshot': edges outside the
     snapshot's window. 'exclusion': seed pairs among the edges or the negatives. 'target horizon': targets of nodes
@@ -64,7 +64,7 @@ def audit(batch: Batch) -> dict[str, int]:
 
 
 def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
-    """[edges] whether each edge is outside its tree's time bounds, or between two trees."""
+    """Return an [edges] mask of the edges outside their tree's time bounds, or between two trees."""
     index = _array(batch.edge_index[key])
     if batch.temporal is None or batch.seed_time is None:
         return np.zeros(index.shape[1], np.bool_)
@@ -74,7 +74,7 @@ def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
         inclusive, within = batch.temporal.inclusive, batch.temporal.within
         time, seed = _array(batch.edge_time[key]), _array(batch.seed_time)[near]
         late = time > seed if inclusive else time >= seed
-        # The lower bound is clamped because seed - within may be less than the smallest int64.
+        # The lower bound is clamped because seed - within can be less than the smallest int64.
         if within is not None and not _lasts(key, said["lasting"]):
             late |= time < np.maximum(seed, STATIC + within) - within
         wrong |= late & (time != STATIC)
@@ -82,7 +82,7 @@ def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
 
 
 def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
-    """[edges] whether each edge is outside the snapshot's window."""
+    """Return an [edges] mask of the edges outside the snapshot's window."""
     start, stop = batch.lineage.get("window") or (None, None)
     if key not in batch.edge_time or (start is None and stop is None):
         return np.zeros(batch.edge_index[key].shape[1], np.bool_)
@@ -95,7 +95,7 @@ def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
 
 
 def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
-    """The number of edges that connect the ends of a seed edge, if such edges are excluded."""
+    """Return the number of edges that connect the ends of a seed edge, if such edges are excluded."""
     if batch.edge_label_index is None or said["exclude"] == "NONE":
         return 0
     seed = EdgeType(*batch.seed_type)
@@ -105,7 +105,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
         seen = np.isin(_codes(batch, seed, source, destination), pairs)
         if said["exclude"] == "BOTH" and seed.source == seed.destination:
             seen |= np.isin(_codes(batch, seed, destination, source), pairs)
-        elif either:  # a row of both directions may contain the reverse edge, which EXCLUDE SEEDS does not exclude
+        elif either:  # a row of both directions can contain the reverse edge, which EXCLUDE SEEDS does not exclude
             continue
         if batch.temporal is not None and batch.seed_time is not None:
             near = _array(batch.batch[key.destination])[_array(batch.edge_index[key])[1]]
@@ -115,7 +115,7 @@ def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
 
 
 def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator[tuple[EdgeType, Int64s, Int64s, bool]]:
-    """The edges of the seeds' type: the batch's key, sources, destinations, and whether the two may be swapped."""
+    """Yield the edges of the seeds' type: the batch's key, sources, destinations, and whether they can be swapped."""
     back = EdgeType(seed.destination, f"rev_{seed.edge}", seed.source)
     if seed in batch.edge_index:
         far, near = _array(batch.edge_index[seed])
@@ -126,7 +126,7 @@ def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator
 
 
 def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
-    """[edges] whether each edge has no time, or one that is not before its seed's.
+    """Return an [edges] mask of the edges without a time, or with a time that is not before their seed's.
 
     Earlier edges are the seed's past.
     """
@@ -138,7 +138,7 @@ def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
 
 
 def _known_negatives(batch: Batch, said: Mapping[str, Any]) -> int:
-    """The number of negatives that are seed edges of the same batch, if known edges are never drawn."""
+    """Return the number of negatives that are seed edges in the same batch, if known edges are never drawn."""
     if batch.edge_label_index is None or said["known"] != "EVER":
         return 0
     seed, ends = EdgeType(*batch.seed_type), _array(batch.edge_label_index)
@@ -147,9 +147,9 @@ def _known_negatives(batch: Batch, said: Mapping[str, Any]) -> int:
 
 
 def _codes(batch: Batch, seed: EdgeType, source: Int64s, destination: Int64s) -> Int64s:
-    """[pairs] one integer per pair of local ids.
+    """Return [pairs], one integer per pair of local ids.
 
-    Local ids differ between disjoint trees, so pairs of two trees differ.
+    Local ids differ between disjoint trees, so pairs from different trees differ.
     """
     width = max(len(batch.n_id[seed.source]), len(batch.n_id[seed.destination]))
     codes: Int64s = source * np.int64(width) + destination
@@ -157,14 +157,14 @@ def _codes(batch: Batch, seed: EdgeType, source: Int64s, destination: Int64s) ->
 
 
 def _lasts(key: EdgeType, names: list[str] | None) -> bool:
-    """Whether edges of the type may have end times.
+    """Return whether edges of this type can have end times.
 
-    The batch does not contain these: such edges may begin before a window.
+    The batch does not contain end times. Edges with an end time can begin before the window.
     """
     return names is None or key.edge in names or key.edge.removeprefix("rev_") in names
 
 
 def _array(tensor: Any) -> Array:
-    """The tensor as a numpy array in host memory."""
+    """Return the tensor as a numpy array in host memory."""
     values: Array = tensor.cpu().numpy()
     return values

@@ -37,12 +37,12 @@ class Batch:
 
     Mappings are keyed by node type, or by edge type as (source, edge, destination). An edge type that is traversed in
     reverse (OUT) has the key (destination, 'rev_' + edge, source). Every node type and edge type of the sampler has a
-    key, even if the batch has no such node or edge.
+    key, even if the batch has no such nodes or edges.
 
-    Local ids count from 0 for each node type: seeds first, then the nodes of hop 1, of hop 2 and so on. If edges are
-    seeds, their sources, destinations and negatives come first.
+    Local ids start at 0 for each node type: seeds first, then the nodes of hop 1, hop 2 and so on. If the seeds are
+    edges, their sources, destinations and negatives are first.
 
-    Edge columns (`e_id`, `edge_features`, `edge_time`, `edge_weight`) and `user_ids` are read at first access. All
+    Edge columns (`e_id`, `edge_features`, `edge_time`, `edge_weight`) and `user_ids` are read on first access. All
     tensors are on the stream's device.
 
     Examples:
@@ -68,66 +68,66 @@ class Batch:
     """
 
     seed_type: Any
-    """The node type (str) of the seeds, which are its first `batch_size` nodes, or their EdgeType if edges are
-    seeds."""
+    """The node type (str) of the seeds, which are its first `batch_size` nodes, or their EdgeType if the seeds are
+    edges."""
     batch_size: int
     """The number of seeds, without negatives."""
     input_id: Tensor
     """[batch_size] int64: the position of each seed in the seed set, which is in canonical order."""
     y: Tensor | None
-    """[batch_size] or [batch_size, n]: the targets of the seeds, int64 (-1 for NULL) or float32 (NaN for NULL), from
-    the column y of SEEDS or else from the graph's TARGET. None if there is neither."""
+    """[batch_size] or [batch_size, n]: the seeds' targets, int64 (-1 for NULL) or float32 (NaN for NULL), from the `y`
+    column in SEEDS, otherwise from the graph's TARGET. None if there is neither."""
     n_id: Mapping[str, Tensor]
     """Node type → [nodes] dense ids, int64, or int32 if the stream has `ids="int32"`. `ids` returns your own keys."""
     features: Mapping[str, Mapping[str, Tensor]]
     """Node type → feature → [nodes, width] in the feature's dtype. A sparse feature is a CSR tensor. Under TEMPORAL, a
-    feature with a history has its value as of the seed's time."""
+    feature with a history has its value as of the seed time."""
     edge_index: Mapping[EdgeType, Tensor]
-    """Edge type → [2, edges] local ids in the dtype of `n_id`, hop by hop. Row 0 is the neighbour, row 1 the node on
-    the side of the seeds: messages are passed from row 0 to row 1."""
+    """Edge type → [2, edges] local ids in the dtype of `n_id`, hop by hop. Row 0 is the neighbour, and row 1 is the
+    node on the seed side. Messages are passed from row 0 to row 1."""
     num_sampled_nodes: Mapping[str, list[int]]
     """Node type → hops + 1 counts: the seeds, then the nodes that each hop adds."""
     num_sampled_edges: Mapping[EdgeType, list[int]]
-    """Edge type → the number of edges of each hop."""
+    """Edge type → the number of edges in each hop."""
     index: tuple[int, int]
-    """(epoch, number of the batch within the epoch), both from 0. The number counts over all ranks."""
+    """(epoch, batch number within the epoch), both starting at 0. Batches are numbered across all ranks."""
     lineage: Mapping[str, Any]
-    """The origin of the batch as plain values for JSON. `snapdb.replay` builds the batch again from it."""
+    """The origin of the batch as plain JSON values. `snapdb.replay` rebuilds the batch from it."""
     e_id: Mapping[EdgeType, Tensor]
     """Edge type → [edges] int64: the id of each edge's row in its table."""
     edge_features: Mapping[EdgeType, Mapping[str, Tensor]]
     """Edge type → feature → [edges, width] in the feature's dtype."""
     edge_time: Mapping[EdgeType, Tensor]
-    """Edge type → [edges] int64 event times: microseconds since 1970 UTC for dates and timestamps, else the integers of
-    the column. Only edge types with EVENT TIME have a key."""
+    """Edge type → [edges] int64 event times: microseconds since 1970 UTC for dates and timestamps, otherwise the
+    column's integers. Only edge types with EVENT TIME have a key."""
     edge_weight: Mapping[EdgeType, Tensor]
-    """Edge type → [edges] float64 weights. Under PRIORITY these are Horvitz-Thompson weights: a weighted sum over the
-    sampled edges estimates the sum over all eligible edges. Otherwise only edge types with WEIGHT have a key."""
+    """Edge type → [edges] float64 weights. Under PRIORITY, these are Horvitz-Thompson weights: a weighted sum over the
+    sampled edges estimates the sum over all eligible edges. Otherwise, only edge types with WEIGHT have a key."""
     user_ids: Mapping[str, pa.Array]
-    """Node type → [nodes] your own keys in local order, as an Arrow array: structs for a composite key."""
+    """Node type → [nodes] your own keys in local order, as an Arrow array (structs for a composite key)."""
     seed_time: Tensor | None = None
-    """[batch_size] int64 times of the seeds, in the unit of `edge_time`. None if SEEDS has no column seed_time."""
+    """[batch_size] int64 seed times, in the unit of `edge_time`. None if SEEDS has no `seed_time` column."""
     batch: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_TREES))
-    """Node type → [nodes] int64: the index, within the batch, of the seed whose tree the node belongs to. Empty unless
-    the sampler has TEMPORAL."""
+    """Node type → [nodes] int64: the index within the batch of the seed whose tree contains the node. Empty unless the
+    sampler has TEMPORAL."""
     seed_columns: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_SEED_COLUMN))
-    """Column → [batch_size] or [batch_size, n], bool, int64, float32 or float64: the other columns of SEEDS."""
+    """Column → [batch_size] or [batch_size, n], bool, int64, float32 or float64: the other columns in SEEDS."""
     edge_label_index: Tensor | None = None
-    """[2, pairs] local ids in the dtype of `n_id`, [source; destination]: seed edges, then negatives. None unless edges
-    are seeds."""
+    """[2, pairs] local ids in the dtype of `n_id`, [source; destination]: seed edges, then negatives. None unless the
+    seeds are edges."""
     edge_label: Tensor | None = None
-    """[pairs] float32: 1 for seed edges, 0 for negatives. None unless edges are seeds."""
+    """[pairs] float32: 1 for seed edges, 0 for negatives. None unless the seeds are edges."""
     src_index: Tensor | None = None
-    """[batch_size] local ids of the seed edges' sources. None unless edges are seeds."""
+    """[batch_size] local ids of the seed edges' sources. None unless the seeds are edges."""
     dst_pos_index: Tensor | None = None
-    """[batch_size] local ids of the seed edges' destinations. None unless edges are seeds."""
+    """[batch_size] local ids of the seed edges' destinations. None unless the seeds are edges."""
     dst_neg_index: Tensor | None = None
-    """[batch_size], or [batch_size, n] for n > 1 negatives per seed edge: local ids of the negatives, -1 for a negative
-    that could not be drawn. None without NEGATIVES."""
+    """[batch_size], or [batch_size, n] for n > 1 negatives per seed edge: local ids of the negatives, or -1 for
+    negatives that could not be drawn. None without NEGATIVES."""
     negatives_missing: int = 0
-    """The number of negatives that could not be drawn because too few destinations were left."""
+    """The number of negatives that could not be drawn because there were too few eligible destinations."""
     layout: Literal["NODES", "BLOCKS"] = "NODES"
-    """NODES: a hop expands the nodes that the previous hop added. BLOCKS: a hop expands all nodes so far, as in DGL."""
+    """NODES: a hop expands the nodes added by the previous hop. BLOCKS: a hop expands all nodes so far, as in DGL."""
     temporal: Temporal | None = None
     """The sampler's TEMPORAL clause, or None."""
     padding: bool = False
@@ -140,12 +140,12 @@ class Batch:
         return f"Batch({self.index}: {self._seeds()}{trees}; nodes: {nodes}; edges: {edges})"
 
     def _repr_html_(self) -> str:
-        """The HTML that notebooks show. It reads no data."""
+        """Return the HTML for notebooks, without reading any data."""
         epoch, number = self.index
         return page(self, f"Batch {number} of epoch {epoch}: {self._seeds()}", _OPTIONAL)
 
     def _seeds(self) -> str:
-        """A description of the seeds."""
+        """Return a description of the seeds."""
         if self.edge_label_index is None:
             return f"{self.batch_size} seeds of {self.seed_type}"
         words = f"{self.batch_size} {self.seed_type.edge} edges as seeds"
@@ -155,17 +155,17 @@ class Batch:
 
     @property
     def x(self) -> Mapping[str, Tensor]:
-        """Node type → [nodes, width]: the feature named x. Only node types that have one have a key."""
+        """Node type → [nodes, width]: the feature named x. Only node types with this feature have a key."""
         return _named(self.features, "x", _NO_X)
 
     @property
     def edge_attr(self) -> Mapping[EdgeType, Tensor]:
-        """Edge type → [edges, width]: the feature named edge_attr. Only edge types that have one have a key."""
+        """Edge type → [edges, width]: the feature named edge_attr. Only edge types with this feature have a key."""
         return _named(self.edge_features, "edge_attr", _NO_EDGE_ATTR)
 
     @property
     def edge_age(self) -> Mapping[EdgeType, Tensor]:
-        """Edge type → [edges] int64: the age of each edge at its seed's time, in the unit of `edge_time`.
+        """Edge type → [edges] int64: the age of each edge at its seed time, in the unit of `edge_time`.
 
         Only edge types with EVENT TIME have a key, and only under TEMPORAL. An edge without a time is visible to every
         seed, and its age is 2^63 - 1.
@@ -175,7 +175,7 @@ class Batch:
 
     @property
     def only(self) -> _Only:
-        """The attributes of the batch without keys, for a batch of one node type and one edge type.
+        """The batch's attributes without keys, for a batch with one node type and one edge type.
 
         `batch.only.x` is `batch.x[type]`, `batch.only.edge_index` is `batch.edge_index[type]`, and so on. With several
         types, an attribute raises BindError.
@@ -183,7 +183,7 @@ class Batch:
         return _Only(self)
 
     def ids(self, node_type: str) -> pa.Array:
-        """Return your own keys of the nodes of a type: [nodes], in local order, as an Arrow array.
+        """Return your own keys of a type's nodes: [nodes], in local order, as an Arrow array.
 
         Raises:
             SnapdbError: The batch has no such node type. It is also a KeyError.
@@ -200,13 +200,13 @@ class Batch:
         return self.moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
-        """Return the batch in page-locked memory, from which copies to a GPU overlap with computation."""
+        """Return the batch in page-locked memory, so that copies to a GPU overlap with computation."""
         return self.moved(pinned)
 
     def to_pyg(self) -> Any:
-        """Return the batch as PyG's NeighborLoader does: `Data` for one node type and one edge type, else `HeteroData`.
+        """Return the batch in NeighborLoader's form: `Data` for one node type and one edge type, else `HeteroData`.
 
-        Local ids are int64, as PyG's layers require. If edges are seeds, the result is that of LinkNeighborLoader.
+        Local ids are int64, as PyG's layers require. If the seeds are edges, the form is that of LinkNeighborLoader.
 
         Raises:
             InputError: PyG is not installed, or the batch has LAYOUT BLOCKS.
@@ -214,19 +214,19 @@ class Batch:
         return adapters.to_pyg(self)
 
     def to_blocks(self) -> list[adapters.FlowBlock]:
-        """Return one bipartite block per layer of a network, in the order in which the layers are applied.
+        """Return one bipartite block per network layer, in the order in which the layers are applied.
 
-        Under LAYOUT BLOCKS a block has only the edges of its hop, as in DGL. Otherwise it has the edges of all hops
-        that its destinations need, as PyG's `trim_to_layer` keeps them.
+        Under LAYOUT BLOCKS, a block has only the edges of its hop, as in DGL. Otherwise, it has the edges of all hops
+        that its destinations need, like PyG's `trim_to_layer`.
         """
         return adapters.to_blocks(self)
 
     def to_arrow(self) -> dict[str | EdgeType, pa.Table]:
-        """Return one Arrow table per node type and per edge type, with the keys of the batch's mappings."""
+        """Return one Arrow table per node type and per edge type, with the same keys as the batch's mappings."""
         return adapters.to_arrow(self)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Yield the tensors in memory. Edge columns, which are read at first access, are left out."""
+        """Yield the tensors in memory, without edge columns, which are read on first access."""
         optional = (getattr(self, name) for name in _OPTIONAL)
         yield from (self.input_id, *(tensor for tensor in optional if tensor is not None))
         yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values(), *self.seed_columns.values())
@@ -234,11 +234,11 @@ class Batch:
             yield from features.values()
 
     def audit(self) -> dict[str, int]:
-        """Check the batch against the rules of its sampler, as far as its content allows.
+        """Check the batch against its sampler's rules, as far as its content allows.
 
         Returns:
-            The number of violations of each rule, by its name: all are 0 unless snapdb has a defect. The statement
-            AUDIT SAMPLE also checks the snapshot.
+            The number of violations by rule name. All are 0 unless snapdb has a bug. The AUDIT SAMPLE statement also
+            checks the snapshot.
         """
         return audit.audit(self)
 
@@ -270,9 +270,9 @@ class Batch:
 
 
 class _Only:
-    """A batch of one node type and one edge type, whose attributes need no key."""
+    """A batch with one node type and one edge type, whose attributes need no key."""
 
-    # These declarations are for editors and type checkers: __getattr__ reads the attributes.
+    # These declarations are for editors and type checkers. __getattr__ reads the attributes.
     n_id: Tensor
     x: Tensor
     features: Mapping[str, Tensor]
@@ -319,7 +319,7 @@ class _Only:
 
 
 def _named(features: Mapping[_K, Mapping[str, Tensor]], name: str, hint: str) -> Mapping[_K, Tensor]:
-    """The feature with this name, for the types that have one."""
+    """Return the feature with this name, for the types that have one."""
     return Lazy({key: _Pick(named, name) for key, named in features.items() if name in named}, hint)
 
 
@@ -336,7 +336,7 @@ class _Pick:
 
 @dataclass(frozen=True)
 class _Age:
-    """A callable that reads the ages of one type's edges."""
+    """A callable that reads the ages of an edge type's edges."""
 
     batch: Batch
     key: EdgeType
@@ -344,13 +344,13 @@ class _Age:
     def __call__(self) -> Tensor:
         batch, time = self.batch, self.batch.edge_time[self.key]
         assert batch.seed_time is not None
-        # The expanded node of an edge is in the tree of the seed that defines the edge's age.
+        # An edge's expanded node is in the tree of the seed that defines the edge's age.
         tree = batch.batch[self.key.destination][batch.edge_index[self.key][1]]
         return torch.where(time == STATIC, FOREVER, batch.seed_time[tree] - time)
 
 
 def _collated(batches: list[Batch], **_: Any) -> None:
-    """Raise an error: a DataLoader with batch_size=1 or more would collate several batches into one."""
+    """Raise an error, because a DataLoader with a batch_size of 1 or more would collate several batches into one."""
     raise InputError(
         "DataLoader must not collate batches, because each one is complete and has the number of seeds of BATCH; "
         "write DataLoader(…, batch_size=None)",

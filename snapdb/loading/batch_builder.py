@@ -1,4 +1,4 @@
-"""Building of a batch on one thread: sample the subgraph, fetch features, and copy both to the device."""
+"""Builds a batch on one thread: samples the subgraph, fetches features, and copies both to the device."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Lineage = Mapping[str, object]
 
 
 class Meter(Protocol):
-    """Measures the work of a builder. Its context managers run on any thread."""
+    """Measures a builder's work. Its context managers run on any thread."""
 
     def building(self) -> AbstractContextManager[None]:
-        """Measure the time in which a batch, or the rest of one, is built."""
+        """Measure the time to build a batch, or the remainder of one."""
 
     def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> AbstractContextManager[None]:
-        """Measure the time in which the subgraph of a batch is sampled."""
+        """Measure the time to sample a batch's subgraph."""
 
 
 class _NoMeter:
@@ -58,7 +58,7 @@ class _SampledBatch(NamedTuple):
     entry: SamplerInput
     subgraph: Subgraph
     scratch: int
-    """The bytes of the scratch memory that it was sampled with, or 0 if memory is not limited."""
+    """The bytes of scratch memory used to sample it, or 0 if memory is not limited."""
     lineage: Lineage
 
 
@@ -69,7 +69,7 @@ class _TransformedBatch(NamedTuple):
 
 
 class BatchBuilder:
-    """Builds the batches of a source. Threads share it. Each thread borrows scratch memory while it samples a batch."""
+    """Builds the batches of a source. Threads share the builder and borrow scratch memory while they sample a batch."""
 
     def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
         """Open the sampler.
@@ -88,14 +88,14 @@ class BatchBuilder:
         self.meter = meter
         self._fused, self._caches, self._zero_copy = hints.fused, source.cache, options.zero_copy
         self._open()
-        # Under a memory limit the first scratch is measured at once, so that a limit that is too small fails when the
-        # stream is opened.
+        # Under a memory limit, the first scratch is measured immediately, so that opening the stream fails if the limit
+        # is too small.
         if options.memory is not None:
             self._scratches.append(self.sampler.scratch())
             self.budget.made(0, scratch_bytes(self._scratches[0]))
 
     def _open(self) -> None:
-        """Open the parts that are not sent to other processes."""
+        """Open the parts that are not pickled."""
         self.cache = CacheHandle(self._caches, self.sampler, self.view.node_counts, self.seeds)
         self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
         self._expansion = SeedExpansion(self.view, self.spec, self.seeds)
@@ -108,26 +108,26 @@ class BatchBuilder:
         return self.sampler.on_gpu
 
     def visits(self, saved: Any = None) -> VisitedRounds:
-        """The rounds of rows before batch 0, or before the saved window."""
+        """Return the rounds of the rows before batch 0 or the saved window."""
         return VisitedRounds(self.spec, self.sampler.walks, saved)
 
     def sampled(self, lineage: Lineage, visits: VisitedRounds | None, seeds: BatchSeeds) -> _SampledBatch:
-        """First step: sample the subgraph of a batch. Runs on any thread.
+        """Sample a batch's subgraph, as the first step. Runs on any thread.
 
         Args:
             lineage: The lineage of the epoch's batches.
-            visits: The rounds of pool rows if they depend on earlier batches, else None.
+            visits: The rounds of pool rows if they depend on earlier batches, otherwise None.
             seeds: The seeds of the batch.
         """
         with self.meter.building():
-            # Batches of other consumers change the rounds that this batch reads, so they are sampled here too.
+            # Other consumers' batches change the rounds that this batch reads, so they are also sampled here.
             for other in seeds.between:
                 self.sample_only(visits, other)
             with self._about(seeds, visits):
                 return _SampledBatch(seeds, *self._sampled(visits, seeds), lineage)
 
     def fetched(self, sampled: _SampledBatch) -> Batch | _SampledBatch | _TransformedBatch:
-        """Second step: fetch the features of a batch. `send` and `receive` complete it. Runs on any thread."""
+        """Fetch a batch's features, as the second step. `send` and `receive` complete the batch. Runs on any thread."""
         if not self._fused:
             return sampled
         with self.meter.building():
@@ -140,7 +140,7 @@ class BatchBuilder:
             return _TransformedBatch(self.receive(self.send(batch)))
 
     def sample_only(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> None:
-        """Sample a batch that is not yielded, to record the rows that it accesses."""
+        """Sample a batch that is not yielded, to record the rows it accesses."""
         with self._about(seeds, visits):
             self._sampled(visits, seeds)
 
@@ -154,14 +154,14 @@ class BatchBuilder:
         return self._transfer.send(built)
 
     def receive(self, sent: SentBatch | _TransformedBatch) -> Any:
-        """The batch, or the transform's result for it, for the consumer's thread."""
+        """Return the batch, or the transform's result, on the consumer's thread."""
         if isinstance(sent, _TransformedBatch):
             return sent.value
         batch = self._transfer.receive(sent)
         return batch if self.transform is None else self._transformed(self.transform, batch)
 
     def room(self, threads: int, ahead: int, sharers: int, under_way: int) -> int:
-        """The number of batches that may be complete or in progress. Frees the scratch of threads that must pause."""
+        """Return the number of batches that may be complete or in progress. Frees the scratch of pausing threads."""
         many = self.budget.room(threads, ahead, sharers, under_way)
         self.free_scratch(min(many, threads))
         return many
@@ -174,7 +174,7 @@ class BatchBuilder:
 
     @contextmanager
     def _about(self, seeds: BatchSeeds, visits: VisitedRounds | None = None) -> Iterator[None]:
-        """Build a batch within the block, on a side stream of the device. Errors name the batch."""
+        """Build a batch in the block, on a side stream of the device. Errors name the batch."""
         try:
             with enough_memory(*seeds.index), self._transfer.working():
                 yield
@@ -185,7 +185,7 @@ class BatchBuilder:
             raise
 
     def _transformed(self, transform: Callable[[Batch], Any], batch: Batch) -> Any:
-        """The transform's result for a batch. A note on an error names the batch."""
+        """Return the transform's result for a batch. A note on an error names the batch."""
         try:
             return transform(batch)
         except Exception as error:
@@ -198,7 +198,7 @@ class BatchBuilder:
             raise
 
     def _sampled(self, visits: VisitedRounds | None, seeds: BatchSeeds) -> tuple[SamplerInput, Subgraph, int]:
-        """The sampler's input, the sampled subgraph, and the bytes of scratch (0 without a memory limit)."""
+        """Return the sampler's input, the sampled subgraph, and the bytes of scratch (0 without a memory limit)."""
         entry = self._expansion.entry(seeds.ordinals, seeds.index[0])
         scratch = self._scratch()
 
@@ -209,14 +209,14 @@ class BatchBuilder:
                 return self.sampler.sample(entry, seeds.number, scratch, rounds)
 
         subgraph = sample() if visits is None else visits.sampled(seeds.number, sample)
-        # The scratch is returned only after success because an error may leave it half-written. It is measured before
-        # it is returned because another thread may use it from then on.
+        # The scratch is returned only after success, because an error can leave it half-written. It is measured before
+        # it is returned, because another thread can use it from then on.
         size = 0 if self.budget.limit is None else scratch_bytes(scratch)
         self._scratches.append(scratch)
         return entry, subgraph, size
 
     def _fetched(self, sampled: _SampledBatch) -> Batch:
-        """The batch with its node features."""
+        """Return the batch with its node features."""
         batch = assemble(
             self.view,
             self.sampler,
@@ -232,7 +232,7 @@ class BatchBuilder:
         return self._transfer.pinned(replace(batch, padding=True) if sampled.seeds.padding else batch)
 
     def _scratch(self) -> Scratch:
-        """A scratch that no other thread uses."""
+        """Return scratch memory that no other thread uses."""
         try:
             return self._scratches.pop()
         except IndexError:
@@ -240,7 +240,7 @@ class BatchBuilder:
 
     def __getstate__(self) -> dict[str, Any]:
         _check_picklable(self.transform)
-        # The sampler holds a snapshot's edges, which the other process maps itself. Locks and threads cannot be
+        # The sampler refers to the snapshot's edges, which the other process maps itself. Locks and threads cannot be
         # pickled.
         left = {"sampler", "cache", "meter", "_expansion", "_transfer", "_scratches"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
@@ -253,7 +253,7 @@ class BatchBuilder:
 
 
 def _bytes(batch: Batch, subgraph: Subgraph) -> int:
-    """The bytes that a batch occupies in memory: its tensors, and the positions by which the rest is read later."""
+    """Return a batch's size in memory in bytes: its tensors, and the positions for values that are read later."""
     tensors = [part for tensor in batch.tensors() for part in parts(tensor)]
     later = [values for drawn in subgraph.edges.values() for values in (drawn.position, drawn.weight)]
     size = sum(int(values.nbytes) for values in (*tensors, *later) if values is not None)

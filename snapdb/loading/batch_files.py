@@ -1,4 +1,4 @@
-"""The content of a batch as named arrays and JSON metadata, in one of five file formats."""
+"""A batch's content as named arrays and JSON metadata, in one of five file formats."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
 _Values: TypeAlias = Array | pa.Array
-"""Numbers as numpy arrays, and the user's ids, which may have any type, as Arrow arrays."""
+"""Numbers as numpy arrays, and the user's keys, which can have any type, as Arrow arrays."""
 _CSR = ("indptr", "indices", "values")
-"""The names of the three arrays of a sparse tensor."""
+"""The names of a sparse tensor's three arrays."""
 
 
 class _ArrayFacts(NamedTuple):
     """The dtype and shape of an array."""
 
     type: str
-    """The name of the dtype in numpy or in Arrow."""
+    """The dtype's name in numpy or Arrow."""
     shape: tuple[int, ...]
     arrow: bool = False
     """Whether the array is an Arrow array."""
@@ -52,11 +52,11 @@ class _Flat(NamedTuple):
     "sparse"."""
 
     def arrays(self) -> dict[str, _ArrayFacts]:
-        """The dtype and shape of each array."""
+        """Return the dtype and shape of each array."""
         return {name: _array_facts(values) for name, values in self.values.items()}
 
     def restored(self) -> Batch:
-        """The batch that was flattened, byte for byte.
+        """Return the batch that was flattened, byte for byte.
 
         Raises:
             KeyError, RuntimeError, TypeError, ValueError: The arrays and the metadata do not match.
@@ -65,21 +65,21 @@ class _Flat(NamedTuple):
         for name, hint in _hints().items():
             if name in self.facts:
                 fields[name] = _field(hint, self.facts[name])
-            # A missing field is newer than the file and keeps its default.
+            # A missing field is newer than the file, so it keeps its default.
             elif name in self.facts["keys"] or name in self.values:
                 fields[name] = _gathered(self, name)
         return Batch(**fields)
 
 
 def _array_facts(values: _Values) -> _ArrayFacts:
-    """The dtype and shape of an array."""
+    """Return the dtype and shape of an array."""
     if isinstance(values, np.ndarray):
         return _ArrayFacts(str(values.dtype), values.shape)
     return _ArrayFacts(str(values.type), (len(values),), arrow=True)
 
 
 def flatten(batch: Batch) -> _Flat:
-    """The arrays and metadata of a batch. Edge columns and ids that were not read yet are read."""
+    """Return a batch's arrays and metadata. Edge columns and keys that have not been read yet are read."""
     flat = _Flat({}, {"keys": {}, "sparse": {}})
     for name, hint in _hints().items():
         value = getattr(batch, name)
@@ -106,12 +106,12 @@ def _spread(flat: _Flat, path: str, value: Any) -> None:
 
 
 def _gathered(flat: _Flat, path: str) -> Any:
-    """The tensor, array or mapping that is stored under a path."""
+    """Return the tensor, array or mapping that is stored under a path."""
     if (keys := flat.facts["keys"].get(path)) is not None:
         return Held({_key(key): _gathered(flat, f"{path}/{key}") for key in keys})
     if (shape := flat.facts["sparse"].get(path)) is not None:
         indptr, indices, values = (tensor_of(flat.values[f"{path}/{part}"]) for part in _CSR)
-        # Invariants are checked here because a damaged file may contain indices beyond the row, which kernels would
+        # Invariants are checked here because a damaged file can contain out-of-range indices, which kernels would
         # follow.
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=True)
     array = flat.values[path]
@@ -120,25 +120,25 @@ def _gathered(flat: _Flat, path: str) -> Any:
 
 @cache
 def _hints() -> dict[str, Any]:
-    """The fields of a batch and their types."""
+    """Return the fields of a batch and their types."""
     hints = get_type_hints(Batch)
     return {field.name: hints[field.name] for field in fields(Batch)}
 
 
 def _holds_arrays(hint: Any) -> bool:
-    """Whether values of this type are, or contain, arrays."""
+    """Return whether values of this type are, or contain, arrays."""
     return hint in (Tensor, pa.Array) or any(map(_holds_arrays, get_args(hint)))
 
 
 def _fact(value: Any) -> Any:
-    """The JSON value of a field without arrays."""
+    """Return the JSON value of a field without arrays."""
     if isinstance(value, Mapping):
         return {_spelled(key) if isinstance(key, EdgeType) else key: item for key, item in value.items()}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _field(hint: Any, fact: Any) -> Any:
-    """A field without arrays, from its JSON value."""
+    """Return a field without arrays, from its JSON value."""
     if get_origin(hint) is Mapping:
         edges = get_args(hint)[0] is EdgeType
         return Held({_key(key) if edges else key: item for key, item in fact.items()})
@@ -148,13 +148,13 @@ def _field(hint: Any, fact: Any) -> Any:
 
 
 def _spelled(key: str | EdgeType) -> str:
-    """A key of a batch's mapping as a part of an array's path."""
+    """Return a key of a batch's mapping as part of an array's path."""
     names = (key,) if isinstance(key, str) else key
     return "/".join(name.replace("%", "%25").replace("/", "%2F") for name in names)
 
 
 def _key(spelled: str) -> str | EdgeType:
-    """The key that a part of a path encodes.
+    """Return the key encoded by a part of a path.
 
     >>> _key("50%25"), _key("customer/bought/product")
     ('50%', EdgeType(source='customer', edge='bought', destination='product'))
@@ -169,7 +169,7 @@ _FACTS = "facts"
 
 
 class _Container(NamedTuple):
-    """The writer and the reader of one format."""
+    """The writer and reader of a format."""
 
     write: Callable[[Mapping[str, _Values], str, BinaryIO], object]
     read: Callable[[bytes], tuple[Mapping[str, Any], str]]
@@ -183,7 +183,7 @@ def write(format_: str, flat: _Flat, file: BinaryIO) -> None:
 
 
 def read(format_: str, content: bytes) -> _Flat:
-    """The content of a file. Raises the errors of the format's reader if the file is damaged."""
+    """Return a file's content. Raises the errors of the format's reader if the file is damaged."""
     columns, text = CONTAINERS[format_].read(content)
     facts = json.loads(text)
     arrays = {name: _ArrayFacts(*fact) for name, fact in facts["arrays"].items()}
@@ -191,7 +191,7 @@ def read(format_: str, content: bytes) -> _Flat:
 
 
 def _values(column: Any, fact: _ArrayFacts) -> _Values:
-    """An array as it was before it was written."""
+    """Return an array as it was before it was written."""
     if isinstance(column, pa.Array):
         return column if fact.arrow else _flattened(column).to_numpy(zero_copy_only=False).reshape(fact.shape)
     if not fact.arrow:
@@ -203,21 +203,21 @@ def _values(column: Any, fact: _ArrayFacts) -> _Values:
 
 
 def _flattened(column: pa.Array) -> pa.Array:
-    """The numbers in nested lists, as a flat array."""
+    """Return the numbers in nested lists as a flat array."""
     while pa.types.is_large_list(column.type):
         column = column.flatten()
     return column
 
 
 def _numbers(values: _Values) -> Array:
-    """An array for a format that stores only numbers. Ids that are not integers become the bytes of an Arrow stream."""
+    """Return an array for a format that stores only numbers. Keys other than integers become Arrow stream bytes."""
     if isinstance(values, np.ndarray):
         return values
     if pa.types.is_integer(values.type) and not values.null_count:
         integers: Array = values.to_numpy()
         return integers
     sink = pa.BufferOutputStream()
-    # An Arrow stream keeps the exact type of ids, such as strings or decimals, in formats that store only numbers.
+    # An Arrow stream preserves the exact type of keys, such as strings or decimals, in formats that store only numbers.
     table = pa.table({"ids": values})
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -225,17 +225,17 @@ def _numbers(values: _Values) -> Array:
 
 
 def _row(values: Mapping[str, _Values], facts: str) -> pa.Table:
-    """A table of one row, with one list per array."""
+    """Return a table of one row, with one list per array."""
     columns = {name: _listed(array) for name, array in values.items()}
     return pa.table({**columns, _FACTS: [facts]})
 
 
 def _listed(values: _Values) -> pa.Array:
-    """A one-row column that contains an array as a list, or as nested lists for more dimensions."""
+    """Return a one-row column that contains an array as a list, or as nested lists for more dimensions."""
     if not isinstance(values, np.ndarray):
         return pa.LargeListArray.from_arrays(np.array([0, len(values)]), values)
     column, rows = pa.array(values.reshape(-1)), values.size
-    # The list offsets of each axis are computed from the shape, from the innermost axis outwards, so no value is
+    # The list offsets of each axis are computed from the shape, from the innermost axis outwards, so no values are
     # copied.
     for axis in range(values.ndim - 1, -1, -1):
         rows = int(np.prod(values.shape[:axis], dtype=np.int64))
@@ -244,13 +244,13 @@ def _listed(values: _Values) -> pa.Array:
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """The table after a full validation, because the offsets of a damaged file may point beyond its values."""
+    """Return the table after full validation, because a damaged file's offsets can point past its values."""
     table.validate(full=True)
     return table
 
 
 def _columns(table: pa.Table) -> tuple[dict[str, pa.Array], str]:
-    """The arrays in the lists of the one row, and the metadata."""
+    """Return the arrays in the single row's lists, and the metadata."""
     (facts,) = _checked(table).column(_FACTS).to_pylist()
     names = [name for name in table.column_names if name != _FACTS]
     return {name: table.column(name).combine_chunks().flatten() for name in names}, facts
@@ -270,7 +270,7 @@ def _read_arrow(content: bytes) -> tuple[dict[str, pa.Array], str]:
 
 
 def _write_parquet(values: Mapping[str, _Values], facts: str, file: BinaryIO) -> None:
-    # Features hardly repeat, so compression and dictionaries gain little, and statistics of one row help no lookup.
+    # Features rarely repeat, so compression and dictionaries gain little. Statistics of a single row are of no use.
     pq.write_table(_row(values, facts), file, compression="none", use_dictionary=False, write_statistics=False)
 
 
@@ -288,7 +288,7 @@ def _read_npz(content: bytes) -> tuple[_Arrays, str]:
     """Read an .npz file."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         # Members are read by their full names because numpy resolves an array named "a.npy" to the file of an array
-        # "a".
+        # named "a".
         arrays = {name: file[f"{name}.npy"] for name in file.files}
     return arrays, str(arrays.pop(_FACTS))
 
@@ -301,7 +301,7 @@ def _write_safetensors(values: Mapping[str, _Values], facts: str, file: BinaryIO
 
 def _read_safetensors(content: bytes) -> tuple[_Arrays, str]:
     """Read a safetensors file."""
-    header = int.from_bytes(content[:8], "little")  # the library reads metadata from files only, not from bytes
+    header = int.from_bytes(content[:8], "little")  # the library reads metadata only from files, not from bytes
     metadata = json.loads(content[8 : 8 + header])["__metadata__"]
     return safetensors.numpy.load(content), metadata[_FACTS]
 

@@ -1,4 +1,4 @@
-"""Folders of batch files: written as a stream yields batches, and read back byte for byte."""
+"""Directories of batch files, which are written as a stream yields batches and read back byte for byte."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from snapdb.types.text import counted
 
 
 class BatchWriter:
-    """Writes batches to a folder, one file each, on the calling threads."""
+    """Writes batches to a directory, one file per batch, on the calling threads."""
 
     def __init__(self, folder: FolderWriter, format_: str) -> None:
         self._folder, self._format = folder, format_
         self._schema: dict[str, str] = {}
 
     def __call__(self, batch: Batch) -> int:
-        """Write the file of a batch and return its size in bytes."""
+        """Write a batch's file and return its size in bytes."""
         flat = flatten(batch)
         epoch, number = batch.index
         name = f"epoch-{epoch}/batch-{number:06d}.{self._format}"
         with open(self._folder.file(name), "wb") as file:
             write(self._format, flat, file)
-        # One schema describes every batch because all batches of a stream have the same arrays.
+        # One schema describes every batch, because all batches of a stream have the same arrays.
         self._schema = {path: fact.type for path, fact in flat.arrays().items()}
         return self._folder.wrote(name, epoch=epoch, batch=number, seeds=batch.batch_size)
 
     def finish(self, lineage: Mapping[str, Any], epochs: int) -> None:
-        """Publish the folder with its manifest once every batch is written."""
+        """Publish the directory with its manifest once all batches are written."""
         self._folder.finish(
             {
                 "kind": "batches",
@@ -49,20 +49,20 @@ class BatchWriter:
 
 @document_attributes
 class BatchFolder(Dataset[Batch]):
-    """The batches of an exported folder, epoch by epoch, byte for byte as the stream yielded them.
+    """The batches of an exported directory, epoch by epoch, byte for byte as the stream yielded them.
 
-    It is a map-style torch Dataset: pass it to a DataLoader with `batch_size=None`, shuffled or not, with any number of
+    It is a map-style torch Dataset. Pass it to a DataLoader with `batch_size=None`, shuffled or not, with any number of
     workers. `read_batches` returns one.
     """
 
     lineage: Mapping[str, Any]
-    """The lineage of the exported stream. `snapdb.replay` builds its batches again from the database."""
+    """The lineage of the exported stream. `snapdb.replay` rebuilds its batches from the database."""
 
     def __init__(self, folder: Folder, *, verify: bool = True) -> None:
-        """List the batches of a folder. Call `read_batches` instead of this constructor.
+        """List the batches in a directory. Call `read_batches` instead of this constructor.
 
         Args:
-            folder: The folder with its manifest.
+            folder: The directory with its manifest.
             verify: Whether to compare each file with its SHA-256 when it is read.
 
         Raises:
@@ -89,19 +89,19 @@ class BatchFolder(Dataset[Batch]):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """The content of the folder's manifest.json."""
+        """The content of the directory's manifest.json."""
         return self._folder.manifest
 
     @property
     def epochs(self) -> list[int]:
-        """The numbers of the epochs in the folder, ascending."""
+        """The numbers of the epochs in the directory, in ascending order."""
         return sorted({epoch for epoch, _ in self._places})
 
     def epoch(self, number: int) -> BatchFolder:
         """Return the batches of one epoch.
 
         Raises:
-            IndexError: The folder has no such epoch.
+            IndexError: The directory has no such epoch.
         """
         if number not in self.epochs:
             raise IndexError(
@@ -114,11 +114,11 @@ class BatchFolder(Dataset[Batch]):
         return len(self._names)
 
     def __getitem__(self, index: int) -> Batch:
-        """Return the batch at an index, counted from 0 over all epochs.
+        """Return the batch at an index, which starts at 0 and counts over all epochs.
 
         Raises:
             CorruptError: The file is missing or damaged.
-            IndexError: The folder has fewer batches.
+            IndexError: The directory has fewer batches.
         """
         if isinstance(index, bool) or not isinstance(index, int):
             raise TypeError(f"the index of a batch must be a non-negative integer, found {index!r}")
@@ -128,7 +128,7 @@ class BatchFolder(Dataset[Batch]):
         content = self._folder.checked(name, digest=self._verify)
         try:
             batch = read(self._format, content).restored()
-        except Exception as error:  # a parser may raise any exception for damaged bytes
+        except Exception as error:  # a parser can raise any exception for damaged bytes
             raise CorruptError(
                 f"{self._folder.path / name} is not a valid {self._format} file of a batch; export it again",
                 code="damaged-file",
@@ -150,25 +150,25 @@ class BatchFolder(Dataset[Batch]):
 
 
 def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchFolder:
-    """Open a folder of batches that COPY (SAMPLE …) TO or `snapdb export` wrote. No database is needed.
+    """Open a directory of batches written by COPY (SAMPLE …) TO or `snapdb export`. No database is needed.
 
     Args:
-        path: The folder.
+        path: The directory.
         verify: Whether to compare each file with the SHA-256 in the manifest when it is read.
 
     Returns:
-        The batches. Each is read when it is indexed.
+        The batches. Each batch is read when it is indexed.
 
     Raises:
-        InputError: The folder does not exist or contains no batches.
-        FormatError: The folder was written by a newer snapdb.
-        CorruptError: The manifest is damaged. Indexing raises it for a damaged file.
+        InputError: The directory does not exist or contains no batches.
+        FormatError: The directory was written by a newer snapdb.
+        CorruptError: The manifest is damaged. For a damaged file, indexing raises it.
     """
     return BatchFolder(read_folder(path, "batches"), verify=verify)
 
 
 def _place(facts: Mapping[str, Any]) -> tuple[int, int] | None:
-    """(epoch, batch) of a file, or None if its metadata has none."""
+    """Return a file's (epoch, batch), or None if its metadata does not contain them."""
     epoch, number = facts.get("epoch"), facts.get("batch")
     if type(epoch) is not int or type(number) is not int or min(epoch, number) < 0:
         return None

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class MemoryBudget:
     """The bytes that a stream may use for the scratch of working threads and for batches, complete or in progress.
 
-    Both sizes are measured: the first batch is built alone, and later ones are assumed to be as large as the largest so
-    far. If possible, the budget leaves room for one more batch: the consumer's, whose buffers are reused for the next
-    one.
+    Both sizes are measured: the first batch is built alone, and later batches are assumed to be as large as the largest
+    one so far. If possible, the budget leaves room for one more batch: the consumer's, whose buffers are reused for the
+    next one.
 
     >>> budget = MemoryBudget(1000)
     >>> budget.room(threads=4, ahead=8)
@@ -43,10 +43,10 @@ class MemoryBudget:
         self._batch = self._scratch = 0
 
     def made(self, batch: int, scratch: int) -> None:
-        """Record the size of a batch and of the scratch that it was built with.
+        """Record the size of a batch and of the scratch used to build it.
 
         Raises:
-            InputError: Together they exceed the limit.
+            InputError: Together, they exceed the limit.
         """
         self._batch, self._scratch = max(self._batch, batch), max(self._scratch, scratch)
         if self.limit is not None and batch + scratch > self.limit:
@@ -65,29 +65,29 @@ class MemoryBudget:
             )
 
     def room(self, threads: int, ahead: int, sharers: int = 1, under_way: int = 0) -> int:
-        """The number of batches, at least 1, that may be complete or in progress if `sharers` share the memory."""
+        """Return the number of batches, at least 1, that may be complete or in progress with `sharers` sharers."""
         if self.limit is None:
             return ahead
         limit = self.limit // sharers
         fits = (many for many in range(ahead, 0, -1) if self._takes(many, threads) + self._batch <= limit)
         many = next(fits, 1) if self._batch else 1
-        # Batches in progress have not allocated all their blocks yet, so some of the free blocks are reserved for them.
+        # Batches in progress have not allocated all of their blocks yet, so some free blocks are reserved for them.
         if buffers.free_bytes() > limit - self._takes(many, threads) + under_way * self._batch:
             buffers.release_free()
         return many
 
     def _takes(self, many: int, threads: int) -> int:
-        """The bytes of `many` batches and of the scratch of the threads that build them."""
+        """Return the bytes of `many` batches and of the scratch of the threads that build them."""
         return min(threads, many) * self._scratch + many * self._batch
 
 
 def scratch_bytes(scratch: Any) -> int:
-    """The bytes of a thread's scratch memory, as if all of it had been touched."""
+    """Return the bytes of a thread's scratch memory as if all of it had been touched."""
     return sum(array.nbytes for array in _arrays(scratch) if array.base is None)
 
 
 def _arrays(value: Any) -> Iterator[Array]:
-    """The arrays in a value, at any depth of nesting."""
+    """Yield the arrays in a value, at any nesting depth."""
     if isinstance(value, np.ndarray):
         yield value
         return
@@ -97,7 +97,7 @@ def _arrays(value: Any) -> Iterator[Array]:
 
 
 def _said(size: int) -> str:
-    """A size as readable text, rounded up.
+    """Return a size as readable text, rounded up.
 
     >>> _said(512), _said(2_000_001), _said(3 * 10**9)
     ('512 B', '2.01 MB', '3.00 GB')
@@ -110,12 +110,12 @@ def _said(size: int) -> str:
 
 
 _SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")
-"""Parts of the messages of torch's RuntimeError for a failed allocation."""
+"""Parts of the messages in torch's RuntimeErrors for failed allocations."""
 
 
 @contextmanager
 def enough_memory(epoch: int, index: int) -> Iterator[None]:
-    """Build a batch within the block and raise InputError if there is not enough memory."""
+    """Build a batch in the block. Raises InputError if there is not enough memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -129,11 +129,11 @@ def enough_memory(epoch: int, index: int) -> Iterator[None]:
         ) from error
 
 
-# The memory budget of a database's caches, and the rows that a closed stream leaves to the next one.
+# The memory budget of a database's caches, and the rows that a closed stream leaves for the next one.
 _STREAMS = count()
-"""Numbers the streams of this process, in which a database may be open twice."""
+"""Numbers the streams in this process, in which a database can be open more than once."""
 _PATIENCE = 0.05
-"""Seconds per attempt to acquire a lock. Between attempts a thread checks whether it should end."""
+"""Seconds per attempt to acquire a lock. Between attempts, a thread checks whether it should stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Reservation:
     room: int | None
     """The bytes of this stream, or None for no limit."""
     rows: RowCache | None = None
-    """The rows that the previous stream left in this memory. Only this stream may inherit them."""
+    """The rows left in this memory by the previous stream. Only this stream may inherit them."""
 
 
 class CacheBudget:
@@ -157,31 +157,31 @@ class CacheBudget:
 
     def _begin(self) -> None:
         """Initialize the budget without reservations."""
-        # The lock is reentrant: a dropped stream returns its rows on the thread that collects it, which may hold the
-        # lock.
+        # The lock is reentrant because a dropped stream returns its rows on the thread that collects it, which may
+        # already hold the lock.
         self._guard = threading.RLock()
         self._reserved: dict[int, int] = {}
-        """Cache id → the bytes of open streams and of the rows that closed streams left."""
+        """Cache id → the bytes used by open streams and by the rows left by closed streams."""
         self._left: dict[int, Reservation] = {}
         self._dropped: set[int] = set()
         self._closed = False
         self._process = os.getpid()
 
     def reserve(self, cache: Cache, sharers: int = 1) -> Reservation:
-        """A reservation with the rows that a cache's last stream left, or with the memory that no stream uses."""
+        """Return a reservation with the rows left by a cache's last stream, or with unused memory."""
         with self._here():
             return self._left.pop(cache.id, None) or self._reserve(cache, sharers)
 
     def renew(self, reservation: Reservation, check: Callable[[], None]) -> Reservation:
-        """A new reservation for a stream that cannot use the inherited rows. `check` is as in `_here`."""
+        """Return a new reservation for a stream that cannot use the inherited rows. `check` is as in `_here`."""
         with self._here(check):
             self._free(reservation, reservation.room)
             return self._reserve(reservation.cache, reservation.sharers)
 
     def settle(self, reservation: Reservation, taken: int, check: Callable[[], None]) -> Reservation:
-        """The reservation reduced to the bytes that a stream uses.
+        """Return the reservation reduced to the bytes that a stream uses.
 
-        Others can use the rest. `check` is as in `_here`.
+        Other streams can use the remaining bytes. `check` is as in `_here`.
         """
         if reservation.room is None:
             return reservation
@@ -190,7 +190,7 @@ class CacheBudget:
             return replace(reservation, room=taken)
 
     def give_back(self, reservation: Reservation, rows: RowCache) -> None:
-        """Leave the rows of a stream that ends to the next one, unless another stream already left some."""
+        """Leave an ending stream's rows for the next stream, unless another stream has already left some."""
         with self._here():
             known = reservation.cache.id
             if self._closed or known in self._dropped or known in self._left or not rows.bytes:
@@ -199,16 +199,16 @@ class CacheBudget:
                 self._left[known] = replace(reservation, rows=rows)
 
     def drop(self, cache: Cache) -> None:
-        """Free the rows that streams of a dropped cache left or will leave."""
+        """Free the rows that a dropped cache's streams left or will leave."""
         with self._here():
             self._dropped.add(cache.id)
             if left := self._left.pop(cache.id, None):
                 self._free(left, left.room)
 
     def refill(self, cache: Cache, generation: int, check: Callable[[], None] = lambda: None) -> int:
-        """Draw the rows of a new generation if a stream left those of an earlier one, and return their number.
+        """Draw a new generation's rows if a stream left rows of an earlier one, and return their number.
 
-        `check` is called regularly, and an exception that it raises ends the work.
+        `check` is called regularly and can raise an exception to stop the work.
 
         Raises:
             CorruptError: A row extends beyond its arrays.
@@ -218,7 +218,7 @@ class CacheBudget:
         if left is None or left.rows is None:
             return 0
         rows = left.rows
-        try:  # Ctrl-C may interrupt any step: the memory is returned with or without rows
+        try:  # Ctrl-C can interrupt any step, so the memory is returned with or without rows
             rows = rows.of_generation(generation)
             rows.fill(lambda: 0, lambda: None, check)
             return rows.stats(None).drawn
@@ -226,21 +226,21 @@ class CacheBudget:
             self.give_back(left, rows)
 
     def stream(self) -> str:
-        """A stream name that is unique across processes and within this one."""
+        """Return a stream name that is unique within and across processes."""
         return f"{os.getpid()}-{next(_STREAMS)}"
 
     def close(self) -> None:
-        """Free all rows that streams left."""
+        """Free all rows left by streams."""
         with self._here():
             self._closed = True
             self._left.clear()
 
     def _reserve(self, cache: Cache, sharers: int) -> Reservation:
-        """A reservation of at most one sharer's part of the cache's memory, and at most what is left of it."""
+        """Return a reservation of at most one sharer's part of the cache's memory, limited by the unreserved memory."""
         if cache.room is None:
             return Reservation(cache, sharers, None)
         reserved = self._reserved.get(cache.id, 0)
-        # A later stream may get less because the memory of a cache is a limit for all streams together.
+        # A later stream can get less, because a cache's memory limit applies to all streams together.
         room = min(cache.room // sharers, cache.room - reserved)
         self._reserved[cache.id] = reserved + room
         return Reservation(cache, sharers, room)
@@ -251,13 +251,13 @@ class CacheBudget:
 
     @contextmanager
     def _here(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold the lock in the block. In a forked process the budget starts empty.
+        """Hold the lock in the block. In a forked process, the budget starts empty.
 
-        The garbage collector may end a stream while this thread holds the lock, and then waits for that stream's
-        thread. Such a thread must not wait for the lock forever: it passes `check`, which raises an exception once the
-        thread should end.
+        The garbage collector can close a stream while this thread holds the lock, and then waits for that stream's
+        thread. Such a thread must not wait for the lock forever. It passes `check`, which raises an exception once the
+        thread should stop.
         """
-        # A fork copies the lock in its current state, perhaps held by a thread that does not exist in the child.
+        # A fork copies the lock in its current state. A thread that does not exist in the child may hold it.
         if self._process != os.getpid():
             self._begin()
         guard = self._guard
@@ -271,7 +271,7 @@ class CacheBudget:
 
 @dataclass(frozen=True, slots=True)
 class CacheSource:
-    """The caches of a stream's sampler. If it is sent to another process, it arrives with an empty budget."""
+    """The caches of a stream's sampler. When pickled, they lose their budget and are restored with an empty one."""
 
     caches: tuple[Cache, ...]
     db_dir: DatabaseDir
@@ -279,7 +279,7 @@ class CacheSource:
 
     @property
     def first(self) -> Cache:
-        """The cache to use: a cache in memory before one in a file, then the one with the most memory."""
+        """The cache to use: in-memory caches are preferred to caches in files, and then the largest one is used."""
         return min(self.caches, key=lambda cache: (cache.place == "FILE", cache.room is not None, -(cache.room or 0)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -287,5 +287,5 @@ class CacheSource:
 
 
 def _sent(caches: tuple[Cache, ...], db_dir: DatabaseDir) -> CacheSource:
-    """The unpickled caches, with an empty budget."""
+    """Return the unpickled caches, with an empty budget."""
     return CacheSource(caches, db_dir, CacheBudget())

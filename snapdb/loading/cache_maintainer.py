@@ -1,4 +1,4 @@
-"""Maintenance of a stream's row cache: one thread draws in advance the rows that batches will read."""
+"""Maintenance of a stream's row cache: one thread draws rows in advance, before batches read them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from snapdb.types import CacheStats
 class CacheHandle:
     """The handle of a stream's cache in this process.
 
-    It is opened with the first batch and shared by DataLoader workers.
+    The cache is opened with the first batch. DataLoader workers share it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CacheHandle:
         self._guards = {os.getpid(): threading.Lock()}
 
     def wanted(self) -> int:
-        """The maximum number of bytes that the cache can use in this process."""
+        """Return the maximum number of bytes that the cache can use in this process."""
         if self._source is None or not self._source.caches or self._sampler.backend.name != "numba":
             return 0
         _, workers = place_among_workers()
@@ -54,7 +54,7 @@ class CacheHandle:
         return size if room is None else min(size, room // workers)
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
-        """Call before a batch is sampled, from any thread. Under SCOPE VISITED, pass the rounds of its rows."""
+        """Register a batch before it is sampled, from any thread. Under SCOPE VISITED, pass the rounds of its rows."""
         maintainer = self._maintainer
         if self._source is not None and (maintainer is None or not maintainer.here):
             maintainer = self._opened(self._source)
@@ -62,12 +62,12 @@ class CacheHandle:
             maintainer.begin(batch, rounds)
 
     def stats(self) -> dict[str, Any] | None:
-        """The fields of `CacheStats` by name, or None if no batch of this process has used a cache."""
+        """Return the fields of `CacheStats` by name, or None if no batch in this process has used a cache."""
         maintainer = self._maintainer
         return None if maintainer is None or not maintainer.here else asdict(maintainer.stats())
 
     def close(self) -> None:
-        """Leave the rows to the next stream. No batch may be in progress."""
+        """Leave the rows for the next stream. No batch may be in progress."""
         with self._guard():
             maintainer, self._maintainer = self._maintainer, None
             if maintainer is not None:
@@ -81,45 +81,44 @@ class CacheHandle:
                 _, workers = place_among_workers()
                 self._maintainer = _open_maintainer(source, self._sampler, self._node_counts, self._seeds, workers)
                 if self._maintainer is None:
-                    self._source = None  # a torch sampler reads no cache: do not try again
+                    self._source = None  # a torch sampler does not read a cache, so do not try again
                 else:
                     self._sampler.cache = self._maintainer.reader
             return self._maintainer
 
     def _guard(self) -> threading.Lock:
-        """The lock of this process.
+        """Return the lock of this process.
 
-        A fork copies locks in their current state, perhaps held by a thread that is not copied.
+        A fork copies locks in their current state. They may be held by a thread that is not copied.
         """
         return self._guards.setdefault(os.getpid(), threading.Lock())
 
 
 _BACK = 128
-"""The maximum distance between batches of one epoch: batches begin in parallel, and so slightly out of order. A batch
-that is further back belongs to another epoch."""
+"""The maximum distance between batches of one epoch, which begin in parallel and therefore slightly out of order. A
+batch that is further back belongs to another epoch."""
 _SECONDS = 1.0
-"""Seconds between two reports."""
+"""The interval between reports in seconds."""
 
 
 class CacheMaintainer:
-    """The cache of a stream in one process, and the thread that fills it. Threads share it."""
+    """A stream's cache in one process, and the thread that fills it. Threads share it."""
 
     def __init__(
         self, source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int
     ) -> None:
         self._owner = os.getpid()
         self._filler = _Filler(source, source.budget.reserve(source.first, sharers), sampler, node_counts, seeds)
-        # The finalizer refers only to the filler: a reference to the maintainer would keep the maintainer alive
-        # forever.
+        # The finalizer refers only to the filler, because a reference to the maintainer would keep it alive forever.
         self._end = weakref.finalize(self, _end, self._filler, self._owner)
         try:
             self._filler.start()
-        except RuntimeError as error:  # the system has no thread left: batches are built without the cache
+        except RuntimeError as error:  # the system cannot start another thread, so batches are built without the cache
             self._filler.fail(error)
 
     @property
     def here(self) -> bool:
-        """Whether the maintainer belongs to this process. A fork copies it without the thread that fills the cache."""
+        """Whether the maintainer belongs to this process. A fork does not copy the thread that fills the cache."""
         return os.getpid() == self._owner
 
     @property
@@ -128,48 +127,50 @@ class CacheMaintainer:
         return self._filler.rows
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
-        """Call when a batch begins, from any thread. Under SCOPE VISITED, pass the rounds of its rows."""
+        """Register the start of a batch, from any thread. Under SCOPE VISITED, pass the rounds of its rows."""
         self._filler.begin(batch, rounds)
 
     def stats(self) -> CacheStats:
-        """The state of the cache, and its hits and misses since it was opened."""
+        """Return the state of the cache, and its hits and misses since it was opened."""
         return self._filler.stats()
 
     def close(self) -> None:
-        """End the thread and leave the rows to the next stream, once. No batch may be in progress."""
+        """Stop the thread and leave the rows for the next stream, once. No batch may be in progress."""
         self._end()
 
 
 def _open_maintainer(
     source: CacheSource, sampler: NeighborSampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
 ) -> CacheMaintainer | None:
-    """The maintainer of a sampler's cache in this process. None if it has no cache, or uses torch, which reads none.
+    """Return the maintainer of a sampler's cache in this process, or None if it has no cache or uses torch.
+
+    The torch back end does not read a cache.
 
     Args:
-        source: The caches of the sampler.
+        source: The sampler's caches.
         sampler: The stream's sampler.
-        node_counts: The number of nodes of each vertex type of the view.
-        seeds: The seeds of the stream, from which the expected accesses are computed.
+        node_counts: The number of nodes of each vertex type in the view.
+        seeds: The stream's seeds, from which the expected accesses are computed.
         sharers: The number of processes that share the cache's memory.
     """
     if not source.caches or sampler.backend.name != "numba":
         return None
-    await_compiling()  # DataLoader workers may be forked at any moment from now on
+    await_compiling()  # from now on, DataLoader workers can be forked at any time
     return CacheMaintainer(source, sampler, node_counts, seeds, sharers)
 
 
 def _end(filler: _Filler, owner: int) -> None:
-    """End the filler in the process that started it. A fork does not have its thread."""
+    """Stop the filler in the process that started it. A fork does not have its thread."""
     if os.getpid() == owner:
         filler.end()
 
 
 class _ClosedError(Exception):
-    """Ends the thread's work because the stream is closed."""
+    """Stops the thread's work because the stream is closed."""
 
 
 class _Filler(threading.Thread):
-    """The thread that opens the cache and draws the rows that are due until it is ended."""
+    """The thread that opens the cache and, until it is stopped, draws the rows that are due."""
 
     def __init__(
         self,
@@ -195,32 +196,32 @@ class _Filler(threading.Thread):
         self._error: str | None = None
 
     def begin(self, batch: int, rounds: Rounds | None) -> None:
-        """Record the batch that begins, and wake the thread when rows are due."""
+        """Record the start of a batch, and wake the thread when rows are due."""
         now = self._batch
         back = now is not None and batch < now - _BACK
-        # Called for every batch on the sampling threads, so it acquires no lock: a lost update delays the thread by one
-        # batch.
+        # Called for every batch on the sampling threads, so it acquires no lock. A lost update only delays the thread
+        # by one batch.
         if now is None or back or batch > now:
             self._rounds, self._batch = rounds, batch
             if back or batch >= self._due:
                 self._woken.set()
 
     def stats(self) -> CacheStats:
-        """The state of the cache, including the error that ended its filling."""
+        """Return the state of the cache, including the error that stopped filling it."""
         return replace(self.rows.stats(self._batch), error=self._error)
 
     def end(self) -> None:
-        """End the thread, write the last report, and leave the rows to the next stream. Call it once."""
+        """Stop the thread, write the last report, and leave the rows for the next stream. Call it only once."""
         self._ended = True
         self._woken.set()
-        # The garbage collector may run this on the thread itself.
+        # The garbage collector can run this on the thread itself.
         if self.is_alive() and threading.current_thread() is not self:
             self.join()
         self._report(last=True)
         self._source.budget.give_back(self._reservation, self.rows)
 
     def fail(self, error: Exception) -> None:
-        """Stop filling: batches draw the missing rows. Warns once, and reports the error in the cache's state."""
+        """Stop filling, so that batches draw missing rows. Warns once, and reports the error in the cache's state."""
         with suppress(Warning):  # if warnings are errors, this thread could not report it
             warnings.warn(
                 f"cache {self._reservation.cache.name} is disabled, and batches are built without it: {error}",
@@ -244,21 +245,21 @@ class _Filler(threading.Thread):
             self.fail(error)
 
     def _open(self) -> None:
-        """Inherit the rows of the last stream if they are valid, else choose the rows that save the most reads."""
+        """Inherit the last stream's rows if they are valid, otherwise choose the rows that save the most reads."""
         budget, spec, walks = self._source.budget, self.rows.spec, self.rows.walks
         before, self._reservation = self._reservation.rows, replace(self._reservation, rows=None)
-        # SAMPLE USING may override the sampler's fanouts or edge types.
+        # SAMPLE USING can override the sampler's fanouts or edge types.
         serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
         if before is None or not serves or not self.rows.inherit(before):
             if before is not None:
-                # Return the bytes of the old rows first, so that the new rows fit into the same memory.
+                # Return the bytes of the old rows first, so that the new rows fit in the same memory.
                 before, self._reservation = None, budget.renew(self._reservation, self._check)
             self.rows.build(choose_rows(spec, walks, self._reservation.room, self._visits), self._allocate)
         self._reservation = budget.settle(self._reservation, self.rows.bytes, self._check)
         self._forget()
 
     def _allocate(self, size: int) -> UInt8s:
-        """Zeroed memory for rows, aligned to a cache line. A cache in a file gets it in an unnamed file."""
+        """Return zeroed memory for rows, aligned to a cache line. For a cache in a file, it is in an unnamed file."""
         cache, db_dir = self._reservation.cache, self._source.db_dir
         if cache.place == "FILE":
             folder = Path(tempfile.gettempdir()) if db_dir.read_only else db_dir.path
@@ -268,7 +269,7 @@ class _Filler(threading.Thread):
         return memory[first : first + size]
 
     def _wait(self) -> None:
-        """Wait until rows are due, and write reports meanwhile."""
+        """Wait until rows are due, and write reports in the meantime."""
         self._report()
         while not self._woken.wait(_SECONDS):
             self._report()
@@ -279,7 +280,7 @@ class _Filler(threading.Thread):
         return self._batch or 0
 
     def _check(self) -> None:
-        """Called regularly by long work, so that the work ends with the stream and is reported while it runs."""
+        """Stop long-running work when the stream is closed, and report its progress. The work calls this regularly."""
         if self._ended:
             raise _ClosedError
         if time.monotonic() >= self._next_report:
@@ -296,7 +297,7 @@ class _Filler(threading.Thread):
         self._reported = stats
 
     def _forget(self) -> None:
-        """Remove the reports of streams that have ended. From now on this stream reports."""
+        """Remove the reports of closed streams. From now on, this stream reports."""
         if not self._source.db_dir.read_only:
             CacheReports(self._source.db_dir).clear(self._reservation.cache.id)
 

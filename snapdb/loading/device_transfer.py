@@ -1,4 +1,4 @@
-"""Transfer of batches to a device: resident features, and copies that overlap with training."""
+"""Batch transfer to a device: resident features, and copies that overlap with training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 GatherZeroCopy = Callable[[Tensor, Tensor], Tensor]
 """`gather_zero_copy` of `snapdb.kernels.triton_gather`, which needs Triton."""
 _CHUNK = 1 << 26
-"""Bytes of a feature that are copied to the device at once."""
+"""The number of bytes of a feature that are copied to the device at once."""
 
 
 class SentBatch(NamedTuple):
@@ -40,7 +40,7 @@ class SentBatch(NamedTuple):
 class _Residents:
     """The features that are resident on a device, or that the device can read from host memory.
 
-    Uploaded at the first read.
+    They are uploaded on the first read.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class _Residents:
         room: int | None,
         zero_copy: GatherZeroCopy | None = None,
     ) -> None:
-        """`room` is the bytes that features may use on the device. None leaves a fifth of its memory free.
+        """`room` is the number of bytes that features may use on the device. None leaves a fifth of its memory free.
 
-        Features that do not fit are uploaded to page-locked memory, which the device reads with `zero_copy`. If that is
+        Features that do not fit are copied to page-locked memory, which the device reads with `zero_copy`. If that is
         None, threads read them.
         """
         self._features, self._device, self._room, self._zero_copy = features, device, room, zero_copy
@@ -60,7 +60,7 @@ class _Residents:
         self._rows: dict[tuple[str, str], Tensor] | None = None
 
     def gathered(self, kind: str, name: str, ids: Tensor) -> Tensor | None:
-        """[n, width] rows of a feature on the device, or None if threads read it."""
+        """Return [n, width] rows of a feature on the device, or None if threads read it."""
         rows = self.rows(kind, name)
         if rows is None:
             return None
@@ -69,19 +69,19 @@ class _Residents:
         return rows.index_select(0, ids)
 
     def rows(self, kind: str, name: str) -> Tensor | None:
-        """All rows of a feature if the device can read them, or None if threads read them."""
+        """Return all rows of a feature if the device can read them, or None if threads read them."""
         with self._lock:  # the first thread uploads while the others wait
             if self._rows is None:
                 self._rows = self._uploaded()
         return self._rows.get((kind, name))
 
     def _uploaded(self) -> dict[tuple[str, str], Tensor]:
-        """The features that fit, in the order of the graph: on the device, else in page-locked memory."""
+        """Return the features that fit, in graph order: on the device, otherwise in page-locked memory."""
         uploaded, room = {}, _room(self._device) if self._room is None else self._room
         for kind, named in self._features.items():
             for name, feature in named.items():
                 size = int(np.prod(feature.shape)) * feature.dtype.itemsize
-                # Rows of a sparse feature differ in length, and values of a feature with a history depend on the seed.
+                # The rows of a sparse feature differ in length, and the values of a history depend on the seed.
                 if not size or isinstance(feature, SparseReader | HistoryFeature):
                     continue
                 if size <= room:
@@ -105,19 +105,19 @@ class DeviceTransfer:
         *,
         zero_copy: bool = False,
     ) -> None:
-        """`node_types` are those of the batches. `room` is the bytes that resident features may use.
+        """`node_types` are the batches' node types. `room` is the number of bytes that resident features may use.
 
-        If `zero_copy`, the device reads features that do not fit there from page-locked memory.
+        If `zero_copy` is true, the device reads features that do not fit there from page-locked memory.
 
         Raises:
-            InputError: `zero_copy` requires a GPU and Triton, and one is missing.
+            InputError: `zero_copy` requires a GPU and Triton, and one of them is missing.
         """
         self.device = device
         self._features = {name: view.node_features.get(name, {}) for name in node_types}
         gather = _zero_copy(device) if zero_copy else None
         self._residents = _Residents(self._features, device, room, gather)
         self._backend: Any = torch.get_device_module(device) if device.type in ("cpu", "cuda") else None
-        # torch's CPU streams do nothing, so the same code passes batches through on the CPU.
+        # torch's CPU streams do nothing, so on the CPU the same code passes batches through.
         self._side: Any = None
         if self._backend is not None:
             self._side = self._backend.Stream(device) if device.type == "cuda" else self._backend.Stream()
@@ -136,22 +136,24 @@ class DeviceTransfer:
     def rows(
         self, kind: str, name: str, feature: Feature, nodes: Callable[[], Int64s], before: Int64s | None
     ) -> Tensor | None:
-        """[nodes, width] rows of a feature in host memory, or None if it is resident, in which case `send` adds them.
+        """Return [nodes, width] rows of a feature in host memory, or None if it is resident.
+
+        `send` adds the rows of resident features.
 
         Args:
             kind: The node type.
             name: The feature's name.
             feature: The feature's reader.
             nodes: A function that returns the dense ids in host memory.
-            before: [nodes] int64. Of a feature with a history, the last value before this time is read.
+            before: [nodes] int64. For a feature with a history, the last value before this time is read.
         """
         if before is not None and isinstance(feature, HistoryFeature):
             return tensor_of(feature.read(nodes(), before))
         return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
 
     def pinned(self, batch: Batch) -> Batch:
-        """The batch in the memory from which it is copied to the device: page-locked memory for a GPU."""
-        # A copy from pageable memory blocks the thread. From page-locked memory the GPU copies on its own (DMA).
+        """Return the batch in the memory from which it is copied to the device: page-locked memory for a GPU."""
+        # A copy from pageable memory blocks the thread. From page-locked memory, the GPU copies asynchronously (DMA).
         return batch.moved(ready) if self.device.type == "cuda" else batch
 
     def send(self, batch: Batch) -> SentBatch:
@@ -166,21 +168,21 @@ class DeviceTransfer:
             return SentBatch(there, arrival)
 
     def receive(self, sent: SentBatch) -> Batch:
-        """The batch for the consumer's CUDA stream: kernels launched on it from now on wait for the copy."""
+        """Return the batch for the consumer's CUDA stream. Kernels launched on it from now on wait for the copy."""
         if sent.arrival is None:
             return sent.batch
         current = self._backend.current_stream(self.device)
         current.wait_event(sent.arrival)
         for tensor in sent.batch.tensors():
             for part in parts(tensor):
-                # The tensor was allocated on the side stream: keep the allocator from reusing it before the consumer's
-                # kernels have run.
+                # The tensor was allocated on the side stream. Prevent the allocator from reusing it before the
+                # consumer's kernels have run.
                 if part.is_cuda:
                     part.record_stream(current)
         return sent.batch
 
     def _joined(self, batch: Batch, kind: str) -> dict[str, Tensor]:
-        """All features of a node type, in the order of the graph."""
+        """Return all features of a node type, in graph order."""
         features: Held[str, Tensor] = Held()
         for name in self._features.get(kind, batch.features[kind]):
             rows = self._residents.gathered(kind, name, batch.n_id[kind])
@@ -189,7 +191,7 @@ class DeviceTransfer:
 
 
 def one_ahead(source: Iterator[_T]) -> Iterator[_T]:
-    """Yield the same items, each started before the previous one is yielded. An error is raised in its item's turn.
+    """Yield the same items, but start each item before yielding the previous one. Errors are raised in item order.
 
     >>> begun = []
     >>> items = one_ahead(begun.append(i) or i for i in range(3))
@@ -208,10 +210,10 @@ def one_ahead(source: Iterator[_T]) -> Iterator[_T]:
 
 
 def usable(name: str) -> torch.device:
-    """The device of this name, after a check that tensors can be allocated on it.
+    """Return the device with this name after checking that tensors can be allocated on it.
 
     Raises:
-        ValueError: No device has such a name.
+        ValueError: No device has this name.
         InputError: The device is not available.
     """
     try:
@@ -221,22 +223,22 @@ def usable(name: str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (AssertionError, ImportError, RuntimeError) as error:
-        # torch was built without the device, lacks its module, has no operators for it, or finds none.
+        # torch was built without the device, lacks its module, has no operators for it, or does not find one.
         reason = str(error).partition("\n")[0]
         raise InputError(f"device {name!r} is not available ({reason}); pass device='cpu'", code="device") from error
 
 
 def _room(device: torch.device) -> int:
-    """The bytes that resident features may use on a device."""
+    """Return the bytes that resident features may use on a device."""
     if device.type != "cuda":
         return 0
     free, total = torch.cuda.mem_get_info(device)
-    # The fifth is left for the model, its gradients and the batches.
+    # One fifth is reserved for the model, its gradients and the batches.
     return max(0, free - total // 5)
 
 
 def _zero_copy(device: torch.device) -> GatherZeroCopy:
-    """The kernel with which a GPU reads page-locked memory.
+    """Return the kernel with which a GPU reads page-locked memory.
 
     Raises:
         InputError: The device is not a GPU, or Triton is not installed.
@@ -259,7 +261,7 @@ def _zero_copy(device: torch.device) -> GatherZeroCopy:
 
 
 def _upload(feature: Feature, **place: Any) -> Tensor:
-    """The whole feature as a tensor, copied in chunks because it may be larger than the host's free memory.
+    """Return the whole feature as a tensor, copied in chunks because it may be larger than the host's free memory.
 
     Args:
         feature: The feature's reader.

@@ -1,4 +1,4 @@
-"""The epochs of a seed set: the batches of each epoch, the share of a rank, and the seeds of a batch."""
+"""The epochs of a seed set: each epoch's batches, a rank's share, and a batch's seeds."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ class BatchSeeds:
     index: tuple[int, int]
     """(epoch, batch within the epoch)."""
     number: int
-    """The global batch number, a part of the keys of draws."""
+    """The global batch number, which is part of the draw keys."""
     ordinals: Int64s
     """The seeds, as ordinals of the seed set."""
     padding: bool = False
     """Whether the batch repeats one of the epoch's first batches, for a rank that would have one fewer."""
     between: tuple[BatchSeeds, ...] = ()
-    """Under SCOPE VISITED, the batches of other consumers since this consumer's previous one."""
+    """Under SCOPE VISITED, other consumers' batches since this consumer's previous batch."""
 
 
 class Epochs:
-    """A rank's batches of each epoch. The order of the seeds is computed once per epoch."""
+    """A rank's batches in each epoch. The seed order is computed once per epoch."""
 
     def __init__(self, seeds: Seeds, spec: SampleSpec, sharing: Sharing) -> None:
         self.seeds, self.spec, self.sharing = seeds, spec, sharing
         self._order: tuple[int, Int64s] | None = None
 
     def batches(self, epoch: int) -> int:
-        """The number of batches of an epoch, over all ranks."""
+        """Return the number of batches in an epoch, over all ranks."""
         return batches_in(self.seeds.ids.size, self.spec, epoch)
 
     def before(self, epoch: int) -> int:
-        """The global number of an epoch's first batch, which is the number of batches of all earlier epochs."""
+        """Return the global number of an epoch's first batch, which is the number of batches in all earlier epochs."""
         return batches_before(self.seeds.ids.size, self.spec, epoch)
 
     def share(self, epoch: int, start: int = 0) -> Share:
-        """This rank's share of an epoch of which `start` batches were already consumed, over all ranks."""
+        """Return this rank's share of an epoch after `start` batches, over all ranks, were consumed."""
         return self.sharing.share(self.batches(epoch), full_batches_in(self.seeds.ids.size, self.spec, epoch), start)
 
     def taken_last(self, at: Position) -> int:
-        """The global number of the last batch taken before a position, or of the first batch that is taken."""
+        """Return the global number of the last batch taken before a position, or of the first batch to be taken."""
         number, workers = place_among_workers()
         return self.before(at.epoch) + self.share(at.epoch, at.start).consumed(number + workers * max(0, at.taken - 1))
 
     def batch(self, epoch: int, index: int) -> BatchSeeds:
-        """This rank's batch of the epoch at an index. Negative indices count from the end.
+        """Return this rank's batch at an index in the epoch. Negative indices count from the end.
 
         Raises:
             IndexError: The rank has fewer batches.
@@ -71,29 +71,29 @@ class Epochs:
         return next(self.batches_at(epoch, [places[index]]))
 
     def batches_at(self, epoch: int, places: Iterable[int]) -> Iterator[BatchSeeds]:
-        """The batches at these positions of an epoch. Positions beyond its end wrap around to its start."""
+        """Yield the batches at these positions in an epoch. Positions past its end wrap around to its start."""
         order, size = self._ordinals(epoch), self.spec.batch_size
         batches, before = self.batches(epoch), self.before(epoch)
         for place in places:
-            # With `pad`, positions beyond the end stand for the epoch's first batches again.
+            # With `pad`, positions past the end refer to the epoch's first batches again.
             again, index = divmod(place, batches)
             ordinals = order[index * size : (index + 1) * size]
             yield BatchSeeds((epoch, index), before + index, ordinals, padding=again > 0)
 
     def numbers(self, epoch: int, places: range) -> list[int]:
-        """The global numbers of the batches at these positions of an epoch, as in `batches_at`."""
+        """Return the global numbers of the batches at these positions in an epoch, as in `batches_at`."""
         batches, before = self.batches(epoch), self.before(epoch)
         return [before + place % batches for place in places]
 
     def numbered(self, numbers: Iterable[int]) -> Iterator[BatchSeeds]:
-        """The batches with these global numbers."""
+        """Yield the batches with these global numbers."""
         for number in numbers:
-            # The epoch is found by binary search because the epochs of a SUBSET differ in length.
+            # The epoch is found by binary search, because SUBSET epochs differ in length.
             epoch = bisect_right(range(1, number + 2), number, key=self.before)
             yield from self.batches_at(epoch, [number - self.before(epoch)])
 
     def _ordinals(self, epoch: int) -> Int64s:
-        """The epoch's seed order, cached for the epoch."""
+        """Return the epoch's seed order, cached for the epoch."""
         if (kept := self._order) is None or kept[0] != epoch:
             spec = self.spec
             kept = self._order = epoch, epoch_order(self.seeds, spec.seed, epoch, spec.order, spec.subset)
@@ -104,13 +104,13 @@ class Epochs:
 
 
 def place_among_workers() -> tuple[int, int]:
-    """(index, count) of the processes that share a rank's batches, or (0, 1) outside DataLoader workers."""
+    """Return (index, count) of the processes that share a rank's batches, or (0, 1) outside DataLoader workers."""
     worker = get_worker_info()
     return (0, 1) if worker is None else (worker.id, worker.num_workers)
 
 
 def worker_of(sharing: Sharing) -> dict[str, int] | None:
-    """The DataLoader worker and its rank, as a stream's state records them. None outside a worker."""
+    """Return the DataLoader worker and its rank as recorded in a stream's state, or None outside a worker."""
     worker = get_worker_info()
     if worker is None:
         return None

@@ -1,4 +1,4 @@
-"""Tensors of a batch: conversion, placement, and values that are read at first access."""
+"""A batch's tensors: conversion, placement, and values that are read on first access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snapdb.sampling.subgraph import Ints
 
 
 def rows_of(feature: Feature, ids: Int64s) -> Tensor:
-    """[n, width] the rows of `ids` in the feature's dtype. A sparse feature gives a sparse CSR tensor."""
+    """Return [n, width], the rows of `ids` in the feature's dtype. For a sparse feature, the result is a CSR tensor."""
     if not isinstance(feature, SparseReader):
         return tensor_of(feature.read(ids))
     csr = feature.read_sparse(ids)
@@ -25,42 +25,42 @@ def rows_of(feature: Feature, ids: Int64s) -> Tensor:
 
 
 def _csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, *, size: tuple[int, int]) -> Tensor:
-    """A sparse CSR tensor of arrays that are known to be consistent, and are not checked again."""
+    """Return a sparse CSR tensor of arrays that are known to be consistent and are not checked again."""
     return torch.sparse_csr_tensor(indptr, indices, values, size=size, check_invariants=False)
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """The tensor in page-locked memory."""
+    """Return the tensor in page-locked memory."""
     if tensor.layout != torch.sparse_csr:
         return tensor.pin_memory()
     return _csr_tensor(*(part.pin_memory() for part in parts(tensor)), size=(tensor.shape[0], tensor.shape[1]))
 
 
 def parts(tensor: Tensor) -> tuple[Tensor, ...]:
-    """The dense tensors that a tensor consists of."""
+    """Return the dense tensors that a tensor consists of."""
     if tensor.layout != torch.sparse_csr:
         return (tensor,)
     return tensor.crow_indices(), tensor.col_indices(), tensor.values()
 
 
 def placed(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on the device. A copy from page-locked memory to a GPU is asynchronous."""
+    """Return the tensor on the device. A copy from page-locked memory to a GPU is asynchronous."""
     return tensor if tensor.device == device else tensor.to(device, non_blocking=tensor.is_pinned())
 
 
 def ready(tensor: Tensor) -> Tensor:
-    """The tensor in page-locked memory, or unchanged if it is already on the GPU."""
+    """Return the tensor in page-locked memory, or unchanged if it is already on the GPU."""
     return tensor if tensor.is_cuda else pinned(tensor)
 
 
 def host(values: Ints) -> Array:
-    """The values as a numpy array. Waits for the GPU that computes them."""
+    """Return the values as a numpy array. Waits for the GPU that computes them."""
     found: Array = values.cpu().numpy() if isinstance(values, Tensor) else values
     return found
 
 
 def tensor_of(values: Array | Tensor) -> Tensor:
-    """The array as a tensor that shares its memory, or as a copy if the array is read-only.
+    """Return the array as a tensor that shares its memory, or as a copy if the array is read-only.
 
     A tensor is returned unchanged.
     """
@@ -77,19 +77,19 @@ with warnings.catch_warnings():
     torch.sparse_csr_tensor([0], torch.zeros(0, dtype=torch.int64), torch.zeros(0), size=(0, 1))
 
 
-# A mapping whose values are read at first access and then cached.
+# A mapping whose values are read on first access and then cached.
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
 class MissingEntryError(SnapdbError, KeyError):
-    """A batch has no entry for a key. The message contains the reason and the existing keys."""
+    """A batch has no entry for a key. The message contains the reason and the available keys."""
 
     code = "missing"
 
 
 class Held(dict[_K, _V]):
-    """A dict whose error for a missing key lists the existing keys.
+    """A dict whose error for a missing key lists the available keys.
 
     >>> Held(seven=7)["eight"]
     Traceback (most recent call last):
@@ -102,7 +102,7 @@ class Held(dict[_K, _V]):
 
 
 class Lazy(Mapping[_K, _V], Generic[_K, _V]):
-    """A mapping whose values are read at first access. Two threads may both read a value, but they get the same object.
+    """A mapping whose values are read on first access. If two threads read a value, both get the same object.
 
     >>> numbers = Lazy({"seven": lambda: 7}, "only seven is kept here")
     >>> numbers["seven"], "eight" in numbers
@@ -110,14 +110,14 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
     """
 
     def __init__(self, readers: Mapping[_K, Callable[[], _V]], hint: str) -> None:
-        """`hint` is the reason why a key may be missing, and the remedy."""
+        """`hint` is the reason why a key can be missing, and the remedy."""
         self._readers = dict(readers)
         self._kept: dict[_K, _V] = {}
         self._hint = hint
 
     @staticmethod
     def of(values: Mapping[_K, _V], hint: str) -> Lazy[_K, _V]:
-        """A mapping of known values."""
+        """Return a mapping of known values."""
         return Lazy({key: _Value(value) for key, value in values.items()}, hint)
 
     def __getitem__(self, key: _K) -> _V:
@@ -144,21 +144,21 @@ class Lazy(Mapping[_K, _V], Generic[_K, _V]):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as values, because another machine may not have the files.
 
-        A value that cannot be read stays an error.
+        A value that cannot be read remains an error.
         """
         return Lazy, ({key: _read(self, key) for key in self}, self._hint)
 
     def known(self, key: _K) -> _V | None:
-        """The value of a key if it was read before, else None. Reads nothing."""
+        """Return the value of a key if it has already been read, otherwise None. Reads nothing."""
         return self._kept.get(key)
 
     def changed(self, change: Callable[[_V], _V]) -> Lazy[_K, _V]:
-        """The same mapping with `change` applied to each value when it is read."""
+        """Return the same mapping with `change` applied to each value when it is read."""
         return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)
 
 
 def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
-    """A reader that returns the value, or raises the error with which it could not be read."""
+    """Return a reader that returns the value or raises the error that occurred when it was read."""
     try:
         return _Value(values[key])
     except CorruptError as error:
@@ -166,7 +166,7 @@ def _read(values: Lazy[_K, _V], key: _K) -> Callable[[], _V]:
 
 
 class _Unread(Generic[_V]):
-    """Raises the error with which a value could not be read. A pickled batch may contain values that are never used."""
+    """Raises the error that occurred when a value was read. A pickled batch can contain values that are never used."""
 
     def __init__(self, error: CorruptError) -> None:
         self.error = error
@@ -196,5 +196,5 @@ class _Value(Generic[_V]):
 
 
 def _plain(key: object) -> str:
-    """A key as the user would write it."""
+    """Return a key as the user would write it."""
     return repr(tuple(key)) if isinstance(key, tuple) else repr(key)

@@ -1,4 +1,4 @@
-"""A stream with a meter: seconds of building and sampling, and the pages of the topology that a batch reads."""
+"""A metered stream: build and sampling times, and the topology pages that a batch reads."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from snapdb.sampling.walks import Walk
 from snapdb.types import EdgeType, SampleSpec
 
 _REPEATS = 5
-"""Repetitions of a measurement. The shortest counts because interference only makes a measurement longer."""
+"""The number of repetitions of a measurement. The shortest is used, because interference only lengthens it."""
 _RECENT = 4
-"""Batches that are sampled again to compare samplers. A single batch would fit into the processor's caches."""
+"""The number of batches that are resampled to compare samplers. A single batch would fit in the processor's caches."""
 _ENOUGH = 0.25
-"""Seconds after which they are not sampled again."""
+"""Seconds after which batches are not resampled."""
 
 
 class Recent(NamedTuple):
-    """The seeds of the last few batches, sampled with the number and rounds of the last one."""
+    """The last few batches' seeds, sampled with the number and rounds of the last batch."""
 
     number: int
     """The global number of the last batch."""
     rounds: Rounds | None
-    """The rounds of its rows, or None."""
+    """The rounds of the last batch's rows, or None."""
     nodes: tuple[Mapping[str, Ints], ...]
     """For each batch, vertex type → [nodes] dense ids."""
 
 
 class _WorkMeter:
-    """Seconds of building and sampling, summed over threads, and the inputs of the last few batches."""
+    """Build and sampling times in seconds, summed over threads, and the inputs of the last few batches."""
 
     def __init__(self, *, on_gpu: bool = False) -> None:
         self._guard, self._on_gpu = threading.Lock(), on_gpu
@@ -70,7 +70,7 @@ class _WorkMeter:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Measure the time in which a batch, or the rest of one, is built."""
+        """Measure the time to build a batch, or the remainder of one."""
         started, busy = time.perf_counter(), time.thread_time()
         yield
         # Wall time minus processor time is waiting time: for a disk, a lock or other processes.
@@ -82,7 +82,7 @@ class _WorkMeter:
 
     @contextmanager
     def sampling(self, entry: SamplerInput, number: int, rounds: Rounds | None) -> Iterator[None]:
-        """Measure the time in which the subgraph of a batch is sampled."""
+        """Measure the time to sample a batch's subgraph."""
         self.inputs.append((entry, number, rounds))
         started = time.perf_counter()
         yield
@@ -93,7 +93,7 @@ class _WorkMeter:
             self.sampled += 1
 
     def wait(self) -> None:
-        """Wait for the GPU. Otherwise only the launches of its kernels would be timed."""
+        """Wait for the GPU. Otherwise, only its kernel launches would be timed."""
         if self._on_gpu:
             torch.cuda.synchronize()
 
@@ -104,7 +104,7 @@ class MeteredStream(BatchStream):
     def __init__(self, source: StreamSource, options: StreamOptions) -> None:
         self.meter = _WorkMeter(on_gpu=(source.spec.device or "").startswith("cuda"))
         super().__init__(source, options, self.meter)
-        # A copy without the cache, so that measurements do not count as its hits and misses.
+        # A copy without the cache, so that measurements do not count as cache hits and misses.
         self._plain = copy.copy(self.sampler)
         self._repeats = 1
         self.start()
@@ -115,10 +115,10 @@ class MeteredStream(BatchStream):
         self._from_disk = _read_from_disk()
 
     def steps(self, patience: float) -> dict[tuple[EdgeType, int], float]:
-        """(key of a batch, hop) → seconds to draw the edges of the last sampled batch.
+        """Return the seconds to draw the last sampled batch's edges, by (key in the batch, hop).
 
         Batches are pure, so the cost of a step is the difference between sampling up to it and sampling up to the
-        previous step. Empty if the measurement would exceed `patience` seconds.
+        previous step. The result is empty if the measurement would exceed `patience` seconds.
         """
         if not self.meter.inputs:
             return {}
@@ -137,7 +137,7 @@ class MeteredStream(BatchStream):
         return seconds
 
     def recent(self) -> Recent | None:
-        """The last few batches that were sampled, or None if there were none."""
+        """Return the last few batches that were sampled, or None if there were none."""
         if not self.meter.inputs:
             return None
         (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
@@ -145,18 +145,18 @@ class MeteredStream(BatchStream):
         return Recent(number, rounds, tuple(subgraph.nodes for subgraph in again))
 
     def pages(self, cache: CacheReader | None) -> float:
-        """The mean bytes of whole neighbour pages that one of the `recent` batches reads despite a cache. numba only.
+        """Return the mean bytes of whole neighbour pages that one of the `recent` batches reads despite a cache.
 
-        It applies to a topology that is not in memory.
+        It supports only numba, and applies to a topology that is not in memory.
         """
         beside = copy.copy(self._plain)
-        beside.cache = cache  # a lookup that counts neither hits nor misses
+        beside.cache = cache  # a lookup that does not count hits or misses
         (_, number, rounds), scratch = self.meter.inputs[-1], self._plain.scratch()
         again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self.meter.inputs)
         return sum(_pages_read(beside, subgraph, number, rounds) for subgraph in again) / len(self.meter.inputs)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
-        """Seconds to sample one of the `recent` batches in memory, for another statement or with a cache."""
+        """Return the seconds to sample one of the `recent` batches in memory, for another statement or with a cache."""
         other = copy.copy(self._plain)
         other.spec, other.cache = spec or other.spec, cache
         scratch, spent = other.scratch(), list[float]()
@@ -166,13 +166,13 @@ class MeteredStream(BatchStream):
         return min(spent)
 
     def waited(self) -> float:
-        """The mean seconds that sampling a batch since `start` waited for a disk, or 0 if nothing was read from one."""
+        """Return the mean seconds per batch that sampling waited for a disk since `start`, or 0 without disk reads."""
         if not self.meter.sampled or _read_from_disk() == self._from_disk:
             return 0.0
         return max(0.0, self.meter.sample_seconds / self.meter.sampled - self.seconds())
 
     def _each(self, sampler: NeighborSampler, scratch: Scratch) -> float:
-        """The mean seconds per batch, over the last few batches."""
+        """Return the mean seconds per batch, over the last few batches."""
         started = time.perf_counter()
         _, number, rounds = self.meter.inputs[-1]
         for entry, _, _ in self.meter.inputs:
@@ -181,13 +181,13 @@ class MeteredStream(BatchStream):
         return (time.perf_counter() - started) / len(self.meter.inputs)
 
     def _seconds(self, hop: int, places: int, scratch: Scratch) -> float:
-        """Seconds to sample the last batch up to a hop, and of that hop over the first `places` relations."""
+        """Return the seconds to sample the last batch up to a hop, and that hop over the first `places` relations."""
         short = copy.copy(self._plain)
         short.walks = tuple(_short(walk, hop + (i < places)) for i, walk in enumerate(self._plain.walks))
         return min(self._timed(short, scratch) for _ in range(self._repeats))
 
     def _timed(self, sampler: NeighborSampler, scratch: Scratch) -> float:
-        """Seconds to sample the last batch once."""
+        """Return the seconds to sample the last batch once."""
         started = time.perf_counter()
         entry, number, rounds = self.meter.inputs[-1]
         sampler.sample(entry, number, scratch, rounds)
@@ -196,7 +196,7 @@ class MeteredStream(BatchStream):
 
 
 def _short(walk: Any, hops: int) -> Any:
-    """The same walk, without draws from hop `hops` on."""
+    """Return the same walk without draws from hop `hops` on."""
     if hasattr(walk, "walk"):  # a torch walk wraps a numba walk
         return replace(walk, walk=_short(walk.walk, hops))
     counts = tuple(count if hop < hops else 0 for hop, count in enumerate(walk.fanout.counts))
@@ -204,7 +204,7 @@ def _short(walk: Any, hops: int) -> Any:
 
 
 def _read_from_disk() -> int:
-    """The bytes that this process has read from disks, or 0 if the system does not report them."""
+    """Return the bytes that this process has read from disks, or 0 if the system does not report them."""
     with suppress(OSError):
         for line in Path("/proc/self/io").read_text().splitlines():
             if line.startswith("read_bytes:"):
@@ -213,19 +213,19 @@ def _read_from_disk() -> int:
 
 
 _AT_ONCE = 1 << 16
-"""Edges that are looked up in their records at once. Each needs as much memory as a record."""
+"""The number of edges that are looked up in their records at once. Each edge needs as much memory as a record."""
 
 
 def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
-    """The bytes of topology pages that a batch reads, without the rows that the sampler's cache has.
+    """Return the bytes of topology pages that a batch reads, without the rows in the sampler's cache.
 
-    The operating system counts the same for a file that is read page by page and is not in memory.
+    The operating system counts the same number for a file that is read page by page and is not in memory.
 
     Args:
         sampler: The sampler, with its cache.
         subgraph: The sampled subgraph of batch number `batch`.
         batch: The global batch number.
-        rounds: The rounds of its rows, under SCOPE VISITED.
+        rounds: The rounds of the batch's rows under SCOPE VISITED.
     """
     total = 0
     for walk in sampler.backend.host_walks:
@@ -239,7 +239,7 @@ def _pages_read(sampler: NeighborSampler, subgraph: Subgraph, batch: int, rounds
 def _missed(
     sampler: NeighborSampler, walk: Walk, subgraph: Subgraph, batch: int, rounds: Rounds | None
 ) -> Iterator[Int64s]:
-    """Positions of the edges that no cached row contains, hop by hop."""
+    """Yield the positions of the edges that no cached row contains, hop by hop."""
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
     copies = None if cache is None else cache.copies(relation)
     for hop, blocks in enumerate(subgraph.hops):
@@ -260,9 +260,9 @@ def _missed(
 
 
 def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
-    """[edges] whether each edge of a block is in the record with its number.
+    """Return an [edges] mask of a block's edges that are in the record with their number.
 
-    The number -1 means that it has no record.
+    The number -1 means that an edge has no record.
     """
     recorded = np.zeros(numbers.size, np.bool_)
     for low in range(0, numbers.size, _AT_ONCE):
@@ -274,5 +274,5 @@ def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> 
 
 
 def _pages(array: Array, places: Int64s) -> int:
-    """The number of memory pages that contain these items."""
+    """Return the number of memory pages that contain these items."""
     return int(np.unique((array.ctypes.data + places * array.itemsize) // mmap.PAGESIZE).size)

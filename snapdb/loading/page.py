@@ -1,4 +1,4 @@
-"""The HTML of a batch for notebooks: seeds, shapes and dtypes of tensors, hops and lineage. It reads no data."""
+"""A batch as HTML for notebooks: seeds, tensor shapes and dtypes, hops and lineage. It reads no data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Row = tuple[str, str, str, str, str, str]
 
 
 def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
-    """The batch as HTML. `optional` names the fields that are a tensor or None."""
+    """Return the batch as HTML. `optional` names the fields that are a tensor or None."""
     rows = [*_seeds(batch, optional), *_nodes(batch), *_edges(batch)]
     lineage = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in batch.lineage.items()]
     folded = html_table((Head("name"), Head("value")), lineage)
@@ -36,7 +36,7 @@ def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
 
 
 def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
-    """Rows for the seed tensors."""
+    """Yield rows for the seed tensors."""
     yield _row("seeds", "input_id", batch.input_id)
     for name in optional:
         if (tensor := getattr(batch, name)) is not None:
@@ -46,7 +46,7 @@ def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
 
 
 def _nodes(batch: Batch) -> Iterator[_Row]:
-    """Rows for the tensors of each node type."""
+    """Yield rows for the tensors of each node type."""
     for type_, ids in batch.n_id.items():
         yield _row(type_, "n_id", ids, batch.num_sampled_nodes[type_])
         if type_ in batch.batch:
@@ -56,7 +56,7 @@ def _nodes(batch: Batch) -> Iterator[_Row]:
 
 
 def _edges(batch: Batch) -> Iterator[_Row]:
-    """Rows for the tensors of each edge type."""
+    """Yield rows for the tensors of each edge type."""
     for type_, index in batch.edge_index.items():
         of = " ".join(type_)
         yield _row(of, "edge_index", index, batch.num_sampled_edges[type_])
@@ -69,12 +69,12 @@ def _edges(batch: Batch) -> Iterator[_Row]:
 
 
 def _kept(values: Mapping[_K, Tensor], key: _K) -> Tensor | None:
-    """A tensor that was already read, or None if it would have to be read."""
+    """Return a tensor that has already been read, or None if it would have to be read."""
     return values.known(key) if isinstance(values, Lazy) else values[key]
 
 
 def _row(of: str, name: str, tensor: Tensor | None, hops: list[int] | None = None) -> _Row:
-    """One row of the table."""
+    """Return a row of the table."""
     counts = "" if hops is None else " + ".join(map(str, hops))
     if tensor is None:
         return of, name, _LATER, "", "", counts

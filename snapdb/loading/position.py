@@ -1,4 +1,4 @@
-"""Positions of a stream's consumer, which are saved and resumed, and the lineage that identifies a batch."""
+"""The positions of a stream's consumer, which are saved and resumed, and the lineage that identifies a batch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from snapdb.types.sampling import ZeroWeight
 def stream_lineage(
     view: GraphView, spec: SampleSpec, seeds: str, rules: Mapping[str, Any], epoch: int, zeros: ZeroWeight | None = None
 ) -> dict[str, Any]:
-    """The lineage of the batches of one epoch, as plain values for JSON.
+    """Return the lineage of an epoch's batches as plain JSON values.
 
     Args:
         view: The snapshot.
         spec: The bound statement.
         seeds: The digest of the seed set.
-        rules: The rules that `audit` checks batches against.
-        epoch: The number of the epoch.
+        rules: The rules against which `audit` checks batches.
+        epoch: The epoch number.
         zeros: The sampler's `zero_weight`.
     """
     return {
@@ -37,8 +37,7 @@ def stream_lineage(
         "rng": RNG_SCHEME,
         "seed": spec.seed,
         "generation": spec.generation,
-        # Entries that were introduced later are left out if they have the old default, so that lineages compare across
-        # releases.
+        # Newer entries are omitted if they have the old default, so that lineages are comparable across releases.
         **({} if zeros is None else {"zero_weight": zeros}),
         **({} if spec.ids == "int64" else {"ids": spec.ids}),
         "epoch": epoch,
@@ -48,23 +47,23 @@ def stream_lineage(
 
 
 _LATER = {"refresh": None, "generation": 0, "zero_weight": None}
-"""The values of fields that the states of older releases do not have."""
+"""The values of fields that are missing from the states of older releases."""
 _PINNED = ("snapshot", "graph", "version", "window", "definition")
 """The entries of a view's lineage that identify its snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of a consumer: the epoch, and how many of its batches were taken."""
+    """A consumer's position: the epoch, and the number of its batches that were taken."""
 
     epoch: int = 0
-    """The number of the epoch."""
+    """The epoch number."""
     start: int = 0
-    """The number of batches that all ranks consumed before the rest was divided among them."""
+    """The number of batches that all ranks consumed before the remaining batches were divided among them."""
     taken: int = 0
     """The number of batches of its share that the consumer has taken since then."""
     begun: bool = False
-    """Whether an iteration took them. If so, the next iteration yields the next epoch."""
+    """Whether an iteration took these batches. If so, the next iteration yields the next epoch."""
     ended: bool = False
     """Whether that iteration has ended."""
 
@@ -74,28 +73,28 @@ class Position:
         return not self.start and not self.taken
 
     def following(self) -> Position:
-        """The position at which the next iteration begins."""
+        """Return the position at which the next iteration begins."""
         return Position(self.epoch + 1) if self.begun else self
 
     def saved(self, share: Share, worker: Mapping[str, int] | None) -> dict[str, Any]:
-        """The position as plain values for JSON.
+        """Return the position as plain JSON values.
 
         Args:
             share: The rank's share of the epoch.
-            worker: The DataLoader worker that is the consumer. Its position does not determine those of the other
+            worker: The DataLoader worker that is the consumer. Its position does not determine the positions of other
                 workers.
         """
         consumed = share.consumed(self.taken) if worker is None else self.start
-        # The end of an epoch is saved as the start of the next one, so that resuming never yields an empty epoch.
+        # The end of an epoch is saved as the start of the next epoch, so that resuming never yields an empty epoch.
         over = self.ended or (worker is None and 0 < consumed == share.stop)
         place = {"epoch": self.epoch + 1, "consumed": 0} if over else {"epoch": self.epoch, "consumed": consumed}
         return place if worker is None else {**place, "worker": {**worker, "taken": 0 if over else self.taken}}
 
 
 def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight | None) -> dict[str, Any]:
-    """Everything that two streams must share to yield the same batches, as plain values for JSON.
+    """Return everything that must be equal in two streams for them to yield the same batches, as plain JSON values.
 
-    `zeros` is the `zero_weight` of their samplers, which also depends on the snapshot's weights.
+    `zeros` is their samplers' `zero_weight`, which also depends on the snapshot's weights.
     """
     drawing = {name: value for name, value in asdict(spec.drawing).items() if name != "zero_weight"}
     values = {
@@ -117,13 +116,13 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight 
         "generation": 0 if spec.refresh is None else spec.generation,
         "zero_weight": zeros,
     }
-    # A round trip through JSON turns tuples into lists, so that a new identity equals a saved one.
+    # A round trip through JSON converts tuples to lists, so that a new identity equals a saved one.
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
 
 def _plain(refresh: Refresh) -> dict[str, Any]:
-    """A refresh policy as plain values for JSON, with fractions as text."""
+    """Return a refresh policy as plain JSON values, with fractions as text."""
     values = asdict(refresh).items()
     return {name: str(value) if isinstance(value, Fraction) else value for name, value in values}
 
@@ -134,7 +133,7 @@ def loaded(
     batches_in: Callable[[int], int],
     worker: Mapping[str, int] | None,
 ) -> Position:
-    """The position in a saved state, for a stream with this identity.
+    """Return the position in a saved state, for a stream with this identity.
 
     Raises:
         InputError: The state belongs to another stream or another DataLoader worker, or is not a state.
@@ -150,7 +149,7 @@ def loaded(
                 f"this state is of another stream: its {name} is {said[name]!r}, but here {here!r}; "
                 f"open the stream with the same arguments, or start again{_going_on(name, said, here)}"
             )
-    # States of older releases have `world_size`: there each rank counted its own batches.
+    # States of older releases have `world_size`, because each rank counted its own batches.
     epoch, consumed, ranks = state.get("epoch"), state.get("consumed"), state.get("world_size", 1)
     if not (_epoch(epoch) and _count(consumed) and _count(ranks)):
         raise _refused(f"this state is damaged: epoch {epoch!r}, {consumed!r} batches consumed")
@@ -161,7 +160,7 @@ def loaded(
 
 
 def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
-    """The remedy if the snapshot was published again, or if edges of weight 0 are no longer drawn."""
+    """Return the remedy if the snapshot was published again, or if edges of weight 0 are no longer drawn."""
     then = said[name]
     if name == "zero_weight" and then is None:
         return (
@@ -181,7 +180,7 @@ def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
 
 
 def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
-    """The number of batches that a DataLoader worker took of its share, from a state of the same worker."""
+    """Return the number of batches that a DataLoader worker took from its share, according to its own saved state."""
     if of is None:
         return 0
     if not isinstance(of, Mapping) or not _count(of.get("taken")):
@@ -196,7 +195,7 @@ def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
 
 
 def _named(worker: Mapping[str, Any] | None) -> str:
-    """The description of a DataLoader worker in messages."""
+    """Return a description of a DataLoader worker for messages."""
     if worker is None:
         return "no DataLoader worker"
     names = ("id", "num_workers", "rank", "world_size")
@@ -207,7 +206,7 @@ def checked_epoch(epoch: int) -> int:
     """Return the epoch if it is valid.
 
     Raises:
-        ValueError: It is not the number of an epoch.
+        ValueError: It is not a valid epoch number.
     """
     if not _epoch(epoch):
         raise ValueError(f"an epoch must be an integer from 0 to 2^31 - 1, found {epoch!r}")
@@ -215,7 +214,7 @@ def checked_epoch(epoch: int) -> int:
 
 
 def checked_count(consumed: int, share: Share) -> int:
-    """Return the number of batches that a loop took of its rank's share, if it is valid.
+    """Return the number of batches that a loop took from its rank's share, if it is valid.
 
     Raises:
         ValueError: It is not a number, or the share has fewer batches.
@@ -229,12 +228,12 @@ def checked_count(consumed: int, share: Share) -> int:
 
 
 def _epoch(value: Any) -> TypeGuard[int]:
-    """Whether a value is the number of an epoch."""
+    """Return whether a value is a valid epoch number."""
     return _count(value) and value < 2**31
 
 
 def _count(value: Any) -> TypeGuard[int]:
-    """Whether a value is a non-negative integer."""
+    """Return whether a value is a non-negative integer."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

@@ -1,4 +1,4 @@
-"""The source of a stream, its options, and the division of an epoch's batches among ranks."""
+"""A stream's source, its options, and the division of an epoch's batches among ranks."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Sharing:
     """
 
     rank: int = 0
-    """The index of this process among the ranks, from 0."""
+    """The index of this process among the ranks, starting at 0."""
     world_size: int = 1
     """The number of ranks."""
     drop_last: bool = False
-    """Whether to leave out a last batch of fewer seeds than BATCH, and the batches that not every rank would get."""
+    """Whether to omit a last batch with fewer seeds than BATCH, and the batches that not every rank would get."""
     pad: bool = False
     """Whether to repeat the epoch's first batches for ranks that would have one fewer."""
 
@@ -54,7 +54,7 @@ class Sharing:
             raise ValueError("drop_last and pad exclude each other; pass one of them")
 
     def words(self, batches: int) -> str:
-        """A description of this rank's share of an epoch with this number of batches.
+        """Return a description of this rank's share of an epoch that has the given number of batches.
 
         >>> Sharing(2, 3).words(8)
         'rank 2 of 3, which have 2 or 3'
@@ -64,16 +64,16 @@ class Sharing:
         return f"rank {self.rank} of {self.world_size}" + (f", which have {few} or {few + 1}" if uneven else "")
 
     def share(self, batches: int, full: int, start: int = 0) -> Share:
-        """This rank's share of an epoch.
+        """Return this rank's share of an epoch.
 
         Args:
-            batches: The number of batches of the epoch, over all ranks.
+            batches: The number of batches in the epoch, over all ranks.
             full: The number of batches that have BATCH seeds.
-            start: The number of batches that were consumed before, over all ranks.
+            start: The number of batches consumed before, over all ranks.
         """
         stop = batches
         if self.drop_last:
-            # Every rank gets the same number of full batches because DDP deadlocks if one rank has one more.
+            # Every rank gets the same number of full batches, because DDP deadlocks if one rank has one more.
             stop = start + max(0, full - start) // self.world_size * self.world_size
         elif self.pad:
             stop = start - (start - batches) // self.world_size * self.world_size
@@ -100,7 +100,7 @@ class Share:
 
 
 Progress = Callable[[str, float | None], None]
-"""Called with a description of the work and the share of it that is done, or None if the share is unknown."""
+"""Called with a description of the work and the share of completed work, or None if the share is unknown."""
 
 _ALL_BATCHES = Sharing()
 _NUMBERS = ("threads", "prefetch", "memory", "max_threads")
@@ -112,25 +112,27 @@ class StreamOptions:
     """How a stream builds and delivers its batches. No option except `ids` changes a batch."""
 
     threads: int | None = None
-    """Threads that build batches. None means one per core, or two if a GPU samples. 0 means the iterating thread."""
+    """The number of threads that build batches. None means one per core, or two if a GPU samples. 0 means the
+    iterating thread."""
     prefetch: int | None = None
-    """Batches that may be complete or in progress at once. None means one more than the number of threads."""
+    """The number of batches that may be complete or in progress at once. None means one more than the number of
+    threads."""
     memory: int | None = None
-    """Bytes for scratch memory and for batches, complete or in progress. None means no limit besides threads and
-    prefetch."""
+    """The number of bytes for scratch memory and for batches, complete or in progress. None means no limit other than
+    those from `threads` and `prefetch`."""
     max_threads: int | None = None
     """The maximum number of threads if `threads` is None. None means the number of cores."""
     ids: IdType | None = None
-    """Dtype of node ids in batches. None means that of the statement, else int64. The only option that changes a
-    batch."""
+    """The dtype of node ids in batches. None means the statement's IDS, otherwise int64. This is the only option that
+    changes a batch."""
     device: str | None = None
-    """Device of the batches' tensors. None means the device of the statement's ON clause, else the CPU."""
+    """The device of the batches' tensors. None means the device in the statement's ON clause, otherwise the CPU."""
     zero_copy: bool = False
     """Whether the GPU reads features that exceed its memory from page-locked host memory."""
     transform: Callable[[Batch], object] | None = None
-    """A pure function of a batch. The stream yields its results. If it is None, the stream yields batches."""
+    """A pure function of a batch. The stream yields its results, or the batches themselves if it is None."""
     progress: Progress | None = None
-    """Called with the progress of long work that precedes a batch. None means that nothing is reported."""
+    """Called with the progress of long-running work before a batch. None means that nothing is reported."""
     sharing: Sharing = _ALL_BATCHES
     """The rank of this process and how ranks share the batches."""
     follow: bool = False
@@ -161,48 +163,48 @@ class StreamOptions:
             )
 
     def of(self, source: StreamSource) -> StreamOptions:
-        """These options, with the threads of the hints and the memory of the statement in place of None."""
+        """Return these options, with None replaced with the hints' threads and the statement's memory limit."""
         threads = source.hints.threads if self.threads is None else self.threads
         memory = source.spec.memory if self.memory is None else self.memory
         return replace(self, threads=threads, memory=memory, ids=self.ids or source.spec.ids)
 
     def threads_of(self, processes: int, *, on_gpu: bool = False) -> int:
-        """The number of threads of each of `processes` processes on this machine."""
+        """Return the number of threads in each of `processes` processes on this machine."""
         if self.threads is not None:
             return self.threads
         most = cores() if self.max_threads is None else self.max_threads
-        # Threads only launch the kernels of a GPU, one at a time, so two threads keep it busy.
+        # Threads only launch GPU kernels, one at a time, so two threads keep the GPU busy.
         return min(2, most) if on_gpu else max(1, most // processes)
 
     def ahead(self, threads: int) -> int:
-        """The number of batches that may be complete or in progress at once."""
+        """Return the number of batches that may be complete or in progress at once."""
         return threads + 1 if self.prefetch is None else self.prefetch
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class StreamSource(NamedTuple):
-    """An open snapshot with a seed set. Its files are kept until the lease is released."""
+    """An open snapshot with a seed set. Its files are protected until the lease is released."""
 
     view: GraphView
     seeds: Seeds
     """The seed set, in canonical order."""
     spec: SampleSpec
-    """The bound statement, in which EVERY AUTO is replaced by a number of batches, in its text too."""
+    """The bound statement. EVERY AUTO is replaced with a number of batches, also in its text."""
     hints: ExecutionHints = ExecutionHints()
     cache: CacheSource | None = None
-    """The caches of the sampler, or None if the statement names no sampler or the sampler has none."""
+    """The sampler's caches, or None if the statement does not name a sampler or the sampler has no cache."""
     lease: Lease | None = None
-    """Keeps the files of the view. None if the view does not belong to a database."""
+    """Protects the view's files from removal. None if the view does not belong to a database."""
     published: Published | None = None
     """The publication that the view shows. None if the view does not belong to a database."""
     refresh: Callable[[], StreamSource | None] | None = None
-    """Opens the newest publication, or returns None if there is no newer one, which is cheap to determine."""
+    """Opens the newest publication, or returns None if there is no newer one. The check is cheap."""
     located: Callable[[], AbstractContextManager[None]] = nullcontext
-    """A context manager that adds to errors their position in the statement."""
+    """A context manager that adds the position in the statement to errors."""
 
     def release(self) -> None:
         """Release the lease. A second call has no effect."""

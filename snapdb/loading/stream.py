@@ -36,17 +36,17 @@ _DEFAULTS = StreamOptions()
 
 @document_attributes
 class BatchStream(IterableDataset[Given]):
-    """The mini-batches of one seed set, epoch after epoch, as `db.stream` returns them.
+    """The mini-batches of one seed set, epoch after epoch, as returned by `db.stream`.
 
-    It is a torch IterableDataset: iterate over it, or pass it to a DataLoader with `batch_size=None`. Threads of the
-    stream sample and fetch batches ahead of the loop. The order of the batches does not depend on threads, workers or
+    It is a torch IterableDataset: iterate over it, or pass it to a DataLoader with `batch_size=None`. The stream's
+    threads sample and fetch batches ahead of the loop. The order of the batches does not depend on threads, workers or
     devices.
 
     An iteration yields one epoch. The next iteration yields the next epoch, even if the previous one was not read to
-    its end. `set_epoch` selects another epoch. Ranks and DataLoader workers share an epoch: together they yield each
-    batch once. The number of batches per rank may differ by one unless `drop_last` or `pad` is set. DataLoader workers
-    are forked for each epoch and do not advance the stream of the main process: call `set_epoch` before each epoch, or
-    keep the workers with `persistent_workers=True`.
+    the end. `set_epoch` selects another epoch. Ranks and DataLoader workers share an epoch: together, they yield each
+    batch once. The number of batches per rank can differ by one unless `drop_last` or `pad` is set. DataLoader workers
+    are forked for each epoch and do not advance the main process's stream: call `set_epoch` before each epoch, or keep
+    the workers with `persistent_workers=True`.
 
     All batches of an epoch come from one publication of the snapshot. Between epochs, `renew` or `follow` switches to
     the newest one.
@@ -75,10 +75,10 @@ class BatchStream(IterableDataset[Given]):
         """Open a stream at the start of epoch 0. Call `db.stream` instead of this constructor.
 
         Args:
-            source: An open snapshot with a seed set. The stream releases it when it is closed or switches to another
-                one. If the constructor raises an error, the caller must release it.
+            source: An open snapshot with a seed set. The stream releases it when the stream is closed or switches to
+                another source. If the constructor raises an error, the caller must release it.
             options: How batches are built and delivered.
-            meter: Measures the work of building batches.
+            meter: Measures the work to build batches.
 
         Raises:
             InputError: The device is not available, or there is not enough memory.
@@ -89,7 +89,7 @@ class BatchStream(IterableDataset[Given]):
         self._options, self._meter = options, meter
         self._workers = OrderedWorkers(source, options, meter)
         self._retired: list[OrderedWorkers] = []
-        """Workers of earlier publications that iterations still read."""
+        """The workers for earlier publications that iterations still read."""
         self._process = os.getpid()
         self._position = Position()
         self._closed = False
@@ -111,12 +111,12 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def options(self) -> StreamOptions:
-        """The options in effect: the arguments of `db.stream`, completed by clauses of the statement."""
+        """The options in effect: the arguments of `db.stream`, completed by the statement's clauses."""
         return self._workers.options
 
     @property
     def published(self) -> Published | None:
-        """The publication of the snapshot that the stream reads. None if the snapshot does not belong to a database."""
+        """The snapshot publication that the stream reads, or None if the snapshot does not belong to a database."""
         return self._workers.source.published
 
     @property
@@ -136,32 +136,32 @@ class BatchStream(IterableDataset[Given]):
 
     @property
     def batches(self) -> int:
-        """The number of batches of the current epoch, over all ranks."""
+        """The number of batches in the current epoch, over all ranks."""
         return self._workers.epochs.batches(self._position.epoch)
 
     @property
     def lineage(self) -> dict[str, Any]:
-        """The lineage of the current epoch as plain values for JSON. `snapdb.replay` builds its batches again."""
+        """The lineage of the current epoch as plain JSON values. `snapdb.replay` rebuilds its batches."""
         return self._lineage(self._position.epoch)
 
     def __len__(self) -> int:
-        """Return the number of batches of the current epoch for this rank.
+        """Return the number of batches in the current epoch for this rank.
 
-        Other ranks may have one more, and other epochs of a SUBSET may have a different number.
+        Other ranks can have one more, and other epochs of a SUBSET can have a different number.
         """
         return self.length()
 
     def length(self, epoch: int | None = None) -> int:
-        """Return the number of batches of an epoch for this rank.
+        """Return the number of batches in an epoch for this rank.
 
         Args:
-            epoch: The number of the epoch, from 0. Defaults to the current one.
+            epoch: The epoch number, starting at 0. Defaults to the current epoch.
         """
         epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
         return len(self._workers.epochs.share(epoch).places)
 
     def __getitem__(self, index: int) -> Given:
-        """Return a batch of the current epoch by its index among those of this rank, from 0.
+        """Return a batch of the current epoch by its index among this rank's batches, starting at 0.
 
         Raises:
             InputError: The sampler has SCOPE VISITED, under which a batch depends on earlier batches.
@@ -171,7 +171,7 @@ class BatchStream(IterableDataset[Given]):
         return self.replayed(self._position.epoch, index)
 
     def replayed(self, epoch: int, index: int) -> Given:
-        """Return a batch of an epoch by its index among those of this rank, from 0.
+        """Return a batch of an epoch by its index among this rank's batches, starting at 0.
 
         Under SCOPE VISITED, all earlier batches are sampled first.
         """
@@ -181,10 +181,10 @@ class BatchStream(IterableDataset[Given]):
         return given
 
     def map_style(self, epoch: int | None = None) -> "MapStyle[Given]":
-        """Return the batches of an epoch as a map-style torch Dataset, for samplers and shuffling DataLoaders.
+        """Return an epoch's batches as a map-style torch Dataset, for samplers and shuffling DataLoaders.
 
         Args:
-            epoch: The number of the epoch, from 0. Defaults to the current one.
+            epoch: The epoch number, starting at 0. Defaults to the current epoch.
 
         Raises:
             InputError: The sampler has SCOPE VISITED, under which a batch depends on earlier batches.
@@ -196,7 +196,7 @@ class BatchStream(IterableDataset[Given]):
     def __iter__(self) -> Iterator[Given]:
         """Yield the batches of one epoch, or the results of `transform`.
 
-        After `load_state_dict`, yield the rest of one epoch.
+        After `load_state_dict`, yield the remainder of an epoch.
         """
         self._check_open()
         at = self._position.following()
@@ -205,8 +205,8 @@ class BatchStream(IterableDataset[Given]):
         self._position, workers = at, self._workers
         number, processes = place_among_workers()
         share = workers.epochs.share(at.epoch, at.start)
-        # DataLoader workers take batches in turn, as torch's DataLoader yields from its workers in turn, so the order
-        # is that of a single stream.
+        # DataLoader workers take batches in turn, because torch's DataLoader yields from its workers in turn. The order
+        # is therefore that of a single stream.
         places = share.places[number::processes]
         with workers.iterated(), reporting_compilation(self._options.progress):
             results = workers.results(self._lineage(at.epoch), at.epoch, places[at.taken :])
@@ -226,9 +226,9 @@ class BatchStream(IterableDataset[Given]):
         """Switch to the newest publication of the snapshot at the start of the next epoch.
 
         A publication is a refreshed or replaced snapshot, a replaced sampler or a refreshed cache. The seed query runs
-        again. The numbers of epochs continue, and batches are those of a stream that is opened now and set to the same
-        epoch. An iteration in progress keeps its publication, and so does the rest of an epoch after `load_state_dict`.
-        If the snapshot or the sampler was dropped, a RuntimeWarning reports it, and the stream is unchanged.
+        again. Epoch numbers continue, and batches are those of a stream that is opened now and set to the same epoch.
+        An iteration in progress keeps its publication, as does the remainder of an epoch after `load_state_dict`. If
+        the snapshot or the sampler was dropped, a RuntimeWarning reports it, and the stream is unchanged.
 
         Returns:
             Whether there was a newer publication.
@@ -242,7 +242,7 @@ class BatchStream(IterableDataset[Given]):
         refresh = before.source.refresh
         if refresh is None or os.getpid() != self._process:
             raise _cannot_renew()
-        # The rest of an epoch stays on its publication, because all batches of an epoch come from one publication.
+        # The remainder of an epoch keeps its publication, because all batches of an epoch come from one publication.
         source = refresh() if at.starts else None
         if source is None:
             return False
@@ -258,22 +258,22 @@ class BatchStream(IterableDataset[Given]):
         return True
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the current epoch, which the next iteration yields from its start.
+        """Set the current epoch, which the next iteration yields from the start.
 
         Args:
-            epoch: The number of the epoch, from 0.
+            epoch: The epoch number, starting at 0.
         """
         self._position = Position(position.checked_epoch(epoch))
 
     def state_dict(self, *, consumed: int | None = None) -> dict[str, Any]:
-        """Return the position of the training loop as plain values for JSON: batches consumed, not batches built.
+        """Return the training loop's position as plain JSON values. It counts batches consumed, not batches built.
 
-        The position counts the batches of the epoch over all ranks, and assumes that each rank has consumed as many as
-        this one. It can be loaded by a stream with any number of threads, DataLoader workers and ranks. In a DataLoader
-        worker it is the position of that worker only.
+        The position counts the epoch's batches over all ranks, and assumes that each rank has consumed as many as this
+        one. It can be loaded by a stream with any number of threads, DataLoader workers and ranks. In a DataLoader
+        worker, it is the position of only that worker.
 
         Args:
-            consumed: The number of batches that this rank's loop has consumed of the current epoch, or since a state
+            consumed: The number of batches that this rank's loop has consumed in the current epoch, or since a state
                 was loaded. Pass it if DataLoader workers read the stream. Defaults to the number of batches taken from
                 this object.
         """
@@ -285,10 +285,10 @@ class BatchStream(IterableDataset[Given]):
         return {**at.saved(share, worker_of(self.sharing)), **rows, **self._workers.identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume at a saved position: the next iteration yields this rank's share of the rest of that epoch.
+        """Resume at a saved position: the next iteration yields this rank's share of the remainder of that epoch.
 
         Args:
-            state: The result of `state_dict`, from any number of threads, workers and ranks.
+            state: The result of `state_dict`, with any number of threads, workers and ranks.
 
         Raises:
             InputError: The state belongs to another seed set, sampler, snapshot, rng scheme or DataLoader worker.
@@ -310,7 +310,7 @@ class BatchStream(IterableDataset[Given]):
         self._closed = True
         for workers in (self._workers, *self._retired):
             workers.end()
-        # Some free blocks are kept for the next stream, so that its first batches cause no page faults.
+        # Some free blocks are kept for the next stream, so that its first batches do not cause page faults.
         buffers.keep_free(self.threads + 1)
 
     def __enter__(self) -> Self:
@@ -326,12 +326,12 @@ class BatchStream(IterableDataset[Given]):
         return f"BatchStream({share} of {self.spec.batch_size} {kind}, epoch {self._position.epoch}{ranks})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for DataLoader workers that are spawned, without the database and the meter."""
+        """Return the state for spawned DataLoader workers, without the database and the meter."""
         options = replace(self._options, transform=None, progress=None)  # the builder has the transform
         return {**self.__dict__, "_options": options, "_meter": NO_METER, "_retired": []}
 
     def _received(self, at: Position, workers: OrderedWorkers, sent: Any) -> Given:
-        """The batch for the consumer, whose position is then `at`."""
+        """Return the batch for the consumer, which is then at position `at`."""
         given: Given = workers.builder.receive(sent)
         self._check_open()
         self._reach(at, workers)
@@ -339,7 +339,7 @@ class BatchStream(IterableDataset[Given]):
 
     def _reach(self, at: Position, workers: OrderedWorkers) -> None:
         """Move to the position, unless another iteration has overtaken this one."""
-        # Several iterations may run at once: only the one that owns the position advances it.
+        # Several iterations can run at once, but only the one that owns the position advances it.
         if workers is self._workers and at.epoch == self._position.epoch:
             self._position = at
             workers.forget(workers.epochs.taken_last(at))

@@ -1,8 +1,8 @@
 """Rounds of pool rows under REFRESH OTF SCOPE VISITED, which depend on the batches that accessed the rows.
 
-Rounds are frozen for a window of batches, which can be built in parallel and in any order. Once all batches of a window
-are sampled, the rows that they accessed get the number of the next window, and that window opens. The batches of a
-window thus depend only on the rounds at its start.
+Rounds are frozen for a window of batches, which can be built in parallel and in any order. Once all batches in a window
+are sampled, the rows they accessed get the number of the next window, and that window opens. The batches in a window
+therefore depend only on the rounds at its start.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ class _Rows(NamedTuple):
 
     @property
     def name(self) -> tuple[Relation, int]:
-        """The key of the rows in Rounds, which hops may share."""
+        """The key of the rows in Rounds, which several hops can share."""
         return self.relation, self.slot
 
 
 class _Window:
-    """A window: the batches that see the same rounds."""
+    """A window, which consists of the batches that use the same rounds."""
 
     def __init__(self, rounds: Rounds) -> None:
         self.rounds = rounds
         self.next = {rows: values.copy() for rows, values in rounds.items()}
-        """The rounds after the window, as far as its batches are sampled."""
+        """The rounds after the window, as far as its batches have been sampled."""
         self.sampled: set[int] = set()
         """The numbers of the sampled batches."""
 
 
 class VisitedRounds:
-    """The windows of a sampler, which open one after another. Threads share them."""
+    """A sampler's windows, which open one after another. Threads share them."""
 
     def __init__(self, spec: SampleSpec, walks: Sequence[RelationWalk], saved: Any = None) -> None:
         """Begin with batch 0, or with a saved window.
@@ -67,7 +67,7 @@ class VisitedRounds:
         number, rounds = _unpacked(saved, {rows.name: rows.nodes for rows in self._rows})
         self._windows = {number: _Window(rounds)}
         self._last = number
-        """The number of the window that opened last."""
+        """The number of the most recently opened window."""
         self._kept: frozenset[int] = frozenset()
         self._failed = False
         self._changed = threading.Condition()
@@ -75,7 +75,7 @@ class VisitedRounds:
     def sampled(self, number: int, sample: Callable[[Rounds], Subgraph]) -> Subgraph:
         """Sample a batch with its rounds, once all batches of earlier windows are sampled.
 
-        Those batches must already be sampled, or be in progress on other threads.
+        Those batches must already be sampled or be in progress on other threads.
         """
         subgraph = sample(self._opened(number // self.every))
         self._record_access(number, subgraph)
@@ -88,9 +88,9 @@ class VisitedRounds:
             self._changed.notify_all()
 
     def missing(self, before: int) -> tuple[int, Iterator[int]]:
-        """The number of earlier batches that are not sampled yet, and an iterator over their numbers.
+        """Return the number of earlier batches that are not sampled yet, and an iterator over their numbers.
 
-        They may be many.
+        There can be many of them.
         """
         self._failed = False
         numbers = range(self._last * self.every, before)
@@ -98,35 +98,35 @@ class VisitedRounds:
         return len(numbers) - done, self.unsampled(numbers)
 
     def unsampled(self, numbers: Iterable[int]) -> Iterator[int]:
-        """The batches among `numbers` that are not sampled yet."""
+        """Return the batches among `numbers` that are not sampled yet."""
         last = self._last
         done = frozenset(self._windows[last].sampled)
         return (number for number in numbers if number // self.every >= last and number not in done)
 
     def opens(self, number: int) -> int:
-        """The first batch of a batch's window. The batch depends on all batches before that one."""
+        """Return the first batch in a batch's window. The batch depends on all batches before that first one."""
         return number - number % self.every
 
     def knows(self, number: int) -> bool:
-        """Whether a batch can be sampled without sampling earlier windows again."""
+        """Return whether a batch can be sampled without sampling earlier windows again."""
         window = number // self.every
         return window in self._windows or window > self._last
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Keep the rounds of these batches, and stop keeping those of the previous call."""
+        """Keep the rounds of these batches instead of those from the previous call."""
         self._kept = frozenset(number // self.every for number in numbers)
 
     def forget(self, before: int) -> None:
-        """Free the rounds of the windows before this batch's, which are no longer read."""
+        """Free the rounds of the windows before this batch's window. They are no longer read."""
         with self._changed:
             gone = {window for window in self._windows if window < min(before // self.every, self._last)}
             for window in gone - self._kept:
                 del self._windows[window]
 
     def saved(self, number: int) -> dict[str, Any] | None:
-        """The rounds of the last known window up to that of this batch, as plain values for JSON.
+        """Return the rounds of the last known window up to this batch's window, as plain JSON values.
 
-        None if that is the first window, in which all rows are in round 0.
+        The result is None for the first window, in which all rows are in round 0.
         """
         with self._changed:
             known = [window for window in self._windows if window <= number // self.every]
@@ -135,7 +135,7 @@ class VisitedRounds:
         return _packed(latest, rounds) if latest else None
 
     def _opened(self, window: int) -> Rounds:
-        """The rounds of a window once it has opened."""
+        """Return the rounds of a window once it has opened."""
         with self._changed:
             while window not in self._windows:
                 if window < self._last:
@@ -156,11 +156,11 @@ class VisitedRounds:
         """Mark the rows of all nodes that a batch expanded. The last batch of a window opens the next window."""
         at = number // self.every
         window = self._windows.get(at)
-        # The window was complete: this batch is sampled again, and its accesses are already recorded.
+        # The window was complete, so this batch is sampled again, and its accesses are already recorded.
         if window is None:
             return
         if at + 1 not in self._windows:
-            # No lock is needed: all threads of the window write the same number, so their order does not matter.
+            # No lock is needed: all threads in the window write the same number, so their order does not matter.
             for rows in self._rows:
                 window.next[rows.name][self._expanded(subgraph, rows)] = at + 1
         with self._changed:
@@ -171,7 +171,7 @@ class VisitedRounds:
                 self._changed.notify_all()
 
     def _expanded(self, subgraph: Subgraph, rows: _Rows) -> Int64s:
-        """The dense ids of the nodes that a batch expanded at a hop."""
+        """Return the dense ids of the nodes that a batch expanded at a hop."""
         met = [0, *accumulate(subgraph.nodes_per_hop[rows.relation.expands])]
         low = 0 if self._blocks else met[rows.hop]
         return _on_host(subgraph.nodes[rows.relation.expands][low : met[rows.hop + 1]])
@@ -199,7 +199,7 @@ def check_any_order(spec: SampleSpec, what: str) -> None:
 
 
 def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
-    """The pool rows of each hop. A hop that takes all edges, or none, has no pool rows."""
+    """Yield the pool rows of each hop. A hop that samples all edges or none has no pool rows."""
     for walk in walks:
         for hop, count in enumerate(walk.fanout.counts):
             if count > 0:
@@ -207,12 +207,12 @@ def _rows(spec: SampleSpec, walks: Sequence[RelationWalk]) -> Iterator[_Rows]:
 
 
 def _on_host(values: Ints) -> Int64s:
-    """The ids in host memory."""
+    """Return the ids in host memory."""
     return values if isinstance(values, np.ndarray) else values.cpu().numpy()
 
 
 def _packed(window: int, rounds: Rounds) -> dict[str, Any]:
-    """The rounds at the start of a window, as JSON-serializable values.
+    """Return the rounds at the start of a window, as JSON-serializable values.
 
     >>> from snapdb.types import EdgeType
     >>> knows = Relation(EdgeType("person", "knows", "person"), "IN")
@@ -226,11 +226,11 @@ def _packed(window: int, rounds: Rounds) -> dict[str, Any]:
 
 
 def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], Int32s]]:
-    """The number of a saved window and its rounds, or the first window if nothing was saved.
+    """Return the number of a saved window and its rounds, or the first window if nothing was saved.
 
     Args:
         saved: The result of `_packed`, or None.
-        nodes: The keys of the sampler's rows, and the number of rows of each.
+        nodes: The keys of the sampler's rows, each with its number of rows.
 
     Raises:
         InputError: The saved window is damaged, or belongs to other rows.
@@ -241,7 +241,7 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
         window = saved["window"]
         texts = {(*names, slot): text for *names, slot, text in saved["rounds"]}
         expected = {(*relation.edge, relation.direction, slot): (relation, slot) for relation, slot in nodes}
-        # The state may come from an edited file, or from a graph that has changed since.
+        # The state may be from an edited file, or from a graph that has changed since.
         if not isinstance(window, int) or not 0 < window < 2**31 or texts.keys() != expected.keys():
             raise ValueError("it has other rows")
         if saved["checksum"] != _checksum(window, saved["rounds"]):
@@ -256,19 +256,19 @@ def _unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[in
 
 
 def _checksum(window: int, rows: Any) -> int:
-    """The CRC-32 of the window, the names of rows and their texts. zlib's own checksum covers only a single text."""
+    """Return the CRC-32 of the window, the row names and their texts. zlib's own checksum covers only a single text."""
     return zlib.crc32(json.dumps([window, rows]).encode())
 
 
 def _text(values: Int32s) -> str:
-    """The rounds as compressed text for JSON."""
+    """Return the rounds as compressed text for JSON."""
     return base64.b64encode(zlib.compress(values.astype("<i4").tobytes(), 1)).decode("ascii")
 
 
 def _values(text: str, nodes: int, window: int) -> Int32s:
-    """The decoded rounds of `nodes` rows, none later than the window."""
+    """Return the decoded rounds of `nodes` rows, none later than the window."""
     inflate = zlib.decompressobj()
-    # Decompression is limited to the expected size because a damaged or forged state could expand without bound.
+    # Decompression is limited to the expected size, because a damaged or forged state could expand without bound.
     plain = inflate.decompress(base64.b64decode(text, validate=True), 4 * nodes + 1)
     values = np.frombuffer(plain, "<i4").astype(np.int32)
     if values.size != nodes or (nodes and not 0 <= int(values.min()) <= int(values.max()) <= window):

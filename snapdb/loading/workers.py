@@ -1,4 +1,4 @@
-"""The ordered workers of a stream: threads that build the batches of one source, and yield them in order."""
+"""A stream's ordered workers: threads that build the batches of one source and yield them in order."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _O = TypeVar("_O")
 class OrderedMap(Iterator[_O], Generic[_I, _O]):
     """`map(work, items)` over threads.
 
-    Results are in the order of the items. At most `room(in progress)` items, evaluated each time, are in progress or
-    complete. An exception of `work` is raised in its item's turn. Threads end with the last item, at an exception, at
+    Results are in item order. At most `room(in progress)` items, evaluated each time, are in progress or complete. An
+    exception from `work` is raised when its item is due. The threads stop after the last item, after an exception, on
     `close`, and when the iterator is dropped.
 
     >>> list(OrderedMap(str.upper, ["a", "b", "c"], threads=2, room=lambda under_way: 4))
@@ -44,9 +44,9 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         room: Callable[[int], int],
         finish: Callable[[Any], _O] | None = None,
     ) -> None:
-        """`finish` completes the result of `work`, perhaps on another thread.
+        """`finish` completes the result of `work`, possibly on another thread.
 
-        None means that the result is complete.
+        None means that the result is already complete.
         """
         self._items = iter(items)
         self._room = room
@@ -66,7 +66,7 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
             self._fill()
         except BaseException as error:
             self._end()
-            # Another thread may call `close` at any of the steps above, which then fail in one of these ways.
+            # Another thread can call `close` during any of the steps above, which then fail in one of these ways.
             if self._closed and isinstance(error, CancelledError | IndexError | RuntimeError | StopIteration):
                 raise SnapdbError(
                     "the stream was closed while it was read; open a new stream", code="stream-closed"
@@ -75,12 +75,12 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         return outcome
 
     def close(self) -> None:
-        """Drop items that were not begun, and wait for the others: a batch takes milliseconds."""
+        """Drop items that have not begun, and wait for all others. A batch takes milliseconds."""
         self._closed = True
         self._end()
 
     def _end(self) -> None:
-        if os.getpid() != self._process:  # a fork copies no threads, but copies the locks, which may be held
+        if os.getpid() != self._process:  # a fork copies locks, which may be held, but not threads
             return
         self._items = iter(())
         self._steps.stop()
@@ -88,8 +88,8 @@ class OrderedMap(Iterator[_O], Generic[_I, _O]):
         self._pending.clear()
 
     def __del__(self) -> None:
-        # The garbage collector may run this on one of the threads, even while it holds the lock of the steps, so it
-        # waits for neither.
+        # The garbage collector can run this on one of the threads, even while that thread holds the lock of the steps,
+        # so it waits for neither.
         self._steps.abandoned = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -116,15 +116,15 @@ class _Begun(NamedTuple, Generic[_O]):
 
 
 class _Steps(Generic[_I, _O]):
-    """A queue of items whose work consists of two steps, each of which runs on any thread.
+    """A queue of items whose work consists of two steps, each of which can run on any thread.
 
     The second step of a batch copies its features. It is bound by memory bandwidth, which a few threads exhaust. While
     there are first steps to run, only half of the threads run second steps, so that both kinds overlap instead of all
     threads waiting for memory at once. No thread is idle because of this rule.
 
-    Features make up nearly all of a batch's bytes. Therefore at most one batch per thread has its features, complete or
-    in progress, in addition to the batch that the consumer waits for. The others wait as sampled subgraphs, which are a
-    tenth of the size.
+    Features make up nearly all of a batch's bytes. Therefore, at most one batch per thread has its features, complete
+    or in progress, in addition to the batch that the consumer waits for. All other batches wait as sampled subgraphs,
+    which are a tenth of the size.
     """
 
     def __init__(self, begin: Callable[[_I], Any], finish: Callable[[Any], _O] | None, threads: int) -> None:
@@ -134,10 +134,10 @@ class _Steps(Generic[_I, _O]):
         self._added = self._taken = self._finishing = self._finished = 0
         self._lock = threading.Lock()
         self.abandoned = False
-        """Whether results are no longer read. If so, threads end after the steps in progress."""
+        """Whether results are no longer read. If so, threads stop after the steps in progress."""
 
     def add(self, item: _I) -> Future[_O]:
-        """Queue an item, for which a thread must call `run`."""
+        """Queue an item. A thread must then call `run`."""
         future: Future[_O] = Future()
         with self._lock:
             self._fresh.append((self._added, future, item))
@@ -151,7 +151,7 @@ class _Steps(Generic[_I, _O]):
             return bool(self._begun)
 
     def run(self) -> None:
-        """Run steps until none is due. An item that this thread begins may be finished by another thread."""
+        """Run steps until none is due. Another thread can finish an item that this thread begins."""
         while True:
             with self._lock:
                 begun = self._next_begun()
@@ -170,7 +170,7 @@ class _Steps(Generic[_I, _O]):
                     self._finished += finishing
 
     def stop(self) -> None:
-        """Drop items that were not begun or not finished, and cancel their futures."""
+        """Drop items that have not begun or have not finished, and cancel their futures."""
         with self._lock:
             dropped = [item[1] for item in (*self._fresh, *self._begun)]
             self._fresh.clear()
@@ -179,13 +179,13 @@ class _Steps(Generic[_I, _O]):
             future.cancel()
 
     def _next_begun(self) -> _Begun[_O] | None:
-        """Remove and return the item whose second step is due. None if a first step is due, or if no step is."""
+        """Remove and return the item whose second step is due, or None if a first step or no step is due."""
         if not self._begun:
             return None
         first = min(self._begun)
         if self._finishing >= max(1, self._threads // 2) and self._fresh:
             return None
-        # The consumer waits for this item first: holding it back until later ones are taken would deadlock both.
+        # The consumer waits for this item first, so delaying it until later items are taken would be a deadlock.
         if first.place > self._taken and self._finishing + self._finished - self._taken >= self._threads:
             return None
         self._begun.remove(first)
@@ -206,10 +206,10 @@ class _Steps(Generic[_I, _O]):
 
 
 class OrderedWorkers:
-    """The threads and the builder for one source. A stream that switches to another publication gets new ones."""
+    """The threads and the builder for one source. A stream that switches to another publication gets new workers."""
 
     def __init__(self, source: StreamSource, options: StreamOptions, meter: Meter = NO_METER) -> None:
-        """Open the sampler. If that fails, the caller releases the source.
+        """Open the sampler. If this fails, the caller must release the source.
 
         Raises:
             InputError: The device is not available, or there is not enough memory.
@@ -220,7 +220,7 @@ class OrderedWorkers:
         self.builder = BatchBuilder(source, self.options, meter)
         self.identity = identity(source.view, source.seeds, source.spec, self.builder.sampler.zero_weight)
         self._visits: VisitedRounds | None = None
-        """The rounds of pool rows under SCOPE VISITED, or None if no batch was sampled yet."""
+        """The rounds of pool rows under SCOPE VISITED, or None if no batch has been sampled yet."""
         self._maps: weakref.WeakSet[OrderedMap[BatchSeeds, Any]] = weakref.WeakSet()
         self._iterations: set[object] = set()
         self._retired = False
@@ -233,12 +233,12 @@ class OrderedWorkers:
         return self.options.threads_of(processes, on_gpu=self.builder.on_gpu)
 
     def results(self, lineage: Lineage, epoch: int, places: range) -> Iterator[Any]:
-        """The builder's results for the batches at these positions of an epoch, in order."""
+        """Return the builder's results for the batches at these positions in an epoch, in order."""
         seeds, visits = self.epochs.batches_at(epoch, places), None
         if places and self.builder.spec.in_order:
             first, *others = self.epochs.numbers(epoch, places)
-            # With `pad`, the epoch's first batches are repeated at its end, when their windows would have been
-            # forgotten.
+            # With `pad`, the epoch's first batches are repeated at its end, when their windows would already have been
+            # freed.
             again = {number for number in others if number < first}
             visits = self._knowing({first, *again})
             visits.keep(again)
@@ -249,7 +249,7 @@ class OrderedWorkers:
         return self._map(partial(self.builder.sampled, lineage, visits), seeds, threads, room, self.builder.fetched)
 
     def result(self, lineage: Lineage, seeds: BatchSeeds) -> Any:
-        """The builder's result for one batch, on the calling thread."""
+        """Return the builder's result for one batch, on the calling thread."""
         visits = None
         if self.builder.spec.in_order:
             visits = self._knowing({seeds.number})
@@ -257,13 +257,13 @@ class OrderedWorkers:
         return self.builder.fetched(self.builder.sampled(lineage, visits, seeds))
 
     def state(self, number: int) -> dict[str, Any]:
-        """The entries of `state_dict` that are needed to resume at a batch, as plain values for JSON."""
+        """Return the entries of `state_dict` that are needed to resume at a batch, as plain JSON values."""
         if not self.builder.spec.in_order:
             return {}
         return {"visits": None if self._visits is None else self._visits.saved(number)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Replace the known rounds by those of a saved state.
+        """Replace the known rounds with those from a saved state.
 
         Raises:
             InputError: The state is damaged.
@@ -277,7 +277,7 @@ class OrderedWorkers:
 
     @contextmanager
     def iterated(self) -> Iterator[None]:
-        """Mark the workers as in use within the block, so that they are not ended."""
+        """Mark the workers as in use within the block, so that they are not shut down."""
         iteration = object()
         self._iterations.add(iteration)
         try:
@@ -293,7 +293,7 @@ class OrderedWorkers:
             self._free()
 
     def retire(self) -> bool:
-        """End the workers, or let their last iteration end them. Returns whether an iteration is in progress."""
+        """Shut the workers down, now or after their last iteration. Returns whether an iteration is in progress."""
         self._retired = True
         if not self._iterations:
             self.end()
@@ -311,7 +311,7 @@ class OrderedWorkers:
         self.builder.free_scratch(0)
 
     def _knowing(self, numbers: Iterable[int]) -> VisitedRounds:
-        """The known rounds if they include those of all these batches, else the rounds before batch 0."""
+        """Return the known rounds if they include those of all these batches, otherwise the rounds before batch 0."""
         if self._visits is None or not all(map(self._visits.knows, numbers)):
             self._visits = self.builder.visits()
         return self._visits
@@ -320,7 +320,7 @@ class OrderedWorkers:
         """Sample the batches before this one that are not sampled yet."""
         (many, missing), threads = visits.missing(before), self.threads
         seeds = self.epochs.numbered(missing)
-        # Only the rounds matter, so results are dropped. Twice as many items as threads keep all threads busy.
+        # Only the rounds matter, so results are discarded. Twice as many items as threads keep all threads busy.
         sampled = self._map(partial(self.builder.sample_only, visits), seeds, threads, lambda under_way: 2 * threads)
         try:
             for count, _ in enumerate(sampled):
@@ -331,7 +331,7 @@ class OrderedWorkers:
                 sampled.close()
 
     def _with_others(self, visits: VisitedRounds, batches: Iterable[BatchSeeds]) -> Iterator[BatchSeeds]:
-        """The batches, each with the batches that other consumers took since the previous one."""
+        """Yield the batches, each with the batches that other consumers have taken since the previous one."""
         after: int | None = None
         for seeds in batches:
             others = () if after is None else visits.unsampled(range(after, seeds.number))
@@ -346,7 +346,7 @@ class OrderedWorkers:
         room: Callable[[int], int],
         finish: Callable[[Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Map batches on threads or, for 0 threads, lazily on the calling thread."""
+        """Map batches on threads, or lazily on the calling thread if `threads` is 0."""
         if threads == 0:
             begun = map(work, batches)
             return begun if finish is None else map(finish, begun)
@@ -355,7 +355,7 @@ class OrderedWorkers:
         return results
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for DataLoader workers that are spawned, without iterations, threads and the lease."""
+        """Return the state for spawned DataLoader workers, without iterations, threads and the lease."""
         left = {"_release", "_iterations", "_maps"}
         state = {name: value for name, value in self.__dict__.items() if name not in left}
         source = self.source._replace(lease=None, refresh=None, located=StreamSource._field_defaults["located"])
@@ -369,6 +369,6 @@ class OrderedWorkers:
 
 
 def _release_in(process: int, source: StreamSource) -> None:
-    """Release the source in the process that opened it. Forked workers leave that to their parent."""
+    """Release the source in the process that opened it. Forked workers leave this to their parent process."""
     if os.getpid() == process:
         source.release()
