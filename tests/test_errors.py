@@ -171,11 +171,11 @@ KINDS_IN_ORDER = (
 )
 HEAD = """# Errors
 
-Every error is a `SnapdbError` of one of the classes below. `error.code` is one of {count} stable identifiers for programs.
-`error.message` states what was requested, what was found and how to correct it. `error.span`, `error.line` and
-`error.column` give the position in the statement, `error.text`. `str(error)` is the message with an excerpt of the
-statement, and `error.report()` adds the class, as in the examples below. `error.retryable` is true if the same statement
-can succeed later. `SELECT * FROM snapdb.errors` lists the codes.
+Every error is a `SnapdbError` of one of the classes below. `error.code` is one of {count} stable identifiers for
+programs. `error.message` states what was requested, what was found and how to correct it. `error.span`, `error.line`
+and `error.column` give the position in the statement, `error.text`. `str(error)` is the message with an excerpt of
+the statement, and `error.report()` adds the class, as in the examples below. `error.retryable` is true if the same
+statement can succeed later. `SELECT * FROM snapdb.errors` lists the codes.
 
 In Python, the traceback of an error ends at the call into snapdb. Set SNAPDB_TRACEBACK=1 for the whole traceback.
 
