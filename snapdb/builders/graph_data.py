@@ -240,7 +240,7 @@ def check_edges(session: SqlSession, data: EdgeData, rows: str) -> None:
         (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {weight} IS NULL OR isnan({weight})")[0]
         if nulls:
             raise DataError(
-                f"{_having(nulls, 'row', element)} NULL or NaN as weight ({element.weight}); "
+                f"{_having(nulls, 'row', element)} a NULL or NaN weight ({element.weight}); "
                 "delete them, or set a weight",
                 code="bad-weight",
             )

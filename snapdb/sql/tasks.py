@@ -274,7 +274,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
             word, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
             if word in PLACEHOLDERS:  # it would be filled in if it were written without blanks
                 raise ParseError(
-                    f"{{{word}}} must not have blanks in its braces; remove them",
+                    f"{{{word}}} must not contain spaces inside its braces; remove the spaces",
                     span=tokens[index + 1].span,
                     code="unknown-placeholder",
                 )

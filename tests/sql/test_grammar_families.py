@@ -258,7 +258,7 @@ def test_retention_says_what_is_kept_and_how_long() -> None:
         ("AS $$ SELECT (1; $$", "(", "never closed"),
         ("AS $$ /* nothing */ $$", " /* nothing */ ", "the body of the task is empty"),
         ("AS CREATE SNAPSHOT s_{dat} OF g", "dat", 'did you mean "date"'),
-        ("AS CREATE SNAPSHOT s_{ date } OF g", "date", "{date} must not have blanks in its braces"),
+        ("AS CREATE SNAPSHOT s_{ date } OF g", "date", "{date} must not contain spaces inside its braces"),
         (
             "AS $$ SELECT 1; CREATE SNAPSHOT {date} OF g $$",
             "{date}",

@@ -67,7 +67,7 @@ def render(
         max_rows: The maximum number of rows to show, or None for all.
         total_rows: The number of rows in the result, if `table` has only the first ones.
         color: Mark the header, the types and NULLs with ANSI codes.
-        unicode: Draw boxes and ellipses; otherwise use ASCII only.
+        unicode: Draw box characters and ellipses. If false, use only ASCII.
         null: The text for NULL. An equal text value is shown in quotes.
         hint: How to see everything; appended to the footer if something is omitted.
         seconds: Round times down to seconds.
