@@ -192,7 +192,7 @@ def test_epochs_are_those_of_the_option_or_of_the_sampler(world: Database) -> No
         found.epoch(7)
     with pytest.raises(IndexError, match="batch 6 does not exist: there are 6"):
         found[6]
-    with pytest.raises(TypeError, match="must be an integer"):
+    with pytest.raises(TypeError, match="must be a non-negative integer"):
         found[True]
 
 
