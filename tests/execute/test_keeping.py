@@ -190,14 +190,14 @@ def test_describe_tells_of_each_element_how_it_lies(shop: Path) -> None:
     with snapdb.connect(shop) as db:
         db.execute("CREATE SNAPSHOT w OF g FOR EVENT_TIME WINDOW 7")
         described = db.execute("DESCRIBE SNAPSHOT w")
-        assert described.columns[:7] == ["name", "kind", "count", "form", "version", "event_time", "filter"]
-        assert described.columns[7:] == ["bytes", "reason", "features", "stored"]
+        assert described.columns[:6] == ["name", "kind", "count", "version", "event_time", "filter"]
+        assert described.columns[6:] == ["form", "bytes", "reason", "features", "stored"]
         first, person, knows = described.fetchall()
-        assert first[5] == "WINDOW 7: BETWEEN 13 AND 19"
-        assert (first[0], first[2], first[4]) == ("w", 20, 3)
+        assert first[4] == "WINDOW 7: BETWEEN 13 AND 19"
+        assert first[:4] == ("w", "snapshot of g", 20, 3)
         assert (person[0], person[9]) == ("person", "x = weight")
         assert person[10].startswith("features/")
-        assert (knows[2], knows[3] is not None, knows[8] is not None) == (7, True, True)
+        assert (knows[2], knows[6] is not None, knows[8] is not None) == (7, True, True)
         assert knows[10].startswith("topology/")
 
 

@@ -222,30 +222,22 @@ def _feature(spec: FeatureSpec) -> str:
 
 def _snapshot(context: ExecutionContext, snapshot: Snapshot) -> pa.RecordBatch:
     """Return the snapshot as the first row, followed by its elements."""
-    names = (
-        "name",
-        "kind",
-        "count",
-        "form",
-        "version",
-        "event_time",
-        "filter",
-        "bytes",
-        "reason",
-        "features",
-        "stored",
-    )
-    types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
+    what = ("name", "kind", "count", "version", "event_time", "filter")
+    how_stored = ("form", "bytes", "reason", "features", "stored")
+    numbers = {"count", "version", "bytes"}
+    columns = [(name, pa.int64() if name in numbers else _TEXT) for name in (*what, *how_stored)]
     with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
         layout = read_manifest(context.store.db_dir.inside(snapshot.path))["layout"]
-    head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
-    rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, snapshot.bytes, None, None, None)]
+    head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.version)
+    stored = (snapshot.form, snapshot.bytes, None, None, None)
+    rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, *stored)]
     specs = {element.name: element.features for element in snapshot.graph.elements}
     for kind, elements, count in (("vertex", layout["vertices"], "nodes"), ("edge", layout["edges"], "edges")):
         for e in elements:
-            how = (e.get("bytes"), e.get("reason") or None, _features(specs.get(e["name"], ())), _stored(kind, e))
-            rows.append((e["name"], kind, e[count], e.get("form"), None, None, _filter(snapshot, e["name"]), *how))
-    return listing(list(zip(names, types, strict=True)), rows)
+            layouts = (e.get("form"), e.get("bytes"), e.get("reason") or None)
+            how = (*layouts, _features(specs.get(e["name"], ())), _stored(kind, e))
+            rows.append((e["name"], kind, e[count], None, None, _filter(snapshot, e["name"]), *how))
+    return listing(columns, rows)
 
 
 def _stored(kind: str, layout: Mapping[str, Any]) -> str | None:
