@@ -135,7 +135,7 @@ def test_a_worker_that_is_killed_is_named_and_the_next_loop_works(made: Path) ->
             for number, _ in enumerate(loader):
                 if number == 2:
                     os.kill(next(iter(active_children())).pid or 0, signal.SIGKILL)
-                    time.sleep(0.1)
+                    time.sleep(PATIENCE)  # which torch's handler of SIGCHLD ends by its error
 
         with pytest.raises(RuntimeError, match=r"worker \(pid.*\) (is killed by signal: Killed|exited unexpectedly)"):
             read()
