@@ -53,7 +53,7 @@ BODIES = {
     "upkeep": """INSERT INTO log VALUES ('1'); INSERT INTO log VALUES ('2'); VACUUM RETAIN INTERVAL '0 seconds';
         EXPIRE SNAPSHOTS OF g OLDER THAN INTERVAL '0 seconds'; INSERT INTO log VALUES ('3')""",
 }
-STEP = 1 if os.environ.get("SNAPDB_SOAK") else 13
+STEP = 1 if os.environ.get("SNAPDB_SOAK") else 19
 """Every which point of failure is tried; `make soak` tries all."""
 
 

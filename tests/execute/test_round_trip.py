@@ -17,6 +17,7 @@ from hypothesis.strategies import SearchStrategy
 import snapdb
 from snapdb import Database
 from tests.support.refusals import refused
+from tests.support.thoroughness import SOAK
 
 Literals = SearchStrategy[str]
 
@@ -244,14 +245,14 @@ def check_round_trip(held: list[Database], kind: Kind, literals: list[str]) -> N
 
 
 FEW = settings(
-    max_examples=2,
+    max_examples=2 if SOAK else 1,
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-MORE = settings(FEW, max_examples=15)
+MORE = settings(FEW, max_examples=15 if SOAK else 5)
 
 
 @pytest.mark.parametrize("kind", LEAVES + NESTED, ids=lambda kind: kind.type)

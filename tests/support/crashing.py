@@ -90,7 +90,7 @@ class CrashingDisk(Disk):
                     file.truncate(self._random.randint(0, path.stat().st_size))
 
 
-STEP = 1 if os.environ.get("SNAPDB_SOAK") else 6
+STEP = 1 if os.environ.get("SNAPDB_SOAK") else 9
 """Every which point of failure is tried; `make soak` tries all."""
 
 
