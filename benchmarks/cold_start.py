@@ -9,6 +9,7 @@ machine changes less than the clock, and the peak of resident memory. Python's b
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -58,6 +59,13 @@ with snapdb.connect("shop.snapdb") as db:
 _RUN = f"import snapdb\nwith snapdb.connect('shop.snapdb') as db:\n    db.script({SESSION!r})\n{_STREAM}"
 _BATCH = "import snapdb\nwith snapdb.connect('shop.snapdb') as db:\n    next(iter(db.stream('train')))\n"
 _DUCKDB = "import duckdb\nduckdb.connect('shop.duckdb').sql('SELECT 1').fetchall()\n"
+# A process inherits the peak memory of the process that starts it: this one is small.
+_LAUNCHER = """
+import json, resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
 
 
 class Cost(NamedTuple):
@@ -106,14 +114,10 @@ def _run(folder: Path, kernels: Path, arguments: list[str], work: Path | None) -
     """Runs Python in a folder, a new one by default, with the kernels and the bytecode that are there."""
     place = Path(tempfile.mkdtemp(dir=folder)) if work is None else work
     place.mkdir(exist_ok=True)
-    process = subprocess.Popen(
-        [sys.executable, *arguments], cwd=place, env=_environment(folder, kernels), stdout=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, process.args)
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss << 10)
+    launched = [sys.executable, "-S", "-c", _LAUNCHER, sys.executable, *arguments]
+    done = subprocess.run(launched, cwd=place, env=_environment(folder, kernels), stdout=subprocess.PIPE, check=True)
+    seconds, kilobytes = json.loads(done.stdout)
+    return Cost(seconds, kilobytes << 10)
 
 
 def _environment(folder: Path, kernels: Path) -> Mapping[str, str]:
