@@ -32,9 +32,8 @@ LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 """The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
 IMPORTERS = {
     "snapdb/on_first_use.py",
-    "snapdb/diagnosis/kernels.py",
+    "snapdb/diagnosis/installation.py",
     "snapdb/diagnosis/machine.py",
-    "snapdb/diagnosis/versions.py",
     "snapdb/execute/session.py",
     "snapdb/plan/planner.py",
     "snapdb/sql/parser.py",
