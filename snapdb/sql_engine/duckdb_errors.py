@@ -314,7 +314,7 @@ def _elsewhere(word: str, earlier: str, before: str, ended: bool) -> str:
     return ""
 
 
-_JOINED = re.compile(r"\b((?:CROSS\s+|NATURAL\s+)?JOIN|ON|USING)\b", re.IGNORECASE)
+_JOINED = re.compile(r"\b((?:CROSS\s+|NATURAL\s+|POSITIONAL\s+)?JOIN|ON|USING)\b", re.IGNORECASE)
 _AFTER_JOIN = frozenset({"GROUP", "HAVING", "LIMIT", "ORDER", "UNION", "WHERE", ";", ")"})
 """The parts that can follow a join."""
 _TRAVEL = re.compile(
