@@ -21,6 +21,7 @@ import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
 from tests.support.inside.sql import (
+    FAMILIES,
     AlterTable,
     AlterTask,
     Audit,
@@ -62,6 +63,7 @@ from tests.support.inside.sql import (
     Summarize,
     Update,
     Vacuum,
+    load_family,
 )
 from tests.support.places import ROOT
 from tests.support.slt import parse_slt
@@ -220,6 +222,8 @@ def test_errors_are_shown_as_the_program_says_them(folder: Path) -> None:
 
 
 def test_every_statement_is_in_the_table() -> None:
+    for name in FAMILIES:
+        load_family(name)
     assert set(ROWS) == set(classes(Statement))
     sections = {
         f"{page.stem}#{re.sub(r'[^a-z]+', '-', title.lower())}"

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 import snapdb
 from snapdb.sql import format_sql, parse
-from tests.support.inside.sql import Statement
+from tests.support.inside.sql import FAMILIES, Statement, load_family
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 from tests.support.slt import parse_slt
@@ -20,6 +20,8 @@ from tests.support.trees import STATEMENTS
 
 EXAMPLES = int(os.environ.get("SNAPDB_FUZZ", "1500")) // 150
 """Trees a class; a whole run of the fuzzer draws more."""
+for name in FAMILIES:
+    load_family(name)
 KINDS = {
     kind for kind in Statement.__subclasses__() if getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
 }
